@@ -1,0 +1,146 @@
+//! The small values every rule is written in: sessions, numbers, times.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Text that is cheap to hand around.
+pub type Text = Arc<str>;
+
+/// The longest session id.
+pub const SESSION_ID_MAX: usize = 128;
+
+/// Who holds and waits: `[A-Za-z0-9_.-]{1,128}`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(Text);
+
+impl SessionId {
+    /// Takes text that names a session, or nothing.
+    pub fn parse(text: &str) -> Option<SessionId> {
+        let fits = !text.is_empty() && text.len() <= SESSION_ID_MAX;
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+        (fits && plain).then(|| SessionId(text.into()))
+    }
+
+    /// The text it was made of.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for SessionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        SessionId::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a session id")))
+    }
+}
+
+/// The number of a record: 1 for the first in a repository, then without gaps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    /// Before the first record.
+    pub const ZERO: Seq = Seq(0);
+
+    /// The one after.
+    pub fn next(self) -> Seq {
+        Seq(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// A moment on the desk's clock, in milliseconds since 1970 (UTC).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// This much later.
+    pub fn after(self, time: Duration) -> Timestamp {
+        let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_add(ms))
+    }
+
+    /// How long until `later`; nothing if it is past.
+    pub fn until(self, later: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
+/// Whole seconds a reservation lasts when nobody renews it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ttl(pub u32);
+
+impl Ttl {
+    /// As a length of time.
+    pub fn duration(self) -> Duration {
+        Duration::from_secs(u64::from(self.0))
+    }
+}
+
+/// Names one reservation for as long as it lives: `res_` and a UUIDv7 in its simple form.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReservationId(pub uuid::Uuid);
+
+impl ReservationId {
+    /// Takes `res_…` apart.
+    pub fn parse(text: &str) -> Option<ReservationId> {
+        let hex = text.strip_prefix("res_")?;
+        (hex.len() == 32).then(|| uuid::Uuid::try_parse(hex).ok().map(ReservationId)).flatten()
+    }
+}
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "res_{}", self.0.simple())
+    }
+}
+
+impl fmt::Debug for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "res_{}", self.0.simple())
+    }
+}
+
+impl Serialize for ReservationId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = *b"res_00000000000000000000000000000000";
+        self.0.simple().encode_lower(&mut text[4..]);
+        serializer.serialize_str(std::str::from_utf8(&text).expect("hex digits are UTF-8"))
+    }
+}
+
+impl<'de> Deserialize<'de> for ReservationId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        ReservationId::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a reservation id")))
+    }
+}

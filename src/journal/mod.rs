@@ -1,0 +1,1 @@
+//! Makes records durable and gives them back, without knowing what they mean.

@@ -1,0 +1,4 @@
+//! git-dibs.
+pub mod engine;
+pub mod journal;
+pub mod key;

@@ -1,0 +1,2 @@
+//! The command `git-dibs`.
+fn main() {}
