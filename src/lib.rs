@@ -2,3 +2,4 @@
 pub mod engine;
 pub mod journal;
 pub mod key;
+pub mod wire;
