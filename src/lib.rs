@@ -3,3 +3,4 @@ pub mod engine;
 pub mod journal;
 pub mod key;
 pub mod token;
+pub mod wire;
