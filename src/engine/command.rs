@@ -56,8 +56,6 @@ pub enum Command {
         session: SessionId,
         /// Which.
         keys: Vec<Named>,
-        /// Why; anything but the holder's own wish is told to the holder.
-        why: Why,
     },
     /// Let go of everything.
     ReleaseAll {
@@ -91,6 +89,13 @@ pub enum Command {
         id: ReservationId,
         /// Why.
         reason: Text,
+    },
+    /// These grants of a wait reached nobody, so nobody has them unless the session touched them since.
+    Unheard {
+        /// Whose.
+        session: SessionId,
+        /// As they were granted.
+        grants: Vec<Grant>,
     },
     /// A wait is over before a grant.
     Leave {
@@ -283,6 +288,8 @@ pub struct Grant {
     pub fence: Seq,
     /// How often somebody let go of this key before.
     pub version: u64,
+    /// How often the holder asked for it again.
+    pub renewals: u32,
 }
 
 /// Somebody in the way.

@@ -128,7 +128,7 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys, why } => self.release(&session, &keys, &why, now, out),
+            Command::Release { session, keys } => self.release(&session, &keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.session_ids[&session];
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out))
@@ -149,6 +149,10 @@ impl Engine {
                     _ => "desk".into(),
                 };
                 self.take_away(&id, by, reason, now, out)
+            }
+            Command::Unheard { session, grants } => {
+                self.take_back(&session, &grants, now, out);
+                Outcome::Done
             }
             Command::Leave { waiter, why } => {
                 self.leave(waiter, why, now, out);
@@ -197,6 +201,7 @@ impl Engine {
         for held in &self.sessions[slot].held {
             let reservation = &mut self.reservations[*held];
             reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
+            reservation.renewals = reservation.renewals.wrapping_add(1);
             expires = expires.min(reservation.expires);
         }
         Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
@@ -290,6 +295,7 @@ impl Command {
             Command::Touch
             | Command::Create { .. }
             | Command::Override { .. }
+            | Command::Unheard { .. }
             | Command::Leave { .. }
             | Command::Tick
             | Command::Count => None,

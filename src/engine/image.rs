@@ -145,6 +145,7 @@ impl Engine {
                 ttl: held.ttl,
                 mode: held.mode,
                 expires: held.since,
+                renewals: 0,
             };
             engine.reserved(reservation);
         }

@@ -93,6 +93,7 @@ impl Engine {
     fn amend(&mut self, held: u32, mode: Mode, ttl: Ttl, reason: Option<Text>, now: Timestamp, out: &mut Vec<Record>) {
         let reservation = &mut self.reservations[held];
         reservation.expires = reservation.expires.max(now.after(ttl.duration()));
+        reservation.renewals = reservation.renewals.wrapping_add(1);
         let reason = reason.or_else(|| reservation.reason.clone());
         if (reservation.mode, reservation.ttl, &reservation.reason) == (mode, ttl, &reason) {
             return;
@@ -110,7 +111,6 @@ impl Engine {
         &mut self,
         session: &SessionId,
         keys: &[Named],
-        why: &Why,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
@@ -128,7 +128,9 @@ impl Engine {
         }
         let mut seen = HashSet::new();
         held.retain(|reservation| seen.insert(*reservation));
-        Outcome::Released(held.into_iter().map(|reservation| self.release_one(reservation, why, now, out)).collect())
+        Outcome::Released(
+            held.into_iter().map(|reservation| self.release_one(reservation, &Why::Released, now, out)).collect(),
+        )
     }
 
     pub(super) fn renew(
@@ -173,6 +175,18 @@ impl Engine {
             return Outcome::NoReservation;
         };
         Outcome::Released(vec![self.release_one(slot, &Why::Overridden { by, reason }, now, out)])
+    }
+
+    /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
+    pub(super) fn take_back(&mut self, session: &SessionId, grants: &[Grant], now: Timestamp, out: &mut Vec<Record>) {
+        let Some(session) = self.session_ids.get(session).copied() else { return };
+        for grant in grants {
+            let Some(slot) = self.held_by(session, &grant.key) else { continue };
+            let held = &self.reservations[slot];
+            if held.id == grant.id && held.renewals == grant.renewals {
+                self.release_one(slot, &Why::Unheard, now, out);
+            }
+        }
     }
 
     pub(super) fn release_everything(
@@ -328,6 +342,7 @@ impl Engine {
             expires: held.expires,
             fence: held.fence,
             version: self.index.place(held.place).version,
+            renewals: held.renewals,
         }
     }
 

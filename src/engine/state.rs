@@ -133,6 +133,8 @@ pub(super) struct Reservation {
     pub mode: Mode,
     /// Working memory.
     pub expires: Timestamp,
+    /// Working memory: how often the holder asked for it again.
+    pub renewals: u32,
 }
 
 pub(super) struct Session {
@@ -246,6 +248,7 @@ impl Engine {
                     ttl: *ttl,
                     mode: *mode,
                     expires: at.after(ttl.duration()),
+                    renewals: 0,
                 };
                 self.reserved(reservation);
             }
@@ -501,6 +504,16 @@ impl Engine {
     /// The waits that ended since this was last called, and how.
     pub fn take_settled(&mut self) -> Vec<(Seq, Outcome)> {
         std::mem::take(&mut self.settled)
+    }
+
+    /// What the configuration says about the rules.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Who waits at this place in the queue.
+    pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
+        self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())
     }
 
     /// The number of the newest record.

@@ -70,6 +70,14 @@ pub enum JournalError {
         /// What is wrong.
         what: String,
     },
+    /// A snapshot this version cannot make sense of.
+    #[error("{what} in the journal cannot be read: {why}; see what git dibs db check says, and restore a backup")]
+    Unreadable {
+        /// Which part.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// No room to write.
     #[error("there is no room left to write {}; free some space there and start the server again", .path.display())]
     Full {
