@@ -63,3 +63,48 @@ impl Cache {
         [slot(digest[0], digest[1]), slot(digest[2], digest[3])]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Scope;
+
+    fn verified(n: usize, expires: i64) -> Verified {
+        let claims = Claims {
+            session: None,
+            subject: n.to_string().into(),
+            issuer: None,
+            scope: Scope::Admin,
+            repo: None,
+            name: None,
+            feature: None,
+            expires,
+        };
+        Verified { digest: digest(&n.to_be_bytes()), period: Period { not_before: 0, expires }, claims }
+    }
+
+    fn remembers(cache: &Cache, n: usize) -> bool {
+        let found = cache.get(&digest(&n.to_be_bytes()));
+        assert!(found.as_ref().is_none_or(|found| *found.claims.subject == n.to_string()), "{n} is taken for another");
+        found.is_some()
+    }
+
+    #[test]
+    fn ten_thousand_tokens_nearly_all_find_a_slot() {
+        let cache = Cache::new();
+        (0..10_000).for_each(|n| cache.put(verified(n, 1)));
+        let known = (0..10_000).filter(|n| remembers(&cache, *n)).count();
+        assert!(known > 9_800, "{known}");
+    }
+
+    #[test]
+    fn more_tokens_than_slots_push_each_other_out_and_the_newest_is_always_there() {
+        let cache = Cache::new();
+        for n in 0..2 * SLOTS {
+            cache.put(verified(n, 2 * SLOTS as i64 - n as i64));
+            assert!(remembers(&cache, n));
+        }
+        let known = (0..2 * SLOTS).filter(|n| remembers(&cache, *n)).count();
+        assert!(known <= SLOTS && known > SLOTS / 2, "{known}");
+    }
+}

@@ -1,5 +1,7 @@
 //! What a token says, once its signature is known to be good.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::Flaw;
@@ -20,7 +22,7 @@ pub const IDENTITY_MAX: usize = 255;
 
 /// What a token may do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Scope {
     /// Act for the one session it names.
     #[default]
@@ -31,6 +33,29 @@ pub enum Scope {
     Read,
     /// Anything.
     Admin,
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scope, String> {
+        match text {
+            "session" => Ok(Scope::Session),
+            "worker" => Ok(Scope::Worker),
+            "read" => Ok(Scope::Read),
+            "admin" => Ok(Scope::Admin),
+            _ => Err(format!("there is no scope {text:?}; take session, worker, read or admin")),
+        }
+    }
+}
+
+/// For serde, which left to itself would read a scope out of `{"admin": null}` too.
+impl TryFrom<String> for Scope {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Scope, String> {
+        text.parse()
+    }
 }
 
 /// What a good token says.

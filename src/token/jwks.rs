@@ -13,6 +13,9 @@ use super::KeyringError;
 /// The largest JWKS file, in bytes: some hundreds of keys.
 pub const JWKS_MAX: u64 = 256 * 1024;
 
+/// The longest `kid`, in bytes: it is shown in sentences.
+const KID_MAX: usize = 255;
+
 /// Members that only a private key has, in any kind of key.
 const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
 
@@ -50,8 +53,8 @@ pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Verifier>, KeyringE
     let mut verifiers: Vec<Verifier> = Vec::new();
     for (index, key) in keys.iter().enumerate() {
         let name = match key.get("kid").and_then(Value::as_str) {
-            Some(kid) => format!("{kid:?}"),
-            None => format!("number {}", index + 1),
+            Some(kid) if kid.len() <= KID_MAX => format!("{kid:?}"),
+            _ => format!("number {}", index + 1),
         };
         let refused = |why: String| refused(format!("is not usable: key {name} {why}"));
         let Some(verifier) = verifier(key).map_err(refused)? else { continue };
@@ -80,8 +83,8 @@ fn verifier(key: &Value) -> Result<Option<Verifier>, String> {
         return Err(format!("has private parts ({member}); publish only the public key, and replace this one"));
     }
     let kid = text(key, "kid")?;
-    if kid.is_some_and(str::is_empty) {
-        return Err("has an empty kid".to_owned());
+    if kid.is_some_and(|kid| kid.is_empty() || kid.len() > KID_MAX) {
+        return Err(format!("has a kid that is empty or longer than {KID_MAX} bytes"));
     }
 
     let encrypts = text(key, "use")?.is_some_and(|usage| usage != "sig");
@@ -115,7 +118,7 @@ fn text<'a>(key: &'a Map<String, Value>, member: &str) -> Result<Option<&'a str>
     match key.get(member) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("has a {member} that is not text")),
+        Some(_) => Err(format!("has the member {member}, which is not text")),
     }
 }
 
@@ -130,7 +133,10 @@ fn public_key(key: &Map<String, Value>, algorithm: Algorithm) -> Option<Decoding
     let key = key.ok()?;
     let sound = match (key.kind(), algorithm) {
         (DecodingKeyKind::RsaModulusExponent { n, e }, _) => {
-            RsaPublicKeyComponents { n, e }.to_parsed_public_key(&signature::RSA_PKCS1_2048_8192_SHA256).is_ok()
+            let parsed = RsaPublicKeyComponents { n, e }.to_parsed_public_key(&signature::RSA_PKCS1_2048_8192_SHA256);
+            // The parser takes an exponent of 1, under which everybody can sign.
+            let exponent_is_one = e.iter().rev().skip(1).all(|byte| *byte == 0) && e.last() == Some(&1);
+            parsed.is_ok() && !exponent_is_one
         }
         // The lengths are checked too, because the parser takes other encodings of a key as well.
         (DecodingKeyKind::SecretOrDer(bytes), Algorithm::EdDSA) => {

@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
     if mode & 0o077 != 0 {
         let mode = mode & 0o7777;
         return Err(KeyringError(format!(
-            "the secret file {shown} is open to others (mode {mode:04o}); close it with: chmod 600 {shown}"
+            "the secret file {shown} is open to others (mode {mode:04o}); close it with: chmod 600 {path:?}"
         )));
     }
     let mut secret = Vec::new();

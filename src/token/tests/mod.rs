@@ -3,6 +3,7 @@
 mod bad;
 mod files;
 mod good;
+mod secret;
 
 use std::path::{Path, PathBuf};
 
