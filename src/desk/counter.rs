@@ -27,6 +27,8 @@ pub(super) struct Counter {
     tickets: HashMap<Ticket, Seq>,
     waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
     counted: Timestamp,
+    /// Nobody may begin to wait any more.
+    closing: bool,
 }
 
 /// What goes out once the records of the batch are durable.
@@ -34,7 +36,7 @@ pub(super) struct Counter {
 struct Outbox {
     replies: Vec<(OnReply, Reply)>,
     /// Answers to waits; a grant that reaches nobody is taken back.
-    settled: Vec<(Seq, SessionId, OnReply, Reply)>,
+    settled: Vec<(SessionId, OnReply, Reply)>,
     looks: Vec<(Actor, Option<Outcome>, OnLook)>,
 }
 
@@ -43,7 +45,7 @@ impl Counter {
         let counted = clock.now();
         let snapshots = Snapshots::new(engine.head());
         let (tickets, waiting) = (HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, tickets, waiting, counted }
+        Self { engine, journal, clock, snapshots, tickets, waiting, counted, closing: false }
     }
 
     /// Gives everything its full time again.
@@ -106,6 +108,12 @@ impl Counter {
             Message::Ask { actor, command, ticket, reply } => {
                 let outcome = self.engine.execute(&actor, command, now, records);
                 match outcome {
+                    Outcome::Queued(waiter) if self.closing => {
+                        let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                        self.engine.execute(&Actor::Desk, leave, now, records);
+                        let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
+                        outbox.replies.push((reply, Reply { outcome, notices: Vec::new(), now }));
+                    }
                     Outcome::Queued(seq) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         self.tickets.insert(ticket, seq);
@@ -135,7 +143,8 @@ impl Counter {
             }
             Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
             Message::Poke => {}
-            Message::Stop => {
+            Message::Close | Message::Stop => {
+                self.closing = true;
                 let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
@@ -153,7 +162,7 @@ impl Counter {
             let Some((ticket, session, reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
-            outbox.settled.push((seq, session, reply, Reply { outcome, notices, now }));
+            outbox.settled.push((session, reply, Reply { outcome, notices, now }));
         }
     }
 
@@ -182,12 +191,9 @@ impl Counter {
         while !settled.is_empty() {
             let after = self.engine.head();
             let mut next = Outbox::default();
-            for (seq, session, reply, answer) in settled {
+            for (session, reply, answer) in settled {
                 let grants = match &answer.outcome {
-                    Outcome::Granted(grants) => {
-                        // What was held before the wait is not given up with it.
-                        grants.iter().filter(|grant| grant.fence > seq).cloned().collect()
-                    }
+                    Outcome::Granted(grants) => grants.clone(),
                     _ => Vec::new(),
                 };
                 if !reply(answer) {

@@ -92,6 +92,8 @@ enum Message {
     },
     /// Look at the clock.
     Poke,
+    /// Nobody waits any more.
+    Close,
     Stop,
 }
 
@@ -147,7 +149,12 @@ impl Desk {
         let _ = self.inbox.send(Message::Poke);
     }
 
-    /// Answers everybody who waits that the server stops, and ends the thread.
+    /// Answers everybody who waits that the server stops; whoever would wait from now on hears the same.
+    pub fn close(&self) {
+        let _ = self.inbox.send(Message::Close);
+    }
+
+    /// Closes, and ends the thread once everything before this is decided and durable.
     pub fn stop(&self) {
         let _ = self.inbox.send(Message::Stop);
     }

@@ -183,7 +183,8 @@ impl Engine {
         for grant in grants {
             let Some(slot) = self.held_by(session, &grant.key) else { continue };
             let held = &self.reservations[slot];
-            if held.id == grant.id && held.renewals == grant.renewals {
+            // What was held before and only renewed is not given up either.
+            if held.id == grant.id && held.renewals == 0 {
                 self.release_one(slot, &Why::Unheard, now, out);
             }
         }
