@@ -1,4 +1,5 @@
 //! git-dibs.
+pub mod client;
 pub mod engine;
 pub mod journal;
 pub mod key;
