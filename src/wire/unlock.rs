@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::body::word;
+use super::values::word;
 use super::{Encoding, Notice, Text, Time};
 
 /// `POST /api/sessions/{id}/unlock-requests`.
