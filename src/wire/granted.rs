@@ -75,6 +75,9 @@ pub struct Conflict {
     /// A path that both keys match, where a glob is involved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
+    /// They do not hold it yet: they wait, and were first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// How many already wait for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_length: Option<u64>,
@@ -233,6 +236,7 @@ mod tests {
             expires_at: Time(60_000),
             held_by: HeldBy { session_id: "ana".into(), reserved_at: Time(0) },
             example: Some("src/a.rs".to_owned()),
+            waiting: false,
             queue_length: None,
             encoding: None,
         };
