@@ -2,6 +2,8 @@
 //!
 //! A refusal is an answer like any other: nothing in here is an error.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
@@ -145,8 +147,8 @@ pub struct Reserve {
     pub mode: Mode,
     /// What for.
     pub reason: Option<Text>,
-    /// Wait until then if it cannot be granted now.
-    pub wait_until: Option<Timestamp>,
+    /// Wait so long if it cannot be granted now.
+    pub wait: Option<Duration>,
     /// Only if every key is at this version.
     pub if_version: Option<u64>,
 }

@@ -44,8 +44,8 @@ impl Engine {
             return Outcome::OverQuota { what: "reservations of one session", limit };
         }
         if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
-            return match ask.wait_until {
-                Some(until) => self.enqueue(slot, ask, until, now, out),
+            return match ask.wait {
+                Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
                 None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
             };
         }

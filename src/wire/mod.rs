@@ -10,21 +10,23 @@
 mod body;
 mod code;
 mod files;
+mod granted;
 mod look;
 mod notice;
 mod percent;
 mod sessions;
 mod time;
 mod unlock;
+mod values;
 
 /// Text that is cheap to hand around.
 pub type Text = std::sync::Arc<str>;
 
 pub use body::{BadBody, OneOrMany, RESERVE_KEYS_MAX, read};
 pub use code::{Code, ErrorBody, Wait};
-pub use files::{
-    Check, Checked, Conflict, Encoding, HeldBy, Mode, Paused, Release, Released, ReleasedAll, Renew, Renewed,
-    RenewedMany, Reserve, Reserved, ReservedMany,
+pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
+pub use granted::{
+    Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
 };
 pub use look::{Done, Health, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;

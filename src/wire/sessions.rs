@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::body::{whole, word};
+use super::values::{whole, word};
 use super::{Notice, Text, Time};
 
 /// `POST /api/sessions`.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::body::word;
+use super::values::word;
 use super::{Encoding, Notice, Text, Time};
 
 /// `POST /api/sessions/{id}/unlock-requests`.
@@ -89,6 +89,9 @@ pub struct UnlockRequestInfo {
     pub reservation_id: String,
     /// Its key, as the holder wrote it.
     pub file_path: String,
+    /// Who holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_by: Option<Text>,
     /// Who asks.
     pub requested_by: Text,
     /// Their display name.
