@@ -54,13 +54,10 @@ pub fn check(path: &Path) -> Result<Checked, JournalError> {
     }
     let (oldest, head) = (rows::oldest(&moment, &path)?, rows::head(&moment, &path)?);
     let snapshot = rows::snapshot(&moment, &path)?.map(|(at, _)| at);
-    let needed = snapshot.unwrap_or(Seq::ZERO);
-    if oldest > needed.next() {
-        let what = format!("records up to {needed} are in its snapshot, and the next one stored is {oldest}");
-        return Err(JournalError::corrupt(&path, what));
-    }
+    // Records older than the snapshot are not needed, but those that are there must follow each other too.
+    let from = snapshot.unwrap_or(Seq::ZERO).min(Seq(oldest.0.saturating_sub(1)));
     let mut records = 0;
-    rows::walk(&moment, &path, Seq(oldest.0.saturating_sub(1)), |batch| {
+    rows::walk(&moment, &path, from, |batch| {
         records += batch.len() as u64;
         Ok(true)
     })?;
@@ -95,4 +92,105 @@ fn copy(path: &Path, to: &Path) -> Result<(), JournalError> {
     let target = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
     db.execute("VACUUM INTO ?1", [target]).map_err(|error| JournalError::from_sqlite("back up", to, error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::journal::suite::{OnDisk, Place, load, records};
+    use crate::journal::{Journal, SqliteJournal};
+
+    #[test]
+    fn a_backup_of_a_journal_in_use_is_a_journal() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        journal.append(Seq(0), &records(1, 9)).unwrap();
+        journal.reader().unwrap().save_snapshot(Seq(5), b"five", Seq(1)).unwrap();
+        let copy = OnDisk::new();
+        backup(&place.path(), &copy.path()).unwrap();
+        journal.append(Seq(9), &records(10, 10)).unwrap();
+
+        assert_eq!(fs::metadata(copy.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        let mut restored = SqliteJournal::open(&copy.path()).unwrap();
+        let loaded = load(&mut restored).unwrap();
+        assert_eq!((loaded.snapshot, loaded.records), (Some((Seq(5), b"five".to_vec())), records(6, 9)));
+        restored.append(Seq(9), &records(10, 12)).unwrap();
+    }
+
+    #[test]
+    fn a_backup_overwrites_nothing_and_leaves_nothing_half_done() {
+        let place = OnDisk::new();
+        drop(place.open());
+        let target = place.directory.path().join("diary");
+        fs::write(&target, "Dear diary").unwrap();
+        let refused = backup(&place.path(), &target).unwrap_err();
+        assert!(refused.to_string().contains("exists"), "{refused}");
+        assert!(backup(&place.path(), &place.path()).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "Dear diary");
+
+        fs::remove_file(&target).unwrap();
+        let mut bytes = fs::read(place.path()).unwrap();
+        bytes[200..].fill(0xa5);
+        fs::write(place.path(), bytes).unwrap();
+        let refused = backup(&place.path(), &target).unwrap_err();
+        assert!(matches!(refused, JournalError::Corrupt { .. }), "{refused}");
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn a_backup_can_go_to_a_name_that_is_not_text() {
+        let place = OnDisk::new();
+        place.open().append(Seq(0), &records(1, 2)).unwrap();
+        let target = place.directory.path().join(std::ffi::OsStr::from_bytes(b"b\xff'; --"));
+        backup(&place.path(), &target).unwrap();
+        assert_eq!(check(&target).unwrap().head, Seq(2));
+    }
+
+    #[test]
+    fn a_check_counts_what_is_there_while_it_is_in_use() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        assert_eq!(check(&place.path()).unwrap(), Checked { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None });
+        for seq in 1..=9 {
+            journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+        }
+        journal.reader().unwrap().save_snapshot(Seq(6), b"six", Seq(4)).unwrap();
+        let expected = Checked { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
+        assert_eq!(check(&place.path()).unwrap(), expected);
+        journal.reader().unwrap().save_snapshot(Seq(9), b"nine", Seq(10)).unwrap();
+        let expected = Checked { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
+        assert_eq!(check(&place.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn compacting_makes_the_file_smaller_and_changes_nothing() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        journal.append(Seq(0), &records(1, 20_000)).unwrap();
+        journal.append(Seq(20_000), &records(20_001, 20_005)).unwrap();
+        journal.reader().unwrap().save_snapshot(Seq(20_002), b"state", Seq(20_002)).unwrap();
+        let refused = compact(&place.path()).unwrap_err();
+        assert!(matches!(refused, JournalError::InUse { pid: Some(_), .. }), "{refused}");
+        let before = load(&mut *journal).unwrap();
+        drop(journal);
+        let (large, small) = compact(&place.path()).unwrap();
+        assert!(small * 10 < large, "from {large} to {small} bytes");
+        assert_eq!(fs::metadata(place.path()).unwrap().len(), small);
+        assert_eq!(load(&mut *place.open()).unwrap(), before);
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_ours_is_not_looked_after() {
+        let place = OnDisk::new();
+        let target = place.directory.path().join("copy");
+        let nothing = [check(&place.path()).err(), compact(&place.path()).err(), backup(&place.path(), &target).err()];
+        assert!(nothing.iter().all(|refused| matches!(refused, Some(JournalError::Io { .. }))), "{nothing:?}");
+        fs::write(place.path(), "Dear diary").unwrap();
+        let foreign = [check(&place.path()).err(), compact(&place.path()).err(), backup(&place.path(), &target).err()];
+        assert!(foreign.iter().all(|refused| matches!(refused, Some(JournalError::Foreign { .. }))), "{foreign:?}");
+        assert_eq!(fs::read_to_string(place.path()).unwrap(), "Dear diary");
+        assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 1);
+    }
 }

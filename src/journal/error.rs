@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 use crate::engine::Seq;
 
@@ -134,6 +135,10 @@ impl JournalError {
     pub(super) fn from_sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> JournalError {
         let owned = path.to_owned();
         match error.sqlite_error_code() {
+            // The second is what SQLite says when the index beside its log cannot grow.
+            Some(_) if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) => {
+                JournalError::Full { path: owned, source: error.into() }
+            }
             Some(ErrorCode::DiskFull) => JournalError::Full { path: owned, source: error.into() },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { path: owned },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::InUse { path: owned, pid: None },

@@ -11,6 +11,8 @@ mod sqlite;
 pub mod db;
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod suite;
 
 pub use error::JournalError;

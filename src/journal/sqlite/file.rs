@@ -182,7 +182,7 @@ pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalErro
     if db.is_readonly("main").map_err(failed)? {
         return Err(JournalError::ReadOnly { path: path.to_owned() });
     }
-    // A backup comes without the log, so it is asked for each time.
+    // A new file and a backup come without the log, so it is asked for each time.
     let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
     if mode != "wal" {
         return Err(JournalError::Io {
@@ -226,10 +226,12 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
+/// Without a log of any kind: a log that cannot be copied into the file for lack of room would be left behind by the
+/// rename, and with it half of the file.
 fn fill(path: &Path) -> rusqlite::Result<()> {
     let db = open(path)?;
     db.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL; BEGIN; {SCHEMA};
+        "PRAGMA journal_mode = MEMORY; BEGIN; {SCHEMA};
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT"
     ))?;
     db.close().map_err(|(_, error)| error)

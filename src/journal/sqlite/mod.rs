@@ -6,6 +6,11 @@
 pub(super) mod file;
 pub(super) mod rows;
 
+#[cfg(test)]
+mod file_tests;
+#[cfg(test)]
+mod trouble_tests;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

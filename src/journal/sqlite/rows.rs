@@ -145,9 +145,11 @@ fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Seq> {
 fn parse(row: &Row<'_>, path: &Path) -> Result<Vec<Record>, JournalError> {
     let failed = |error| unread(path, error);
     let (first, last) = (number(row, 0).map_err(failed)?, number(row, 1).map_err(failed)?);
-    let text = row.get_ref(2).and_then(|text| Ok(text.as_str()?)).map_err(failed)?;
-    let records: Vec<Record> = serde_json::from_str(text)
-        .map_err(|error| JournalError::corrupt(path, format!("the records {first} to {last} do not read: {error}")))?;
+    let unreadable = |why: &dyn std::fmt::Display| {
+        JournalError::corrupt(path, format!("the records {first} to {last} do not read: {why}"))
+    };
+    let text = row.get_ref(2).map_err(failed)?.as_str().map_err(|error| unreadable(&error))?;
+    let records: Vec<Record> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
     if !records.iter().map(|record| record.seq.0).eq(first.0..=last.0) {
         let what = format!("the row for the records {first} to {last} has others in it");
         return Err(JournalError::corrupt(path, what));
