@@ -1,0 +1,31 @@
+//! The name of an object, SHA-1 or SHA-256.
+
+use std::fmt;
+
+/// An object id in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Oid(String);
+
+impl Oid {
+    /// Takes 40 or 64 hexadecimal digits.
+    pub fn parse(text: &[u8]) -> Option<Oid> {
+        let fits = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
+        fits.then(|| Oid(String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// Whether it stands for "no object", as in the updates git reports to hooks.
+    pub fn is_zero(&self) -> bool {
+        self.0.bytes().all(|b| b == b'0')
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

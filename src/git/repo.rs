@@ -1,0 +1,105 @@
+//! Finding a repository, whatever its format.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::{Git, GitError, Oid};
+
+/// One repository as one worktree sees it.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    /// Where this worktree keeps its own HEAD and index.
+    pub git_dir: PathBuf,
+    /// What all worktrees of the repository share; the repository's identity.
+    pub common_dir: PathBuf,
+    /// The top of the work tree; none in a bare repository.
+    pub work_dir: Option<PathBuf>,
+    /// The directory git calls run in, for a repository we were not started in.
+    elsewhere: Option<PathBuf>,
+}
+
+/// Opens repositories of any owner from now on. For hooks only: git itself has already decided to trust this one.
+pub fn trust_every_owner() {
+    // SAFETY: changes a global of libgit2; a hook does it first thing, while there is one thread.
+    let done = unsafe { git2::opts::set_verify_owner_validation(false) };
+    // Should it ever fail, opening falls back to the git program, which asks again.
+    drop(done);
+}
+
+impl Repo {
+    /// The repository we were started in: `GIT_DIR` and its relatives, else the current directory.
+    pub fn from_environment() -> Result<Repo, GitError> {
+        match git2::Repository::open_from_env() {
+            Ok(found) => Ok(Repo::of(&found, None)),
+            Err(_) => Repo::by_program(Git::here, None),
+        }
+    }
+
+    /// The repository `dir` lies in, whatever we were started in.
+    pub fn at(dir: &Path) -> Result<Repo, GitError> {
+        match git2::Repository::discover(dir) {
+            Ok(found) => Ok(Repo::of(&found, Some(dir))),
+            Err(_) => Repo::by_program(|| Git::elsewhere(dir), Some(dir)),
+        }
+    }
+
+    /// A call of the git program for this repository.
+    pub fn git(&self) -> Git {
+        match &self.elsewhere {
+            None => Git::here(),
+            Some(dir) => Git::elsewhere(dir),
+        }
+    }
+
+    /// The commit a revision names, or nothing where there is none.
+    pub fn commit(&self, revision: &str) -> Result<Option<Oid>, GitError> {
+        let wanted = format!("{revision}^{{commit}}");
+        let found = self.git().args(["rev-parse", "--quiet", "--verify", "--end-of-options", &wanted]).answer()?;
+        Ok(found.and_then(|text| Oid::parse(text.trim_ascii())))
+    }
+
+    /// Commits that only look like roots because the history was cut off there.
+    pub fn shallow(&self) -> Vec<Oid> {
+        // While a shallow push is being received git keeps the new list in a file of its own.
+        let file = std::env::var_os("GIT_SHALLOW_FILE").filter(|file| self.elsewhere.is_none() && !file.is_empty());
+        let file = file.map_or_else(|| self.common_dir.join("shallow"), PathBuf::from);
+        oids_in(&file)
+    }
+
+    fn of(found: &git2::Repository, elsewhere: Option<&Path>) -> Repo {
+        Repo {
+            git_dir: found.path().to_owned(),
+            common_dir: found.commondir().to_owned(),
+            work_dir: found.workdir().map(Path::to_owned),
+            elsewhere: elsewhere.map(Path::to_owned),
+        }
+    }
+
+    fn by_program(git: impl Fn() -> Git, elsewhere: Option<&Path>) -> Result<Repo, GitError> {
+        let absolute = ["rev-parse", "--path-format=absolute"];
+        // One question each, because a path may hold any byte, a line feed too.
+        let ask = |question: &str| -> Result<PathBuf, GitError> {
+            let mut answer = git().args(absolute).arg(question).output()?;
+            answer.pop_if(|last| *last == b'\n');
+            Ok(PathBuf::from(OsString::from_vec(answer)))
+        };
+        Ok(Repo {
+            git_dir: ask("--git-dir")?,
+            common_dir: ask("--git-common-dir")?,
+            // Fails in a bare repository, which is an answer.
+            work_dir: ask("--show-toplevel").ok(),
+            elsewhere: elsewhere.map(Path::to_owned),
+        })
+    }
+}
+
+/// The object ids that begin the lines of a small file git keeps, such as `MERGE_HEAD`; none where there is no file.
+pub(crate) fn oids_in(file: &Path) -> Vec<Oid> {
+    let Ok(text) = std::fs::read(file) else { return Vec::new() };
+    let first_word = |line: &[u8]| {
+        let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+        Oid::parse(&line[..end])
+    };
+    text.split(|&b| b == b'\n').filter_map(first_word).collect()
+}

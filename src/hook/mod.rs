@@ -1,0 +1,148 @@
+//! The git hooks: collect the changed paths, ask the server, give a verdict.
+//!
+//! Three steps that know nothing of each other: [`collect`] reads git, the caller's [`Ask`] reaches the server, and
+//! [`verdict`] is a pure function of what was heard and what the settings say. [`main`] does them in turn.
+//! No rule about reservations is in here; the server decides who holds what.
+
+mod ask;
+pub mod collect;
+mod environment;
+mod identity;
+mod moment;
+mod next;
+mod passed;
+mod policy;
+pub mod text;
+pub mod verdict;
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+pub use ask::{Answer, Ask, AskError, Conflict, Pause};
+pub use environment::Environment;
+pub use identity::{Identity, Origin, READ_TOKEN_FILE, Recorded, SERVER_FILE, Server, TOKEN_FILE, Token};
+pub use moment::Moment;
+pub use policy::{Enforce, OnUnreachable, Policy, Require, Setting};
+
+use collect::Told;
+use verdict::{Trouble, Verdict};
+
+use crate::git::{self, Repo, Settings, SettingsCall};
+
+/// When it is set, a hook answers the doctor and does nothing else.
+pub const PROBE: &str = "DIBS_PROBE";
+
+/// Exit codes of a hook.
+const PASS: i32 = 0;
+const BLOCK: i32 = 1;
+const USAGE: i32 = 2;
+
+/// A call of `git-dibs hook <name> [--next FILE] -- ARGS…`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Git's name of the hook.
+    pub name: String,
+    /// The hook that was there before us.
+    pub next: Option<PathBuf>,
+    /// What git gave the hook.
+    pub args: Vec<String>,
+}
+
+/// Runs one hook and gives its exit code: 0 lets git go on, 1 stops it.
+///
+/// What there is to say goes to stderr; nothing is said when all is well.
+pub fn main(call: &Call, stdin: &mut dyn Read, ask: Box<Ask<'_>>) -> i32 {
+    let environment = Environment::of_process();
+    let Some(moment) = Moment::parse(&call.name) else {
+        let known = Moment::ALL.map(Moment::name).join(", ");
+        say(&format!("git-dibs: there is no hook {:?}; it takes part in {known}.\n", call.name));
+        return USAGE;
+    };
+    if let Some(probe) = environment.text(PROBE) {
+        say(&format!("{}\n", probe_answer(&probe, moment)));
+        return PASS;
+    }
+    let mut input = Vec::new();
+    if moment.reads_stdin() {
+        // What cannot be read is judged as if git had said nothing more.
+        let _ = stdin.read_to_end(&mut input);
+    }
+    let next = |input: &[u8]| {
+        let stdin = moment.reads_stdin().then_some(input);
+        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin)).unwrap_or(PASS)
+    };
+    if moment.next_goes_first() {
+        let code = next(&input);
+        if code != PASS {
+            return code;
+        }
+    }
+    match judged(Told { moment, args: &call.args, stdin: &input, environment: &environment }, ask) {
+        Verdict::Pass => {}
+        Verdict::Warn(text) => say(&text),
+        Verdict::Block(text) => {
+            say(&text);
+            return BLOCK;
+        }
+    }
+    if moment.next_goes_first() { PASS } else { next(&input) }
+}
+
+/// What a hook says to the doctor's probe.
+pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
+    format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Says something to whoever runs git. A reader that has gone away is no reason to fail.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn judged(told: Told<'_>, ask: Box<Ask<'_>>) -> Verdict {
+    // Git has decided to run this repository's hooks, so it trusts it.
+    git::trust_every_owner();
+    let unread = |settings: &Settings, error: git::GitError| {
+        let policy = Policy::read(told.moment, told.environment, settings);
+        verdict::judge(told.moment, &policy, &[], Err(&Trouble::Unread(error.to_string())), &Default::default())
+    };
+    let repo = match Repo::from_environment() {
+        Ok(repo) => repo,
+        Err(error) => return unread(&Settings::default(), error),
+    };
+    let Some(plan) = collect::plan(&repo, told) else { return Verdict::Pass };
+    // The two calls of git run side by side; they are most of what a hook costs.
+    let settings = SettingsCall::start(&repo);
+    let collected = plan.collect(&repo);
+    let settings = match settings.and_then(SettingsCall::finish) {
+        Ok(settings) => settings,
+        Err(error) => return unread(&Settings::default(), error),
+    };
+    let policy = Policy::read(told.moment, told.environment, &settings);
+    if policy.enforce.value == Enforce::Off {
+        return Verdict::Pass;
+    }
+    let collected = match collected {
+        Ok(collected) => collected,
+        Err(error) => return unread(&settings, error),
+    };
+    let paths = &collected.paths;
+    if paths.is_empty() {
+        return Verdict::Pass;
+    }
+    let identity = Identity::find(Some(told.moment), &repo, told.environment, &settings);
+    let heard = match identity.and_then(|identity| ask(&identity, paths)) {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(Trouble::Silence(error)),
+    };
+    let forgiven = match &heard {
+        Ok(answer) => collected.forgiven(&repo, &policy, &verdict::suspects(&policy, paths, answer)),
+        Err(_) => Ok(Default::default()),
+    };
+    // Not being able to find out whether a path is only undone forgives nothing.
+    let forgiven = forgiven.unwrap_or_default();
+    let verdict = verdict::judge(told.moment, &policy, paths, heard.as_ref(), &forgiven);
+    if matches!(told.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
+        passed::note(&repo, told.environment);
+    }
+    verdict
+}

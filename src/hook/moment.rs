@@ -1,0 +1,88 @@
+//! The moments at which git asks us: one for each hook we take part in.
+
+use std::fmt;
+
+/// A git hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Before a commit is made from the index.
+    PreCommit,
+    /// Before a merge that went well becomes a commit.
+    PreMergeCommit,
+    /// Before the message is edited; git runs it even with `--no-verify`.
+    PrepareCommitMsg,
+    /// After `git am` applied a patch, before it is committed.
+    PreApplypatch,
+    /// Before commits leave for a remote.
+    PrePush,
+    /// On the receiving side, before refs move.
+    PreReceive,
+    /// When any ref is about to move (strict installations).
+    ReferenceTransaction,
+}
+
+impl Moment {
+    /// All of them, in the order they are installed.
+    pub const ALL: [Moment; 7] = [
+        Moment::PreCommit,
+        Moment::PreMergeCommit,
+        Moment::PrepareCommitMsg,
+        Moment::PreApplypatch,
+        Moment::PrePush,
+        Moment::PreReceive,
+        Moment::ReferenceTransaction,
+    ];
+
+    /// Takes git's name of the hook.
+    pub fn parse(name: &str) -> Option<Moment> {
+        Moment::ALL.into_iter().find(|moment| moment.name() == name)
+    }
+
+    /// Git's name of the hook.
+    pub fn name(self) -> &'static str {
+        match self {
+            Moment::PreCommit => "pre-commit",
+            Moment::PreMergeCommit => "pre-merge-commit",
+            Moment::PrepareCommitMsg => "prepare-commit-msg",
+            Moment::PreApplypatch => "pre-applypatch",
+            Moment::PrePush => "pre-push",
+            Moment::PreReceive => "pre-receive",
+            Moment::ReferenceTransaction => "reference-transaction",
+        }
+    }
+
+    /// What is stopped, in a sentence for a person.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Moment::PreCommit | Moment::PrepareCommitMsg => "commit",
+            Moment::PreMergeCommit => "merge",
+            Moment::PreApplypatch => "patch",
+            Moment::PrePush | Moment::PreReceive => "push",
+            Moment::ReferenceTransaction => "ref update",
+        }
+    }
+
+    /// Whether git tells this hook something on stdin.
+    pub fn reads_stdin(self) -> bool {
+        matches!(self, Moment::PrePush | Moment::PreReceive | Moment::ReferenceTransaction)
+    }
+
+    /// Whether commits leave this repository or arrive in it, so that nobody can take them back quietly.
+    pub fn is_push(self) -> bool {
+        matches!(self, Moment::PrePush | Moment::PreReceive)
+    }
+
+    /// Whether a hook that was there before us goes first.
+    ///
+    /// At a commit it may still change the index, and we must see the result. At a push it may upload for minutes
+    /// (git-lfs), which is wasted if we say no.
+    pub fn next_goes_first(self) -> bool {
+        !self.reads_stdin()
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
