@@ -122,6 +122,7 @@ for_every_journal! {
     pages_follow_each_other
     a_page_says_when_it_begins_late
     a_reader_sees_whole_appends_while_they_go_on
+    snapshots_of_two_readers_do_not_harm_each_other
     any_text_comes_back_as_it_was
     ten_thousand_records_are_one_append
 }
@@ -405,6 +406,32 @@ fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
         reading.join().unwrap();
     });
     assert_eq!(load(&mut *journal).unwrap().head, Seq(last));
+}
+
+fn snapshots_of_two_readers_do_not_harm_each_other(place: &dyn Place) {
+    let mut journal = place.open();
+    for seq in 1..=16 {
+        journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+    }
+    let state = |at: u64| pattern((1 << 20) + at as usize);
+    std::thread::scope(|scope| {
+        for start in [1, 2] {
+            let mut reader = journal.reader().unwrap();
+            scope.spawn(move || {
+                for at in (start..=16).step_by(2) {
+                    reader.save_snapshot(Seq(at), &state(at), Seq(at + 1)).unwrap();
+                    let loaded = load_up_to(&mut *reader, Seq(u64::MAX));
+                    let (at, stored) = loaded.snapshot.unwrap();
+                    assert!(stored == state(at.0));
+                    assert_eq!(loaded.records, records(at.0 + 1, 16));
+                }
+            });
+        }
+    });
+    assert_eq!(
+        load(&mut *journal).unwrap(),
+        All { snapshot: Some((Seq(16), state(16))), records: vec![], head: Seq(16) }
+    );
 }
 
 fn any_text_comes_back_as_it_was(place: &dyn Place) {
