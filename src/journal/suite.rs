@@ -119,6 +119,7 @@ for_every_journal! {
     a_snapshot_of_the_future_is_a_broken_promise
     the_head_survives_without_any_record
     a_reader_loads_up_to_a_number
+    a_load_is_of_one_moment
     pages_follow_each_other
     a_page_says_when_it_begins_late
     a_reader_sees_whole_appends_while_they_go_on
@@ -325,6 +326,29 @@ fn a_reader_loads_up_to_a_number(place: &dyn Place) {
         let loaded = load_up_to(&mut *reader, Seq(up_to));
         assert_eq!((loaded.records, loaded.head), (records(4, reached), Seq(reached)));
     }
+}
+
+fn a_load_is_of_one_moment(place: &dyn Place) {
+    let mut journal = place.open();
+    for seq in 1..=9 {
+        journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+    }
+    let (mut reader, mut other) = (journal.reader().unwrap(), journal.reader().unwrap());
+    reader.save_snapshot(Seq(3), b"three", Seq(4)).unwrap();
+    let mut seen = Vec::new();
+    let reached = reader.load(Seq(u64::MAX), &mut |loaded| {
+        match loaded {
+            Loaded::Snapshot { at, .. } => {
+                assert_eq!(at, Seq(3));
+                other.save_snapshot(Seq(8), b"eight", Seq(9))?;
+                journal.append(Seq(9), &records(10, 10))?;
+            }
+            Loaded::Record(record) => seen.push(record),
+        }
+        Ok(())
+    });
+    assert_eq!((reached.unwrap(), seen), (Seq(9), records(4, 9)));
+    assert_eq!(load(&mut *journal).unwrap().records, records(9, 10));
 }
 
 fn pages_follow_each_other(place: &dyn Place) {
