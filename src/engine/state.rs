@@ -281,6 +281,7 @@ impl Engine {
                 self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
             }
             Event::UnlockRequested { request, reservation, key, session, reason } => {
+                let key = key.folded(self.policy.fold_case);
                 self.asked(*request, *reservation, key, session, reason.clone(), at);
             }
             Event::UnlockAnswered { request, answer, by, note } => {
@@ -424,19 +425,19 @@ impl Engine {
         }
     }
 
-    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: &Key, by: &SessionId, reason: Text, at: Timestamp) {
+    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: Key, by: &SessionId, reason: Text, at: Timestamp) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.reason = reason;
             return;
         }
-        let place = self.index.find(&key.folded(self.policy.fold_case)).expect("only what is held is asked for");
+        let place = self.index.find(&key).expect("only what is held is asked for");
         let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
         let holder = self.reservations[held.expect("only what is held is asked for")].session;
         let by_name = self.sessions[self.session_ids[by]].name.clone();
         let request = UnlockRequest {
             id,
             reservation,
-            key: key.clone(),
+            key,
             holder: self.sessions[holder].id.clone(),
             by: by.clone(),
             by_name,
