@@ -274,7 +274,7 @@ impl Engine {
                 };
                 self.queued(seq, waiter);
             }
-            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter),
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter, at),
             Event::Counted { conflicts, deadlocks } => {
                 self.totals.counted = (*conflicts, *deadlocks);
                 self.totals.conflicts = self.totals.conflicts.max(*conflicts);
@@ -408,9 +408,12 @@ impl Engine {
         self.waiters.insert(seq, waiter);
     }
 
-    fn unqueue(&mut self, seq: Seq) {
+    fn unqueue(&mut self, seq: Seq, at: Timestamp) {
         let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
-        self.sessions[waiter.session].waits.remove(&seq);
+        let session = &mut self.sessions[waiter.session];
+        session.waits.remove(&seq);
+        // Whoever waits is there, so silence begins with the end of the wait.
+        session.last_seen = session.last_seen.max(at);
         self.patience.remove(&(waiter.until, seq));
         for want in &waiter.wants {
             let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
