@@ -120,7 +120,7 @@ impl Engine {
             match self.own(slot, named) {
                 Some(reservation) => held.push(reservation),
                 None => {
-                    if let Some(other) = self.holder_of(&named.key) {
+                    if let Some(other) = self.holder_of(named) {
                         return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
                     }
                 }
@@ -151,7 +151,7 @@ impl Engine {
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
                         return Outcome::Lapsed { key: named.key.clone() };
                     }
-                    let holder = self.holder_of(&named.key).map(|other| self.person(other));
+                    let holder = self.holder_of(named).map(|other| self.person(other));
                     return Outcome::NotHeld { key: named.key.clone(), holder };
                 }
             }
@@ -353,10 +353,13 @@ impl Engine {
         self.held_by(session, &named.key).or_else(literal)
     }
 
-    /// The session that holds exactly this key, or the first of them.
-    fn holder_of(&self, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().next().map(|slot| self.reservations[slot].session)
+    /// The session that holds exactly what is named so, or the first of them.
+    fn holder_of(&self, named: &Named) -> Option<u32> {
+        let first = |key: &Key| {
+            let place = self.index.place(self.index.find(key)?);
+            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+        };
+        first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
 }
 
