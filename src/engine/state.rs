@@ -342,6 +342,8 @@ impl Engine {
         if let Some(feature) = paused_feature(&reservation.key) {
             self.pauses.insert(feature, place);
         }
+        // What is held again is not lost to time any more.
+        self.sessions[session].lapsed.retain(|key| *key != reservation.key);
         let slot = self.reservations.insert(reservation);
         self.index.hold(place, slot);
         self.sessions[session].held.push(slot);
