@@ -57,6 +57,9 @@ impl Engine {
 
     /// Grants every wait that nothing blocks any more, in order. Only those that wait for a freed key can be such.
     pub(super) fn seat(&mut self, now: Timestamp, out: &mut Vec<Record>) {
+        if self.freed.is_empty() {
+            return;
+        }
         let mut candidates = BTreeSet::new();
         loop {
             for key in std::mem::take(&mut self.freed) {

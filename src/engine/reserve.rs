@@ -31,7 +31,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[&ask.session];
+        let slot = self.slot(&ask.session);
         drop_repeats(&mut ask.wants);
         let fresh = ask.wants.iter().filter(|want| self.held_by(slot, &want.key).is_none()).count();
         if fresh > 0
@@ -114,23 +114,21 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
-        let mut held = Vec::with_capacity(keys.len());
+        let slot = self.slot(session);
         for named in keys {
-            match self.own(slot, named) {
-                Some(reservation) => held.push(reservation),
-                None => {
-                    if let Some(other) = self.holder_of(named) {
-                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
-                    }
-                }
+            if self.own(slot, named).is_none()
+                && let Some(other) = self.holder_of(named)
+            {
+                return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
             }
         }
-        let mut seen = HashSet::new();
-        held.retain(|reservation| seen.insert(*reservation));
-        Outcome::Released(
-            held.into_iter().map(|reservation| self.release_one(reservation, &Why::Released, now, out)).collect(),
-        )
+        let mut released = Vec::with_capacity(keys.len());
+        for named in keys {
+            if let Some(held) = self.own(slot, named) {
+                released.push(self.release_one(held, &Why::Released, now, out));
+            }
+        }
+        Outcome::Released(released)
     }
 
     pub(super) fn renew(
@@ -141,7 +139,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
             match self.own(slot, named) {
@@ -334,7 +332,6 @@ impl Engine {
         let held = &self.reservations[slot];
         Grant {
             id: held.id,
-            session: self.sessions[held.session].id.clone(),
             key: held.key.clone(),
             mode: held.mode,
             ttl: held.ttl,

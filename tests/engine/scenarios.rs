@@ -86,7 +86,7 @@ fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Outcome)>, Vec<Outcome>
     let mut now = Timestamp(1_000_000);
     engine.resume(now, &mut records);
     let sessions: Vec<SessionId> = engine.sessions().into_iter().map(|session| session.id).collect();
-    let keys: Vec<Key> = engine.reservations(Seq::ZERO).map(|grant| grant.key).collect();
+    let keys: Vec<Key> = engine.reservations(Seq::ZERO).map(|(_, grant)| grant.key).collect();
     let everything = Key::parse("**", &KeyRules::default()).unwrap();
     let new = SessionId::parse("somebody.new").unwrap();
     let actor = Actor::Session(Intro { id: new.clone(), name: None, feature: None, owner: Owner::Itself });

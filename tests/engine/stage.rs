@@ -23,7 +23,7 @@ pub struct Stage {
     fences: HashMap<ReservationId, Seq>,
     ids: HashMap<Seq, ReservationId>,
     /// What a wait was granted, in case nobody hears of it.
-    granted: HashMap<Seq, Vec<Grant>>,
+    granted: HashMap<Seq, (SessionId, Vec<Grant>)>,
     made: Cell<u128>,
     requests: Vec<Uuid>,
 }
@@ -139,9 +139,11 @@ impl Stage {
                 },
             });
         }
-        for (waiter, outcome) in settled {
-            if let Outcome::Granted(grants) = outcome {
-                self.granted.insert(waiter, grants);
+        for record in &records {
+            if let Event::Seated { waiter, session } = &record.event
+                && let Some(Outcome::Granted(grants)) = settled.get(waiter)
+            {
+                self.granted.insert(*waiter, (session.clone(), grants.clone()));
             }
         }
         self.records.extend(records);
@@ -233,8 +235,8 @@ impl Stage {
             }
             "overrides" => Command::Override { id: this.ids[&number(0)], reason: text("reason").expect("a reason") },
             "unheard" => {
-                let grants = this.granted[&number(0)].clone();
-                Command::Unheard { session: grants[0].session.clone(), grants }
+                let (session, grants) = this.granted[&number(0)].clone();
+                Command::Unheard { session, grants }
             }
             "gone" => Command::Leave { waiter: number(0), why: LeftWhy::Gone },
             "asks" => {
