@@ -115,17 +115,22 @@ impl Engine {
         out: &mut Vec<Record>,
     ) -> Outcome {
         let slot = self.slot(session);
+        let mut held = Vec::with_capacity(keys.len());
         for named in keys {
-            if self.own(slot, named).is_none()
-                && let Some(other) = self.holder_of(named)
-            {
-                return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
+            match self.own(slot, named) {
+                Some(reservation) => held.push(reservation),
+                None => {
+                    if let Some(other) = self.holder_of(named) {
+                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
+                    }
+                }
             }
         }
-        let mut released = Vec::with_capacity(keys.len());
-        for named in keys {
-            if let Some(held) = self.own(slot, named) {
-                released.push(self.release_one(held, &Why::Released, now, out));
+        let mut released = Vec::with_capacity(held.len());
+        for reservation in held {
+            // The same name twice means the same reservation, and that is over by then.
+            if self.reservations.get(reservation).is_some() {
+                released.push(self.release_one(reservation, &Why::Released, now, out));
             }
         }
         Outcome::Released(released)
