@@ -247,10 +247,16 @@ impl Engine {
             }
             self.end(slot, EndState::Lost, now, out);
         }
-        // A wait whose time is up at the very moment its keys are free is granted.
+        // A wait whose time is up at the very moment its keys are free is granted, also where they are free because
+        // the one before gave up: it stays for the seating that ends every command.
         self.seat(now, out);
-        while let Some((_, waiter)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
-            self.leave(waiter, LeftWhy::TimedOut, now, out);
+        while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
+            let waiter = &self.waiters[&seq];
+            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
+                self.leave(seq, LeftWhy::TimedOut, now, out);
+            } else {
+                self.patience.remove(&(due, seq));
+            }
         }
     }
 

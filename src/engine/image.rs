@@ -175,12 +175,14 @@ impl Engine {
         let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
         if let Some((state, at, released)) = end {
+            let released = released.iter().map(|key| self.compared(key)).collect();
             self.sessions[slot].end = Some(End { state, at, released });
             self.alive -= 1;
         }
     }
 
-    fn restore_request(&mut self, request: UnlockRequest) {
+    fn restore_request(&mut self, mut request: UnlockRequest) {
+        request.key = self.compared(&request.key);
         if request.answer.is_none() {
             self.pending.entry(request.reservation).or_default().push(request.id);
             let holder = self.slot(&request.holder);

@@ -115,17 +115,22 @@ impl Engine {
         out: &mut Vec<Record>,
     ) -> Outcome {
         let slot = self.slot(session);
+        let mut held = Vec::with_capacity(keys.len());
         for named in keys {
-            if self.own(slot, named).is_none()
-                && let Some(other) = self.holder_of(&named.key)
-            {
-                return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
+            match self.own(slot, named) {
+                Some(reservation) => held.push(reservation),
+                None => {
+                    if let Some(other) = self.holder_of(named) {
+                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
+                    }
+                }
             }
         }
-        let mut released = Vec::with_capacity(keys.len());
-        for named in keys {
-            if let Some(held) = self.own(slot, named) {
-                released.push(self.release_one(held, &Why::Released, now, out));
+        let mut released = Vec::with_capacity(held.len());
+        for reservation in held {
+            // The same name twice means the same reservation, and that is over by then.
+            if self.reservations.get(reservation).is_some() {
+                released.push(self.release_one(reservation, &Why::Released, now, out));
             }
         }
         Outcome::Released(released)
@@ -149,7 +154,7 @@ impl Engine {
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
                         return Outcome::Lapsed { key: named.key.clone() };
                     }
-                    let holder = self.holder_of(&named.key).map(|other| self.person(other));
+                    let holder = self.holder_of(named).map(|other| self.person(other));
                     return Outcome::NotHeld { key: named.key.clone(), holder };
                 }
             }
@@ -350,10 +355,13 @@ impl Engine {
         self.held_by(session, &named.key).or_else(literal)
     }
 
-    /// The session that holds exactly this key, or the first of them.
-    fn holder_of(&self, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().next().map(|slot| self.reservations[slot].session)
+    /// The session that holds exactly what is named so, or the first of them.
+    fn holder_of(&self, named: &Named) -> Option<u32> {
+        let first = |key: &Key| {
+            let place = self.index.place(self.index.find(key)?);
+            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+        };
+        first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
 }
 

@@ -279,13 +279,14 @@ impl Engine {
                 };
                 self.queued(seq, waiter);
             }
-            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter),
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter, at),
             Event::Counted { conflicts, deadlocks } => {
                 self.totals.counted = (*conflicts, *deadlocks);
                 self.totals.conflicts = self.totals.conflicts.max(*conflicts);
                 self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
             }
             Event::UnlockRequested { request, reservation, key, session, reason } => {
+                let key = self.compared(key);
                 self.asked(*request, *reservation, key, session, reason.clone(), at);
             }
             Event::UnlockAnswered { request, answer, by, note } => {
@@ -346,6 +347,8 @@ impl Engine {
         if let Some(feature) = paused_feature(&reservation.key) {
             self.pauses.insert(feature, place);
         }
+        // What is held again is not lost to time any more.
+        self.sessions[session].lapsed.retain(|key| *key != reservation.key);
         let slot = self.reservations.insert(reservation);
         self.index.hold(place, slot);
         self.sessions[session].held.push(slot);
@@ -409,9 +412,12 @@ impl Engine {
         self.waiters.insert(seq, waiter);
     }
 
-    fn unqueue(&mut self, seq: Seq) {
+    fn unqueue(&mut self, seq: Seq, at: Timestamp) {
         let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
-        self.sessions[waiter.session].waits.remove(&seq);
+        let session = &mut self.sessions[waiter.session];
+        session.waits.remove(&seq);
+        // Whoever waits is there, so silence begins with the end of the wait.
+        session.last_seen = session.last_seen.max(at);
         self.patience.remove(&(waiter.until, seq));
         for want in &waiter.wants {
             let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
@@ -426,19 +432,19 @@ impl Engine {
         }
     }
 
-    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: &Key, by: &SessionId, reason: Text, at: Timestamp) {
+    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: Key, by: &SessionId, reason: Text, at: Timestamp) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.reason = reason;
             return;
         }
-        let place = self.index.find(&self.compared(key)).expect("only what is held is asked for");
+        let place = self.index.find(&key).expect("only what is held is asked for");
         let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
         let holder = self.reservations[held.expect("only what is held is asked for")].session;
         let by_name = self.sessions[self.slot(by)].name.clone();
         let request = UnlockRequest {
             id,
             reservation,
-            key: key.clone(),
+            key,
             holder: self.sessions[holder].id.clone(),
             by: by.clone(),
             by_name,
