@@ -80,6 +80,17 @@ impl Table {
         self.next[usize::from(state) * self.columns + usize::from(self.classes[usize::from(byte)])]
     }
 
+    /// Where a whole text leads.
+    pub(super) fn walk(&self, mut state: u16, bytes: &[u8]) -> u16 {
+        for &byte in bytes {
+            if state == DEAD {
+                break;
+            }
+            state = self.next(state, byte);
+        }
+        state
+    }
+
     /// Whether a name may end here.
     pub(super) fn accepts(&self, state: u16) -> bool {
         self.accepting[usize::from(state)]

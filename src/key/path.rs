@@ -16,15 +16,13 @@ pub(super) type Reason = &'static str;
 const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
 const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
 const PARENT: Reason = "it has a \"..\" component; write where the path really leads, from the top of the repository";
+pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 
 /// Checks a path somebody wrote and folds its structure: `./`, `//` and inner `.` go away.
 /// A slash at the end goes away too; the caller has looked at it before.
 pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     strict_text(text)?;
-    if has_drive_letter(text) {
-        return Err("it starts with a drive letter; write it relative to the top of the repository");
-    }
     let mut folds = false;
     let mut last = "";
     for component in text.split('/') {
@@ -41,7 +39,8 @@ pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     if last.ends_with(char::is_whitespace) {
         return Err("it ends with white space; take that off");
     }
-    Ok(if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) })
+    let path = if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) };
+    if has_drive_letter(&path) { Err(DRIVE_LETTER) } else { Ok(path) }
 }
 
 /// The part of [`strict`] that holds for the text as a whole; patterns are judged by it too.

@@ -1,5 +1,9 @@
 //! What keys promise to everybody else.
 
+mod naive;
+mod properties;
+mod random;
+
 use super::*;
 
 fn key(text: &str) -> Key {
