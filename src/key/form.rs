@@ -30,7 +30,7 @@ impl Form<'_> {
                 _ => Form::Other(word),
             };
         }
-        let has_pattern = text.bytes().any(|b| matches!(b, b'*' | b'?' | b'[' | b'{'));
+        let has_pattern = text.bytes().fold(false, |found, b| found | matches!(b, b'*' | b'?' | b'[' | b'{'));
         let is_directory = text.ends_with('/') && text.split('/').any(|c| !c.is_empty() && c != ".");
         if has_pattern || is_directory { Form::Glob(text) } else { Form::Path(text) }
     }
@@ -52,4 +52,3 @@ pub(super) fn is_plain_path(path: &str) -> bool {
 pub(super) fn is_plain_pattern(pattern: &str) -> bool {
     matches!(Form::of(pattern), Form::Glob(_))
 }
-

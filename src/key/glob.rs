@@ -12,10 +12,11 @@ use globset::GlobBuilder;
 use super::automaton::{DEAD, Limits, Table, TooComplex};
 use super::{cache, meet, pattern};
 
-/// What a new pattern may cost. Two patterns of this size are compared in milliseconds, at the very worst.
-pub(super) const NEW: Limits = Limits { states: 1_000, bytes: 256 << 10 };
+/// What a new pattern may cost: tens of milliseconds to build or to compare with another, at the very worst. Ordinary
+/// ones take a tenth of one to build and a few microseconds to compare.
+pub(super) const NEW: Limits = Limits { states: 4_000, knots: 512, dfa_bytes: 1 << 20, search_work: 2 << 20 };
 /// What an old pattern out of a journal may cost: whatever can be built at all.
-pub(super) const OLD: Limits = Limits { states: 60_000, bytes: 64 << 20 };
+pub(super) const OLD: Limits = Limits { states: 60_000, knots: 60_000, dfa_bytes: 64 << 20, search_work: 1 << 30 };
 
 /// As much of a common suffix as is worth comparing.
 const SUFFIX_MAX_BYTES: usize = 32;
@@ -135,6 +136,7 @@ impl fmt::Debug for Glob {
             .field("prefix", &String::from_utf8_lossy(&self.prefix))
             .field("suffix", &String::from_utf8_lossy(&self.program.suffix))
             .field("states", &self.program.table.states())
+            .field("knots", &self.program.knots)
             .finish()
     }
 }
@@ -148,6 +150,7 @@ pub(super) struct Program {
     suffix: Box<[u8]>,
     /// The shortest valid match.
     shortest: Option<Box<[u8]>>,
+    knots: usize,
 }
 
 impl Program {
@@ -158,13 +161,14 @@ impl Program {
             .case_insensitive(fold_case)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        let table = Table::build(parsed.regex(), fold_case, limits)
+        let table = Table::build(&parsed, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
         let prefix = table.common_prefix();
         let shortest = meet::shortest((&table, table.start()), (&table, table.start()), b"");
         Ok(Program {
             after_prefix: table.walk(table.start(), &prefix),
             shortest: shortest.map(Vec::into_boxed_slice),
+            knots: table.knots(),
             prefix: prefix.into(),
             suffix: table.common_suffix(SUFFIX_MAX_BYTES).into(),
             table,
@@ -173,7 +177,7 @@ impl Program {
 
     /// Whether it is no bigger than a pattern may be.
     pub(super) fn fits(&self, limits: Limits) -> bool {
-        self.table.states() <= limits.states
+        self.table.states() <= limits.states && self.knots <= limits.knots
     }
 
     /// What it takes in memory, roughly.

@@ -116,8 +116,8 @@ impl Key {
                 Ok(path) => Ok(Key::path(path.as_bytes(), rules.fold_case)),
                 Err(reason) => Err(bad_path(text, reason)),
             },
-            Form::Glob(pattern) => match pattern::strict(pattern) {
-                Ok(pattern) => Key::new_pattern(&pattern, rules.fold_case),
+            Form::Glob(pattern) => match pattern::strict(pattern).and_then(|folded| Key::new_pattern(&folded, rules)) {
+                Ok(key) => Ok(key),
                 Err(BadPattern::Path(reason)) => Err(bad_path(text, reason)),
                 Err(BadPattern::Form(reason)) => Err(bad_pattern(text, &reason)),
             },
@@ -149,7 +149,9 @@ impl Key {
     pub fn text(&self) -> String {
         // In here every `file:` is percent-encoded, so that control characters are safe wherever the text is kept.
         match (self.kind, std::str::from_utf8(self.spelled())) {
-            (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => path.to_owned(),
+            (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
+                path.to_owned()
+            }
             (Kind::Path, _) => format!("file:{}", percent_encode(self.spelled())),
             _ => self.shown(),
         }
@@ -161,7 +163,8 @@ impl Key {
             Form::Logical(_) | Form::Other(_) => return Ok(Key::logical(text, fold_case)),
             Form::Uri(_) => return Ok(Key::uri(text)),
             Form::Glob(pattern) => {
-                return Key::pattern(&pattern::folded_structure(pattern), fold_case, glob::OLD);
+                let key = Key::pattern(&pattern::folded_structure(pattern), fold_case, glob::OLD);
+                return key.map_err(|reason| bad_pattern(text, &reason));
             }
             Form::File(coded) => percent_decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
             Form::Path(path) => Cow::Borrowed(path.as_bytes()),
@@ -264,19 +267,20 @@ impl Key {
         Key::new(Kind::Uri, text.as_bytes(), compared(text.as_bytes(), false).as_deref(), None)
     }
 
-    fn new_pattern(pattern: &str, fold_case: bool) -> Result<Key, BadKey> {
-        let key = Key::pattern(pattern, fold_case, glob::NEW)?;
+    fn new_pattern(pattern: &str, rules: &KeyRules) -> Result<Key, BadPattern> {
+        let key =
+            Key::pattern(pattern, rules.fold_case, glob::NEW).map_err(|reason| BadPattern::Form(reason.into()))?;
         match key.claim() {
             Claim::Glob(glob) if !glob.matches_any() => {
-                Err(bad_pattern(pattern, "no path that can be reserved matches it"))
+                Err(BadPattern::Form("no path that can be reserved matches it".into()))
             }
             _ => Ok(key),
         }
     }
 
-    fn pattern(pattern: &str, fold_case: bool, limits: Limits) -> Result<Key, BadKey> {
+    fn pattern(pattern: &str, fold_case: bool, limits: Limits) -> Result<Key, String> {
         let canonical = pattern::compared(pattern, fold_case);
-        let glob = Glob::compile(&canonical, fold_case, limits).map_err(|reason| bad_pattern(pattern, &reason))?;
+        let glob = Glob::compile(&canonical, fold_case, limits)?;
         Ok(Key::new(Kind::Glob, pattern.as_bytes(), Some(canonical.as_bytes()), Some(glob)))
     }
 
@@ -309,7 +313,7 @@ fn bad_pattern(text: &str, reason: &str) -> BadKey {
     BadKey::Form(format!(
         "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
         quoted(text),
-        quoted(&format!("file:{text}")),
+        quoted(&format!("file:{}", text.trim_end_matches('/'))),
     ))
 }
 

@@ -24,8 +24,12 @@ const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     strict_text(text)?;
     let mut folds = false;
-    let mut last = "";
-    for component in text.split('/') {
+    let (mut last, mut from) = ("", 0);
+    // Slashes are looked for byte by byte: components are short, and this is the hottest loop in here.
+    while from <= text.len() {
+        let to = text.as_bytes()[from..].iter().position(|&b| b == b'/').map_or(text.len(), |len| from + len);
+        let component = &text[from..to];
+        from = to + 1;
         if component.is_empty() || component == "." {
             folds = true;
             continue;
@@ -51,13 +55,13 @@ pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
     if text.starts_with('/') {
         return Err(ABSOLUTE);
     }
-    for byte in text.bytes() {
-        if byte == b'\\' {
-            return Err("it contains a backslash; separate components with \"/\"");
-        }
-        if byte.is_ascii_control() {
-            return Err("it contains a control byte");
-        }
+    // One look at all bytes without a way out in between, because nearly every text is good.
+    let is_bad = |byte: u8| byte == b'\\' || byte.is_ascii_control();
+    if text.bytes().fold(false, |found, byte| found | is_bad(byte)) {
+        return Err(match text.bytes().find(|&byte| is_bad(byte)) {
+            Some(b'\\') => "it contains a backslash; separate components with \"/\"",
+            _ => "it contains a control byte",
+        });
     }
     Ok(())
 }

@@ -21,7 +21,6 @@ impl Pattern {
     }
 }
 
-
 /// All the patterns without braces that a pattern with braces stands for.
 /// An empty choice is as good as none, unless there is no other.
 fn expanded(pattern: &str) -> Vec<String> {
@@ -48,7 +47,8 @@ fn expanded(pattern: &str) -> Vec<String> {
         }
         at += 1;
     }
-    let mut inner: Vec<String> = choices.into_iter().flat_map(|c| Some(expanded(c)).filter(|e| *e != [""])).flatten().collect();
+    let mut inner: Vec<String> =
+        choices.into_iter().flat_map(|c| Some(expanded(c)).filter(|e| *e != [""])).flatten().collect();
     if inner.is_empty() {
         inner.push(String::new());
     }
@@ -90,10 +90,10 @@ pub enum Piece {
 }
 
 /// By byte, whether it belongs.
-type Set = [bool; 256];
+type Set = Box<[bool; 256]>;
 
 fn set(belongs: impl Fn(u8) -> bool) -> Set {
-    std::array::from_fn(|byte| belongs(byte as u8))
+    Box::new(std::array::from_fn(|byte| belongs(byte as u8)))
 }
 
 fn pieces(plain: &str) -> Vec<Piece> {
@@ -140,14 +140,13 @@ fn class(text: &str) -> Set {
         (body[at]..=last).for_each(|byte| members[usize::from(byte)] = true);
         at += if is_range { 3 } else { 1 };
     }
-    members.map(|member| member != negated)
+    Box::new(members.map(|member| member != negated))
 }
 
 fn matches_pieces(pieces: &[Piece], text: &[u8]) -> bool {
     let Some((first, rest)) = pieces.split_first() else { return text.is_empty() };
-    let after_any_slash = |text: &[u8]| {
-        (0..text.len()).any(|at| text[at] == b'/' && matches_pieces(rest, &text[at + 1..]))
-    };
+    let after_any_slash =
+        |text: &[u8]| (0..text.len()).any(|at| text[at] == b'/' && matches_pieces(rest, &text[at + 1..]));
     match first {
         Piece::One(set) => text.first().is_some_and(|b| set[usize::from(*b)]) && matches_pieces(rest, &text[1..]),
         Piece::Star => {

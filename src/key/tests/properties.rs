@@ -20,7 +20,9 @@ fn patterns(random: &mut Random, count: usize) -> Vec<(String, Key)> {
         match Key::parse(&text, &KeyRules::default()) {
             Ok(key) => patterns.push((text, key)),
             // A few can match nothing at all; the second opinion must say the same.
-            Err(BadKey::Form(_)) => assert_eq!(naive::shortest_overlap(&naive::Net::new(&text), &naive::Net::new(&text)), None, "{text}"),
+            Err(BadKey::Form(_)) => {
+                assert_eq!(naive::shortest_overlap(&naive::Net::new(&text), &naive::Net::new(&text)), None, "{text}")
+            }
             Err(bad) => panic!("{bad}"),
         }
     }
@@ -59,7 +61,10 @@ fn overlap_agrees_with_the_naive_search() {
         let expected = naive::shortest_overlap(&nets[at_a], &nets[at_b]);
         assert_eq!(example.as_ref().map(String::len), expected, "{a_text} and {b_text} meet in {example:?}");
         if let Some(example) = example {
-            assert!(naive[at_a].matches(&example) && naive[at_b].matches(&example), "{a_text} and {b_text} in {example}");
+            assert!(
+                naive[at_a].matches(&example) && naive[at_b].matches(&example),
+                "{a_text} and {b_text} in {example}"
+            );
             met += 1;
         }
     }
@@ -88,7 +93,11 @@ fn matching_agrees_with_globset_in_every_syntax() {
             let path = random.wild_path();
             let name = Key::literal(path.as_bytes(), &rules).unwrap();
             let Claim::Path(canonical) = name.claim() else { panic!("{path} is no path") };
-            assert_eq!(glob_of(&key).matches(canonical), theirs.is_match(theirs_folded(&path)), "{pattern} on {path}, {fold_case}");
+            assert_eq!(
+                glob_of(&key).matches(canonical),
+                theirs.is_match(theirs_folded(&path)),
+                "{pattern} on {path}, {fold_case}"
+            );
             compared += 1;
         }
     }
@@ -111,7 +120,10 @@ fn a_walk_ends_where_nothing_can_match() {
             }
         }
         for word in matches {
-            assert!(word.as_bytes().starts_with(glob.anchor()) && word.as_bytes().ends_with(glob.suffix()), "{text} on {word}");
+            assert!(
+                word.as_bytes().starts_with(glob.anchor()) && word.as_bytes().ends_with(glob.suffix()),
+                "{text} on {word}"
+            );
         }
         // Each state that a walk reaches is left by a real match, found by the same search with the rest of the pattern.
         let anchor = glob.anchor();

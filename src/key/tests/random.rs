@@ -54,8 +54,28 @@ impl Random {
             return "**".to_owned();
         }
         const PARTS: [&str; 22] = [
-            "*", "*", "*", "?", "?", "[ab]", "[!a/]", "[^b]", "[a-c]", "{a,b}", "{a,bc}", "{ab,*a}", "{a/b,c}", "{.a,b{a,b}}", "{,a}", "a",
-            "b", "c", ".", "ab", ".gi", "[a.]",
+            "*",
+            "*",
+            "*",
+            "?",
+            "?",
+            "[ab]",
+            "[!a/]",
+            "[^b]",
+            "[a-c]",
+            "{a,b}",
+            "{a,bc}",
+            "{ab,*a}",
+            "{a/b,c}",
+            "{.a,b{a,b}}",
+            "{,a}",
+            "a",
+            "b",
+            "c",
+            ".",
+            "ab",
+            ".gi",
+            "[a.]",
         ];
         loop {
             let text: String = (0..=self.below(3)).map(|_| self.pick(&PARTS)).collect();
@@ -74,8 +94,9 @@ impl Random {
     /// A pattern with everything globset knows, in any order; often malformed.
     pub fn wild_pattern(&mut self) -> String {
         const PARTS: [&str; 40] = [
-            "*", "**", "**", "/**/", "**/", "/**", "?", "[", "]", "{", "}", "{a,b}", ",", "{", "}", "/", "/", "[a-c]", "[!a]", "[^A-C]", "[]a]",
-            "[a-]", "[-a]", "[A-z]", "[!]b]", "a", "b", "A", "B", "C", ".", "-", "!", "^", "{**/a,b}", "{a,**}", "{a/**,b}", "é", "É", "{É,a}",
+            "*", "**", "**", "/**/", "**/", "/**", "?", "[", "]", "{", "}", "{a,b}", ",", "{", "}", "/", "/", "[a-c]",
+            "[!a]", "[^A-C]", "[]a]", "[a-]", "[-a]", "[A-z]", "[!]b]", "a", "b", "A", "B", "C", ".", "-", "!", "^",
+            "{**/a,b}", "{a,**}", "{a/**,b}", "é", "É", "{É,a}",
         ];
         (0..=self.below(6)).map(|_| self.pick(&PARTS)).collect()
     }
@@ -94,7 +115,16 @@ impl Random {
     /// Text that is often a key.
     pub fn key_text(&mut self) -> String {
         const NAMES: [&str; 10] = [
-            "flag:a/*", "flag:a/b", "flag:a/b/*", "flag:a", "db:a", "event:a.b", "flag://a/*", "flag://a/b", "contract:a/b", "contract:A/b",
+            "flag:a/*",
+            "flag:a/b",
+            "flag:a/b/*",
+            "flag:a",
+            "db:a",
+            "event:a.b",
+            "flag://a/*",
+            "flag://a/b",
+            "contract:a/b",
+            "contract:A/b",
         ];
         match self.below(6) {
             0 => self.pick(&NAMES).to_owned(),
@@ -109,10 +139,72 @@ impl Random {
     /// Any text at all, made of what matters to keys.
     pub fn text(&mut self) -> String {
         const PARTS: [&str; 66] = [
-            "a", "b", "A", "src", "src/", "/", "/", "/", ".", "..", "./", "//", "*", "**", "**/", "?", "[", "]", "[a", "[!", "-", "z]", "{", "}",
-            ",", "{a,", "file:", "db:", "api:", "GET ", "event:", "flag:", "/*", "env:", "contract:", "feature:", ":pause", ":", "http", "://",
-            "C:", "foo:", "%", "%25", "%2", "%FF", "%0a", "\\", " ", "\t", "\n", "\0", "\u{7f}", ".git", ".GIT", "git~1", "é", "e\u{301}",
-            "É", "ß", "\u{200c}", "\u{feff}", "日本", "~", "$", "K",
+            "a",
+            "b",
+            "A",
+            "src",
+            "src/",
+            "/",
+            "/",
+            "/",
+            ".",
+            "..",
+            "./",
+            "//",
+            "*",
+            "**",
+            "**/",
+            "?",
+            "[",
+            "]",
+            "[a",
+            "[!",
+            "-",
+            "z]",
+            "{",
+            "}",
+            ",",
+            "{a,",
+            "file:",
+            "db:",
+            "api:",
+            "GET ",
+            "event:",
+            "flag:",
+            "/*",
+            "env:",
+            "contract:",
+            "feature:",
+            ":pause",
+            ":",
+            "http",
+            "://",
+            "C:",
+            "foo:",
+            "%",
+            "%25",
+            "%2",
+            "%FF",
+            "%0a",
+            "\\",
+            " ",
+            "\t",
+            "\n",
+            "\0",
+            "\u{7f}",
+            ".git",
+            ".GIT",
+            "git~1",
+            "é",
+            "e\u{301}",
+            "É",
+            "ß",
+            "\u{200c}",
+            "\u{feff}",
+            "日本",
+            "~",
+            "$",
+            "K",
         ];
         (0..self.below(9)).map(|_| self.pick(&PARTS)).collect()
     }
