@@ -130,7 +130,8 @@ impl Engine {
 
     fn blocked_by(&self, from: u32, wants: &[Want], mode: Mode, before: Seq, mut see: impl FnMut(Edge)) {
         for want in wants {
-            let _: ControlFlow<()> = self.blockers(from, &want.key, mode, before, |place, blocker| {
+            let spot = self.spot(from, &want.key);
+            let _: ControlFlow<()> = self.blockers(from, &want.key, spot, mode, before, |place, blocker| {
                 let (to, holds) = match blocker {
                     Blocker::Holder(slot) => (self.reservations[slot].session, self.reservations[slot].key.clone()),
                     Blocker::Waiter(seq) => (self.waiters[&seq].session, self.index.place(place).key.clone()),

@@ -128,7 +128,7 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys } => self.release(&session, &keys, now, out),
+            Command::Release { session, keys } => self.release(&session, keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(&session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out))
@@ -252,7 +252,7 @@ impl Engine {
         self.seat(now, out);
         while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
             let waiter = &self.waiters[&seq];
-            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
+            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
                 self.leave(seq, LeftWhy::TimedOut, now, out);
             } else {
                 self.patience.remove(&(due, seq));

@@ -283,9 +283,19 @@ impl Index {
     }
 
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        self.meet_at(key, self.find(key), see)
+    }
+
+    /// The same where the key's own place was found already, or found to be missing.
+    pub fn meet_at<B>(
+        &self,
+        key: &Key,
+        place: Option<PlaceId>,
+        mut see: impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         match key.claim() {
-            Claim::Path(path) => match self.find(key) {
+            Claim::Path(path) => match place {
                 Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
                 None => self.meet_path(path, &mut see),
             },

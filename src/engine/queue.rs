@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::command::{Outcome, Reserve};
 use super::ids::{Seq, Text, Timestamp};
 use super::record::{Event, LeftWhy, Record};
-use super::state::Engine;
+use super::state::{Engine, Spot, Waiter};
 
 impl Engine {
     /// Puts a request that cannot be granted now at the end of the queue, unless it would wait forever.
@@ -76,15 +76,21 @@ impl Engine {
                 self.leave(seq, LeftWhy::Version, now, out);
                 continue;
             }
-            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
+            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
                 continue;
             }
             let waiter = waiter.clone();
             let session = self.sessions[waiter.session].id.clone();
             self.emit(now, out, Event::Seated { waiter: seq, session });
-            let grants = self.grant(waiter.session, waiter.wants, waiter.mode, waiter.reason, now, out);
+            // Found anew: a place that was there only for this wait is gone by now.
+            let spots = self.spots_of(&waiter);
+            let grants = self.grant(waiter.session, waiter.wants, &spots, waiter.mode, waiter.reason, now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
         }
+    }
+
+    pub(super) fn spots_of(&self, waiter: &Waiter) -> Vec<Spot> {
+        waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect()
     }
 
     /// A pause begins: sessions of that feature do not get anything new, so they do not wait for it either.

@@ -8,7 +8,7 @@ use super::command::{Conflict, Grant, Named, Outcome, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
 use super::record::{Event, Mode, Record, Want, Why};
-use super::state::{Engine, paused_feature};
+use super::state::{Engine, Spot, paused_feature};
 use crate::key::Key;
 
 /// Conflicts one answer lists; with more than this, nobody reads them.
@@ -33,7 +33,24 @@ impl Engine {
     ) -> Outcome {
         let slot = self.slot(&ask.session);
         drop_repeats(&mut ask.wants);
-        let fresh = ask.wants.iter().filter(|want| self.held_by(slot, &want.key).is_none()).count();
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.extend(ask.wants.iter().map(|want| self.spot(slot, &want.key)));
+        let outcome = self.reserve_at(slot, ask, &spots, feature, now, out);
+        spots.clear();
+        self.spots = spots;
+        outcome
+    }
+
+    fn reserve_at(
+        &mut self,
+        slot: u32,
+        ask: Reserve,
+        spots: &[Spot],
+        feature: Option<&Text>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let fresh = spots.iter().filter(|spot| spot.held.is_none()).count();
         if fresh > 0
             && let Some(pause) = self.pause_of(slot, feature)
         {
@@ -43,7 +60,7 @@ impl Engine {
         if self.sessions[slot].held.len() + fresh > limit {
             return Outcome::OverQuota { what: "reservations of one session", limit };
         }
-        if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
+        if self.is_blocked(slot, &ask.wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
                 Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
                 None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
@@ -52,7 +69,7 @@ impl Engine {
         if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
             return refusal;
         }
-        Outcome::Granted(self.grant(slot, ask.wants, ask.mode, ask.reason, now, out))
+        Outcome::Granted(self.grant(slot, ask.wants, spots, ask.mode, ask.reason, now, out))
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
@@ -60,31 +77,33 @@ impl Engine {
         &mut self,
         slot: u32,
         wants: Vec<Want>,
+        spots: &[Spot],
         mode: Mode,
         reason: Option<Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Vec<Grant> {
         let mut grants = Vec::with_capacity(wants.len());
-        for want in wants {
-            let held = match self.held_by(slot, &want.key) {
+        let mut pauses = Vec::new();
+        for (want, spot) in wants.into_iter().zip(spots) {
+            let held = match spot.held {
                 Some(held) => {
                     self.amend(held, mode, want.ttl, reason.clone(), now, out);
                     held
                 }
                 None => {
                     let session = self.sessions[slot].id.clone();
-                    let pauses = paused_feature(&want.key);
+                    pauses.extend(paused_feature(&want.key));
                     let Want { id, key, ttl } = want;
                     let reason = reason.clone();
-                    self.emit(now, out, Event::Reserved { id, session, key, mode, ttl, reason });
-                    if let Some(feature) = pauses {
-                        self.dismiss_paused(&feature, now, out);
-                    }
+                    self.emit_at(now, out, Event::Reserved { id, session, key, mode, ttl, reason }, *spot);
                     *self.sessions[slot].held.last().expect("just granted")
                 }
             };
             grants.push(self.grant_of(held));
+        }
+        for feature in pauses {
+            self.dismiss_paused(&feature, now, out);
         }
         grants
     }
@@ -110,30 +129,33 @@ impl Engine {
     pub(super) fn release(
         &mut self,
         session: &SessionId,
-        keys: &[Named],
+        keys: Vec<Named>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
         let slot = self.slot(session);
-        let mut held = Vec::with_capacity(keys.len());
-        for named in keys {
-            match self.own(slot, named) {
-                Some(reservation) => held.push(reservation),
-                None => {
-                    if let Some(other) = self.holder_of(named) {
-                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
-                    }
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.extend(keys.iter().map(|named| self.own(slot, named)));
+        let holder = |(named, spot): (&Named, &Spot)| match spot.held {
+            Some(_) => None,
+            None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
+        };
+        let outcome = match keys.iter().zip(&spots).find_map(holder) {
+            Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
+            None => {
+                let mut released = Vec::with_capacity(keys.len());
+                for (named, spot) in keys.into_iter().zip(&spots) {
+                    // The same name twice means the same reservation, and that is over by then.
+                    let Some(held) = spot.held.filter(|held| self.reservations.get(*held).is_some()) else { continue };
+                    self.release_one(held, &Why::Released, now, out);
+                    released.push(named.key);
                 }
+                Outcome::Released(released)
             }
-        }
-        let mut released = Vec::with_capacity(held.len());
-        for reservation in held {
-            // The same name twice means the same reservation, and that is over by then.
-            if self.reservations.get(reservation).is_some() {
-                released.push(self.release_one(reservation, &Why::Released, now, out));
-            }
-        }
-        Outcome::Released(released)
+        };
+        spots.clear();
+        self.spots = spots;
+        outcome
     }
 
     pub(super) fn renew(
@@ -147,7 +169,7 @@ impl Engine {
         let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
-            match self.own(slot, named) {
+            match self.own(slot, named).held {
                 Some(reservation) => held.push(reservation),
                 None => {
                     let lapsed = &self.sessions[slot].lapsed;
@@ -177,7 +199,9 @@ impl Engine {
         let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
             return Outcome::NoReservation;
         };
-        Outcome::Released(vec![self.release_one(slot, &Why::Overridden { by, reason }, now, out)])
+        let key = self.reservations[slot].key.clone();
+        self.release_one(slot, &Why::Overridden { by, reason }, now, out);
+        Outcome::Released(vec![key])
     }
 
     /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
@@ -202,26 +226,34 @@ impl Engine {
     ) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
-        held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
+        let release = |slot| {
+            let key = self.reservations[slot].key.clone();
+            self.release_one(slot, why, now, out);
+            key
+        };
+        held.into_iter().map(release).collect()
     }
 
     /// Ends one reservation; whoever asked for it need not wait for an answer any more.
-    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
+    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
         let session = self.sessions[reservation.session].id.clone();
-        self.emit(now, out, Event::Released { id, session, key: key.clone(), why: why.clone() });
-        self.make_moot(&id, why, now, out);
         if !self.waiters.is_empty() {
             self.freed.push(key.clone());
         }
-        key
+        let spot = Spot { place: Some(reservation.place), held: Some(slot) };
+        self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
+        if !self.pending.is_empty() {
+            self.make_moot(&id, why, now, out);
+        }
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
-    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> bool {
-        wants.iter().any(|want| {
-            self.blockers(session, &want.key, mode, place, |_, _| ControlFlow::Break(())) == ControlFlow::Break(())
+    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
+        wants.iter().zip(spots).any(|(want, spot)| {
+            let found = self.blockers(session, &want.key, *spot, mode, place, |_, _| ControlFlow::Break(()));
+            found == ControlFlow::Break(())
         })
     }
 
@@ -230,16 +262,17 @@ impl Engine {
         &self,
         session: u32,
         key: &Key,
+        spot: Spot,
         mode: Mode,
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = self.held_by(session, key).map(|slot| self.reservations[slot].mode);
+        let held = spot.held.map(|slot| self.reservations[slot].mode);
         if held == Some(Mode::Exclusive) || held == Some(mode) {
             // What one holds can be renewed or downgraded whoever waits for it.
             return ControlFlow::Continue(());
         }
-        self.index.meet(key, |id| {
+        self.index.meet_at(key, spot.place, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
@@ -264,7 +297,8 @@ impl Engine {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let _: ControlFlow<()> = self.blockers(session, &want.key, mode, before, |place, blocker| {
+            let spot = self.spot(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(session, &want.key, spot, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,
@@ -350,9 +384,12 @@ impl Engine {
     }
 
     /// What the session holds under this name.
-    fn own(&self, session: u32, named: &Named) -> Option<u32> {
-        let literal = || named.literal.as_ref().and_then(|key| self.held_by(session, key));
-        self.held_by(session, &named.key).or_else(literal)
+    fn own(&self, session: u32, named: &Named) -> Spot {
+        let spot = self.spot(session, &named.key);
+        match &named.literal {
+            Some(key) if spot.held.is_none() => self.spot(session, key),
+            _ => spot,
+        }
     }
 
     /// The session that holds exactly what is named so, or the first of them.

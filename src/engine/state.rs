@@ -93,12 +93,23 @@ pub struct Engine {
     pub(super) expiries: Timer,
     pub(super) silences: Timer,
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
+    /// Scratch space, so that deciding allocates nothing for it.
+    pub(super) spots: Vec<Spot>,
     /// The session last asked for.
     pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
     pub(super) freed: Vec<Key>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
     pub(super) settled: Vec<(Seq, Outcome)>,
+}
+
+/// Where a key stands for one session, found once while a command is decided.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spot {
+    /// The key's place, if it has one.
+    pub place: Option<PlaceId>,
+    /// The session's reservation of it.
+    pub held: Option<u32>,
 }
 
 /// Counts since the first record.
@@ -207,6 +218,7 @@ impl Engine {
             expiries: Timer::default(),
             silences: Timer::default(),
             patience: BTreeSet::new(),
+            spots: Vec::new(),
             recent: Cell::new(0),
             freed: Vec::new(),
             settled: Vec::new(),
@@ -215,15 +227,23 @@ impl Engine {
 
     /// Makes an event happen: numbers it, applies it and puts it on record.
     pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
+        self.emit_at(now, out, event, Spot::default())
+    }
+
+    /// The same for the two events that happen most, where the caller knows what they are about.
+    pub(super) fn emit_at(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event, spot: Spot) -> Seq {
         let seq = self.seq.next();
-        let record = Record { seq, at: now, event };
-        self.apply(&record);
-        out.push(record);
+        out.push(Record { seq, at: now, event });
+        self.follow(out.last().expect("just pushed"), spot);
         seq
     }
 
     /// Follows one record. Only the next one fits.
     pub fn apply(&mut self, record: &Record) {
+        self.follow(record, Spot::default());
+    }
+
+    fn follow(&mut self, record: &Record, spot: Spot) {
         assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
         self.seq = record.seq;
         let (seq, at) = (record.seq, record.at);
@@ -238,7 +258,7 @@ impl Engine {
             Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
                 let key = self.compared(key);
-                let place = self.index.find_or_make(&key, self.version_floor);
+                let place = spot.place.unwrap_or_else(|| self.index.find_or_make(&key, self.version_floor));
                 let slot = self.slot(session);
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
                 let reservation = Reservation {
@@ -263,7 +283,7 @@ impl Engine {
                 (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
             }
             Event::Released { id: _, session, key, why } => {
-                let slot = self.held_by(self.slot(session), &self.compared(key));
+                let slot = spot.held.or_else(|| self.held_by(self.slot(session), &self.compared(key)));
                 self.released(slot.expect("only what is held is released"), at, why);
             }
             Event::Queued { session, wants, mode, reason, if_version } => {
@@ -527,8 +547,15 @@ impl Engine {
 
     /// The reservation of exactly this key by this session.
     pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().find(|slot| self.reservations[*slot].session == session)
+        self.spot(session, key).held
+    }
+
+    /// Where this key stands for this session.
+    pub(super) fn spot(&self, session: u32, key: &Key) -> Spot {
+        let place = self.index.find(key);
+        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
+        let held = place.and_then(|place| self.index.place(place).holders.iter().find(is_ours));
+        Spot { place, held }
     }
 
     /// The waits that ended since this was last called, and how.

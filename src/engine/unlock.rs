@@ -83,7 +83,8 @@ impl Engine {
         self.release_one(held, &Why::Approved { request: id }, now, out);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
-            self.grant(asker, vec![want], mode, Some(request.reason), now, out);
+            let spot = self.spot(asker, &want.key);
+            self.grant(asker, vec![want], &[spot], mode, Some(request.reason), now, out);
         }
         Outcome::Request(self.requests[&id].clone())
     }
