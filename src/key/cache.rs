@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashbrown::HashMap;
 
-use super::automaton::Limits;
+use super::build::Limits;
 use super::glob::Program;
 
 /// What all kept patterns take, at most, for each way to compare. An ordinary one takes one or two kilobytes.
