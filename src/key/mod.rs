@@ -327,8 +327,22 @@ impl serde::Serialize for Key {
 
 impl<'de> serde::Deserialize<'de> for Key {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Key::recall(&text, false).map_err(serde::de::Error::custom)
+        // A visitor reads the text where it lies; a journal has millions of them.
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl serde::de::Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text of a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Key, E> {
+        Key::recall(text, false).map_err(E::custom)
     }
 }
 
