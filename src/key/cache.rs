@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashbrown::HashMap;
 
-use super::automaton::Limits;
+use super::build::Limits;
 use super::glob::Program;
 
 /// What all kept patterns take, at most, for each way to compare. An ordinary one takes one or two kilobytes.
@@ -23,7 +23,7 @@ pub(super) fn program(pattern: &str, fold_case: bool, limits: Limits) -> Result<
     // One cache for each way to compare, so that a look-up needs the text alone.
     let cache = &CACHE[usize::from(fold_case)];
     let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
-    // An old pattern may be kept that a new one of the same text would be too complex for: then it is built in vain again.
+    // A pattern kept from an old journal may be more complex than a new one is allowed to be; building it anew refuses it.
     if let Some(program) = lock().programs.get(pattern).filter(|program| program.fits(limits)) {
         return Ok(Arc::clone(program));
     }
@@ -36,6 +36,9 @@ pub(super) fn program(pattern: &str, fold_case: bool, limits: Limits) -> Result<
 impl Cache {
     fn keep(&mut self, pattern: &str, program: &Arc<Program>) {
         let size_bytes = pattern.len() + program.size_bytes();
+        if size_bytes > CACHE_MAX_BYTES / 8 {
+            return; // A giant out of an old journal would only push out what is useful.
+        }
         if self.size_bytes + size_bytes > CACHE_MAX_BYTES {
             // Starting over is the simplest thing that stays bounded, and keys keep the patterns they hold.
             self.programs.clear();
@@ -44,5 +47,22 @@ impl Cache {
         if self.programs.insert(pattern.into(), Arc::clone(program)).is_none() {
             self.size_bytes += size_bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::glob::NEW;
+
+    #[test]
+    fn the_cache_stays_bounded() {
+        let program = Arc::new(Program::compile("**/*.rs", false, NEW).unwrap());
+        let mut cache = Cache::default();
+        for n in 0..40_000 {
+            cache.keep(&format!("**/{n}.rs"), &program);
+            assert!(cache.size_bytes <= CACHE_MAX_BYTES);
+        }
+        assert!(!cache.programs.is_empty() && cache.programs.len() < 40_000);
     }
 }

@@ -69,11 +69,12 @@ pub fn overlap_holds(a: &str, b: &str) {
             _ => assert_eq!(there, None, "{a:?} and {b:?}"),
         }
         if let Some(overlap) = there {
-            let example = overlap.example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet without an example"));
+            let shown = overlap.example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet without an example"));
             // A name that is not UTF-8 is shown percent-encoded, and nothing beside an example says so.
-            let coded = Key::recall(&example, fold_case);
-            let example = Key::parse(&example, &rules).ok().filter(|example| covers(&a, example)).or(coded.ok());
-            let example = example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet in what is no path"));
+            let name = shown.strip_prefix("file:").unwrap_or(&shown).as_bytes();
+            let example = Key::literal(name, &rules).ok().filter(|example| covers(&a, example) && covers(&b, example));
+            let example = example.or(Key::recall(&shown, fold_case).ok());
+            let example = example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet in {shown:?}, which is no path"));
             assert!(covers(&a, &example) && covers(&b, &example), "{a:?} and {b:?} do not meet in {example:?}");
             [&a, &b].iter().for_each(|key| walk_holds(key, &example));
         }

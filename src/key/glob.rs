@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use globset::GlobBuilder;
 
-use super::automaton::{DEAD, Limits, Table, TooComplex};
+use super::build::{self, Limits, TooComplex};
+use super::table::{DEAD, Table};
 use super::{cache, meet, pattern};
 
 /// What a new pattern may cost: tens of milliseconds to build or to compare with another, at the very worst. Ordinary
@@ -161,7 +162,7 @@ impl Program {
             .case_insensitive(fold_case)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        let table = Table::build(&parsed, fold_case, limits)
+        let table = build::table(&parsed, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
         let prefix = table.common_prefix();
         let shortest = meet::shortest((&table, table.start()), (&table, table.start()), b"");

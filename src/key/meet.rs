@@ -1,6 +1,6 @@
 //! The one search behind every overlap of patterns: the shortest path that two tables both accept.
 
-use super::automaton::{DEAD, Table};
+use super::table::{DEAD, Table};
 
 /// The shortest path that begins with `prefix`, is accepted by both tables and could be written as a key; among equals
 /// the most readable one. Each table comes with the state it is in after `prefix`.

@@ -3,8 +3,12 @@
 //! Nothing in here knows who holds what, a file system or a repository: text comes in, a [`Key`] goes out.
 //! Start at [`Key::parse`] for what people type, [`Key::literal`] for file names out of git, and
 //! [`Key::overlaps`] for the one question everything else is built on.
+//!
+//! In reading order: `form` tells the forms of keys apart, `path` and `name` know their rules, `pattern` the text of
+//! globs; `glob` is a compiled one, made by `build` into a `table`, and `meet` finds what two tables have in common.
 
-mod automaton;
+mod bad;
+mod build;
 mod cache;
 mod form;
 mod glob;
@@ -12,6 +16,7 @@ mod meet;
 mod name;
 mod path;
 mod pattern;
+mod table;
 mod text;
 
 use std::borrow::Cow;
@@ -19,11 +24,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use automaton::Limits;
+pub use bad::BadKey;
+use bad::{bad_path, bad_pattern, unknown_namespace};
+use build::Limits;
 use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState};
 use pattern::BadPattern;
-use text::{compared, percent_decode, percent_encode, quoted};
+use text::{compared, percent_decode, percent_encode};
 
 /// What a repository says about its keys: how text is compared and which words are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,20 +96,6 @@ pub enum Claim<'a> {
 pub struct Overlap {
     /// A path both match, where a glob takes part; shown like any path.
     pub example: Option<String>,
-}
-
-/// Text that names nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadKey {
-    /// The path is one git would refuse, or that cannot be in a repository.
-    #[error("{0}")]
-    Path(String),
-    /// A logical key, resource URI or pattern does not follow its form.
-    #[error("{0}")]
-    Form(String),
-    /// `word:` in front of something, and no such namespace.
-    #[error("{0}")]
-    Namespace(String),
 }
 
 impl Key {
@@ -305,28 +298,6 @@ fn shown_path(path: &[u8]) -> String {
     Key::path(path, false).shown()
 }
 
-fn bad_path(text: &str, reason: path::Reason) -> BadKey {
-    BadKey::Path(format!("{} is not a path that can be reserved: {reason}.", quoted(text)))
-}
-
-fn bad_pattern(text: &str, reason: &str) -> BadKey {
-    BadKey::Form(format!(
-        "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
-        quoted(text),
-        quoted(&format!("file:{}", text.trim_end_matches('/'))),
-    ))
-}
-
-fn unknown_namespace(text: &str, word: &str) -> BadKey {
-    let known = name::NAMESPACES.join(", ");
-    BadKey::Namespace(format!(
-        "{} cannot be reserved: there is no namespace {} (there are {known}); a file that really has this name is written {}.",
-        quoted(text),
-        quoted(word),
-        quoted(&format!("file:{text}")),
-    ))
-}
-
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
         self.kind == other.kind && self.canonical == other.canonical
@@ -356,8 +327,22 @@ impl serde::Serialize for Key {
 
 impl<'de> serde::Deserialize<'de> for Key {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Key::recall(&text, false).map_err(serde::de::Error::custom)
+        // A visitor reads the text where it lies; a journal has millions of them.
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl serde::de::Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text of a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Key, E> {
+        Key::recall(text, false).map_err(E::custom)
     }
 }
 

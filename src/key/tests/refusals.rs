@@ -1,6 +1,7 @@
 //! What is refused, as what, and whether the sentence says enough.
 
 use super::*;
+use crate::key::text::quoted;
 
 fn refused(text: &str) -> BadKey {
     match Key::parse(text, &rules(false)) {

@@ -1,0 +1,209 @@
+//! From a pattern to its [`Table`]: regex-automata builds an automaton, and here it is cut down to the names git can
+//! have, within limits.
+
+use std::collections::HashMap;
+
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::{start, syntax};
+use regex_automata::{Anchored, MatchKind};
+
+use super::table::{DEAD, FIRST, Table};
+
+/// How big an automaton may become while it is built, so that no pattern is slow.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// States in the finished table.
+    pub states: usize,
+    /// States in the finished table that can be reached in more than one way. Only these multiply when two tables are
+    /// compared; a long list of names costs no more than its length.
+    pub knots: usize,
+    /// Bytes the intermediate automaton may take.
+    pub dfa_bytes: usize,
+    /// Bytes that finding its states may take, times the different bytes in the pattern: that is what time goes by.
+    pub search_work: usize,
+}
+
+/// The pattern outgrew its [`Limits`].
+#[derive(Debug)]
+pub(super) struct TooComplex;
+
+/// Builds the table of a pattern from its regular expression over bytes, which is anchored at both ends.
+/// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
+pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
+    let dfa = dense::Builder::new()
+        .configure(
+            dense::Config::new()
+                .start_kind(StartKind::Anchored)
+                .match_kind(MatchKind::All)
+                .accelerate(false)
+                .dfa_size_limit(Some(limits.dfa_bytes))
+                .determinize_size_limit(Some(limits.search_work / distinct_bytes(pattern.glob()))),
+        )
+        .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
+        .thompson(
+            thompson::Config::new()
+                .utf8(false)
+                .nfa_size_limit(Some(limits.dfa_bytes))
+                .which_captures(thompson::WhichCaptures::None),
+        )
+        .build(pattern.regex())
+        .map_err(|_| TooComplex)?;
+    let table = Raw::explore(&dfa, no_upper_case, limits)?.trimmed();
+    if table.knots() > limits.knots { Err(TooComplex) } else { Ok(table) }
+}
+
+/// How many different bytes the text has; never less than 16, below which other costs prevail.
+fn distinct_bytes(text: &str) -> usize {
+    let mut used = [false; 256];
+    text.bytes().for_each(|byte| used[usize::from(byte)] = true);
+    used.iter().filter(|&&used| used).count().max(16)
+}
+
+/// How far a component has come; what keeps `.`, `..` and empty components out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Component {
+    Nothing,
+    Dot,
+    DotDot,
+    Named,
+}
+
+impl Component {
+    fn after(self, byte: u8) -> Option<Component> {
+        match (self, byte) {
+            (_, 0) => None,
+            (Component::Named, b'/') => Some(Component::Nothing),
+            (_, b'/') => None,
+            (Component::Nothing, b'.') => Some(Component::Dot),
+            (Component::Dot, b'.') => Some(Component::DotDot),
+            _ => Some(Component::Named),
+        }
+    }
+}
+
+/// The automaton as regex-automata builds it.
+type Dfa = dense::DFA<Vec<u32>>;
+
+/// A table as it is found, before what leads nowhere is cut away.
+struct Raw {
+    classes: [u8; 256],
+    columns: usize,
+    next: Vec<u16>,
+    accepting: Vec<bool>,
+}
+
+impl Raw {
+    fn explore(dfa: &Dfa, no_upper_case: bool, limits: Limits) -> Result<Raw, TooComplex> {
+        let (classes, bytes) = classes(dfa, no_upper_case);
+        let columns = bytes.len();
+        let first = dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|_| TooComplex)?;
+        let mut raw = Raw { classes, columns, next: vec![DEAD; columns], accepting: vec![false] };
+        let mut ids: HashMap<(StateID, Component), u16> = HashMap::new();
+        let mut found = vec![(first, Component::Nothing)];
+        ids.insert(found[0], FIRST);
+        let mut at = 0;
+        while let Some(&(state, component)) = found.get(at) {
+            at += 1;
+            let ends = component == Component::Named && dfa.is_match_state(dfa.next_eoi_state(state));
+            raw.accepting.push(ends);
+            for &byte in &bytes {
+                let target = match component.after(byte) {
+                    Some(component) if !(no_upper_case && byte.is_ascii_uppercase()) => {
+                        Some((dfa.next_state(state, byte), component)).filter(|(next, _)| !dfa.is_dead_state(*next))
+                    }
+                    _ => None,
+                };
+                let Some(target) = target else {
+                    raw.next.push(DEAD);
+                    continue;
+                };
+                let new = found.len() + 1;
+                let id = *ids.entry(target).or_insert(new as u16);
+                if usize::from(id) == new {
+                    if new > limits.states {
+                        return Err(TooComplex);
+                    }
+                    found.push(target);
+                }
+                raw.next.push(id);
+            }
+        }
+        Ok(raw)
+    }
+
+    /// Keeps the states from which a match can be reached, and one column where several are alike.
+    fn trimmed(self) -> Table {
+        let states = self.accepting.len();
+        let mut before: Vec<Vec<u16>> = vec![Vec::new(); states];
+        for state in 1..states {
+            for &next in &self.next[state * self.columns..][..self.columns] {
+                before[usize::from(next)].push(state as u16);
+            }
+        }
+        let mut alive = self.accepting.clone();
+        let mut open: Vec<usize> = (0..states).filter(|&state| alive[state]).collect();
+        while let Some(state) = open.pop() {
+            for &earlier in &before[state] {
+                if !std::mem::replace(&mut alive[usize::from(earlier)], true) {
+                    open.push(usize::from(earlier));
+                }
+            }
+        }
+        // The first state stays the first: the order is kept.
+        let mut renamed = vec![DEAD; states];
+        let kept: Vec<usize> = (1..states).filter(|&state| alive[state]).collect();
+        for (index, &state) in kept.iter().enumerate() {
+            renamed[state] = index as u16 + 1;
+        }
+
+        let column = |class: usize| -> Vec<u16> {
+            kept.iter().map(|&state| renamed[usize::from(self.next[state * self.columns + class])]).collect()
+        };
+        let mut distinct: HashMap<Vec<u16>, u8> = HashMap::new();
+        let mut columns: Vec<Vec<u16>> = Vec::new();
+        let merged: Vec<u8> = (0..self.columns)
+            .map(|class| {
+                let column = column(class);
+                *distinct.entry(column).or_insert_with_key(|column| {
+                    columns.push(column.clone());
+                    (columns.len() - 1) as u8
+                })
+            })
+            .collect();
+        let mut next = vec![DEAD; columns.len()];
+        for row in 0..kept.len() {
+            next.extend(columns.iter().map(|column| column[row]));
+        }
+        let mut accepting = vec![false];
+        accepting.extend(kept.iter().map(|&state| self.accepting[state]));
+        Table {
+            classes: self.classes.map(|class| merged[usize::from(class)]),
+            columns: columns.len(),
+            next: next.into(),
+            accepting: accepting.into(),
+        }
+    }
+}
+
+/// Classes of bytes that neither the automaton nor [`Component`] tells apart, and one byte of each.
+fn classes(dfa: &Dfa, no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
+    let mut classes = [0; 256];
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut seen: HashMap<(u8, u8), u8> = HashMap::new();
+    for byte in 0..=255u8 {
+        let ours = match byte {
+            b'/' => 1,
+            b'.' => 2,
+            0 => 3,
+            b'A'..=b'Z' if no_upper_case => 3,
+            _ => 0,
+        };
+        classes[usize::from(byte)] = *seen.entry((dfa.byte_classes().get(byte), ours)).or_insert_with(|| {
+            bytes.push(byte);
+            (bytes.len() - 1) as u8
+        });
+    }
+    (classes, bytes)
+}
