@@ -6,12 +6,15 @@
 
 mod ask;
 pub mod collect;
+pub mod doctor;
 mod environment;
 mod identity;
+pub mod install;
 mod moment;
 mod next;
 mod passed;
 mod policy;
+pub mod shim;
 pub mod text;
 pub mod verdict;
 
