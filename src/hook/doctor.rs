@@ -57,9 +57,10 @@ pub type Look<'a> = dyn FnOnce(&Identity) -> Result<Seen, AskError> + 'a;
 /// Looks at everything.
 pub fn examine(repo: &Repo, environment: &Environment, look: Box<Look<'_>>) -> Vec<Finding> {
     let mut findings = Findings::default();
-    findings.versions(repo);
+    let git = findings.versions(repo);
+    let in_config = git.is_some_and(|git| git >= Version::CONFIG_HOOKS);
     match hooks_dirs(repo) {
-        Ok(dirs) => findings.hooks(repo, &dirs),
+        Ok(dirs) => findings.hooks(repo, &dirs, in_config),
         Err(error) => findings.bad(error.to_string(), "Is this a git repository?"),
     }
     match Settings::of(repo) {
@@ -76,10 +77,11 @@ pub fn examine(repo: &Repo, environment: &Environment, look: Box<Look<'_>>) -> V
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn versions(&mut self, repo: &Repo) {
+    fn versions(&mut self, repo: &Repo) -> Option<Version> {
         let own = env!("CARGO_PKG_VERSION");
-        match Version::of_git() {
-            Ok(git) if git < Version::OLDEST => {
+        let git = Version::of_git();
+        match &git {
+            Ok(git) if *git < Version::OLDEST => {
                 let advice = format!("Use git {} or newer.", Version::OLDEST);
                 self.bad(format!("git {git} is older than git-dibs {own} is tested with"), &advice);
             }
@@ -91,24 +93,20 @@ impl Findings {
                 "libgit2 cannot open this repository (format or owner), so the git program is asked for everything";
             self.note(what.to_owned(), "Nothing: answers are the same, a little slower.");
         }
+        git.ok()
     }
 
-    fn hooks(&mut self, repo: &Repo, dirs: &[HooksDir]) {
+    fn hooks(&mut self, repo: &Repo, dirs: &[HooksDir], in_config: bool) {
         let gone = worktrees(repo).unwrap_or_default().into_iter().filter(|worktree| worktree.gone);
         for worktree in gone {
             let what = format!("the worktree {} no longer exists", worktree.path.display());
             self.note(what, "Forget it with: git worktree prune");
         }
-        let in_config = match Version::of_git() {
-            Ok(git) if git >= Version::CONFIG_HOOKS => Ok(true),
-            Ok(_) => Ok(false),
-            Err(error) => Err(error),
-        };
         for dir in dirs {
+            let there = Moment::ALL.map(|moment| (moment, Effective::find(repo, dir, moment, in_config)));
             for top in &dir.worktrees {
-                for moment in expected(repo, dir) {
-                    let how = Effective::find(repo, dir, moment, matches!(in_config, Ok(true)));
-                    self.hook(top, dir, moment, &how);
+                for (moment, how) in there.iter().filter(|(moment, _)| is_expected(repo, *moment, &there)) {
+                    self.hook(top, dir, *moment, how);
                 }
             }
         }
@@ -217,6 +215,7 @@ impl Findings {
 }
 
 /// What git would run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
     /// Nothing.
     Missing,
@@ -229,8 +228,8 @@ enum Effective {
 impl Effective {
     fn find(repo: &Repo, dir: &HooksDir, moment: Moment, in_config: bool) -> Effective {
         let [command, _] = config_keys(moment);
-        let configured = repo.git().args(["config", "--get", &command]).answer();
-        if in_config && matches!(configured, Ok(Some(_))) {
+        // An older git reads the keys as well as any other, and runs nothing.
+        if in_config && matches!(repo.git().args(["config", "--get", &command]).answer(), Ok(Some(_))) {
             return Effective::Ours { gently: false };
         }
         let Ok(script) = std::fs::read(dir.path.join(moment.name())) else { return Effective::Missing };
@@ -244,22 +243,15 @@ impl Effective {
     }
 }
 
-/// The hooks that should be there: those of a repository people work in, or of one that receives pushes.
-fn expected(repo: &Repo, dir: &HooksDir) -> Vec<Moment> {
-    let there = |moment: Moment| {
-        let [command, _] = config_keys(moment);
-        let file = std::fs::read(dir.path.join(moment.name())).unwrap_or_default();
-        whose(moment, &file) != Whose::Foreign
-            || matches!(repo.git().args(["config", "--get", &command]).answer(), Ok(Some(_)))
-    };
-    let receives = there(Moment::PreReceive);
-    let works = !receives || repo.work_dir.is_some();
-    let wanted = |moment: &Moment| match moment {
-        Moment::PreReceive => receives,
-        Moment::ReferenceTransaction => there(Moment::ReferenceTransaction),
-        _ => works,
-    };
-    Moment::ALL.into_iter().filter(wanted).collect()
+/// Whether a hook should be there: those of people who work in a repository always do, `pre-receive` and
+/// `reference-transaction` where they were installed. A bare repository that receives pushes needs no others.
+fn is_expected(repo: &Repo, moment: Moment, there: &[(Moment, Effective)]) -> bool {
+    let ours =
+        |wanted: Moment| there.iter().any(|(moment, how)| *moment == wanted && matches!(how, Effective::Ours { .. }));
+    match moment {
+        Moment::PreReceive | Moment::ReferenceTransaction => ours(moment),
+        _ => repo.work_dir.is_some() || !ours(Moment::PreReceive),
+    }
 }
 
 /// Runs the hook as git would, and sees whether it got to us.

@@ -11,7 +11,13 @@ use super::{InstallError, Report, Wish};
 
 /// Writes the shims into `dir`; a hook that is there already is kept as `<hook>.dibs-next`, which the shim runs.
 pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
-    fs::create_dir_all(dir).map_err(failed(dir, "created"))?;
+    if let Err(error) = fs::create_dir_all(dir) {
+        let dir = dir.display();
+        report.by_hand.push(format!(
+            "Git looks for hooks in {dir}, which cannot be created ({error}); unset core.hooksPath or make it absolute."
+        ));
+        return Ok(());
+    }
     for &moment in moments {
         let file = dir.join(moment.name());
         let wanted = shim(moment, &wish.program);
@@ -114,7 +120,7 @@ fn read(file: &Path) -> Result<Option<Vec<u8>>, InstallError> {
         Ok(text) => Ok(Some(text)),
         // A link that leads nowhere is somebody's hook all the same.
         Err(error) if error.kind() == ErrorKind::NotFound && exists(file) => Ok(Some(Vec::new())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(failed(file, "read")(error)),
     }
 }

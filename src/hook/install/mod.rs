@@ -157,11 +157,6 @@ fn prepare_server(repo: &Repo, report: &mut Report) -> Result<(), InstallError> 
         set(repo, ADVERTISED, "true")?;
         report.done.push("receive.advertisePushOptions=true, so that pushes can carry dibs-token=…".to_owned());
     }
-    let hidden = repo.git().args(["config", "--get-all", "transfer.hideRefs"]).answer()?.unwrap_or_default();
-    if !hidden.split(|&b| b == b'\n').any(|line| line == b"refs/dibs") {
-        repo.git().args(["config", "--local", "--add", "transfer.hideRefs", "refs/dibs"]).output()?;
-        report.done.push("transfer.hideRefs=refs/dibs, so that clones do not see the ledger".to_owned());
-    }
     Ok(())
 }
 
@@ -171,11 +166,6 @@ fn unprepare_server(repo: &Repo, report: &mut Report) -> Result<(), InstallError
             repo.git().args(["config", "--local", "--unset-all", name]).everything()?;
         }
         report.done.push("receive.advertisePushOptions unset".to_owned());
-    }
-    let unset =
-        repo.git().args(["config", "--local", "--unset-all", "transfer.hideRefs", "^refs/dibs$"]).everything()?;
-    if unset.status.success() {
-        report.done.push("transfer.hideRefs=refs/dibs unset".to_owned());
     }
     Ok(())
 }

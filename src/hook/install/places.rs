@@ -69,10 +69,19 @@ pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
 
 /// Where git looks for hooks when it works in `top`.
 fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
-    let mut answer =
-        Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output()?;
-    answer.pop_if(|last| *last == b'\n');
-    Ok(PathBuf::from(OsString::from_vec(answer)))
+    let as_path = |mut answer: Vec<u8>| {
+        answer.pop_if(|last| *last == b'\n');
+        PathBuf::from(OsString::from_vec(answer))
+    };
+    let asked = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
+    match asked {
+        Ok(answer) => Ok(as_path(answer)),
+        // Git refuses a path that cannot be, such as `.git/hooks` in a linked worktree, where `.git` is a file.
+        Err(error) => match Git::elsewhere(top).args(["config", "--type=path", "core.hooksPath"]).answer() {
+            Ok(Some(answer)) => Ok(top.join(as_path(answer))),
+            _ => Err(error),
+        },
+    }
 }
 
 /// The path with links resolved, as far as it exists.
