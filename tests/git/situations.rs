@@ -116,7 +116,7 @@ situations! {
     // ---- submodules ----
     submodule_added: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub", "git commit -qm m" => "pre-commit .gitmodules sub | prepare-commit-msg .gitmodules sub";
     submodule_moved_though_ignored: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; (cd sub; echo 1 >>a; git commit -qam in); git add -f sub",
-        "git commit -qm m" => "pre-commit sub | prepare-commit-msg sub";
+        "git commit -q --allow-empty -m m" => "pre-commit sub | prepare-commit-msg sub";
     inside_a_submodule: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; cp .git/hooks/pre-commit .git/modules/sub/hooks/; echo 1 >>sub/a",
         "cd sub; git commit -qam m" => "pre-commit a";
 
@@ -188,7 +188,7 @@ situations! {
         "cd dir; git push -q" => "pre-push a";
     push_from_a_linked_worktree: "git worktree add -q -b side ../side; cd ../side; echo 1 >>a; git commit -qam m", "cd ../side; git push -q origin side" => "pre-push a";
     push_no_verify: "echo 1 >>a; git commit -qam m", "git push -q --no-verify" => "";
-    push_of_a_submodule_change: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; git push -q; git config diff.ignoreSubmodules all; git config submodule.sub.ignore all; (cd sub; echo 1 >>a; git commit -qam in); git add -f sub; git commit -qm moved",
+    push_of_a_submodule_change: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; git push -q; (cd sub; echo 1 >>a; git commit -qam in); git add sub; git commit -qm moved; git config diff.ignoreSubmodules all; git config submodule.sub.ignore all",
         "git push -q" => "pre-push sub";
     push_of_5000_commits: r#"{
             for n in $(seq 5000); do printf 'commit refs/heads/main\nmark :%s\ncommitter B <b@x> %s +0000\ndata 1\nm' $n $n
