@@ -117,15 +117,15 @@ situations! {
     submodule_added: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub", "git commit -qm m" => "pre-commit .gitmodules sub | prepare-commit-msg .gitmodules sub";
     submodule_moved_though_ignored: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; (cd sub; echo 1 >>a; git commit -qam in); git add -f sub",
         "git commit -q --allow-empty -m m" => "pre-commit sub | prepare-commit-msg sub";
-    inside_a_submodule: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; cp .git/hooks/pre-commit .git/modules/sub/hooks/; echo 1 >>sub/a",
-        "cd sub; git commit -qam m" => "pre-commit a";
+    inside_a_submodule: "git clone -q $TOP/origin.git $TOP/lib; git submodule --quiet add $TOP/lib sub; git commit -qm sub; (cd sub; $TOP/install); echo 1 >>sub/a",
+        "cd sub; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
 
     // ---- worktrees and other places ----
     linked_worktree: "git worktree add -q -b side ../side; echo 1 >>../side/a; echo 1 >>b", "cd ../side; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
     linked_worktree_subdirectory: "git worktree add -q -b side ../side; echo 1 >>../side/dir/x", "cd ../side/dir; git commit -qam m" => "pre-commit dir/x | prepare-commit-msg dir/x";
-    bare_with_worktrees: "git clone -q --bare . ../bare.git; cp .git/hooks/* ../bare.git/hooks/; git -C ../bare.git worktree add -q ../tree main; echo 1 >>../tree/a",
+    bare_with_worktrees: "git clone -q --bare . ../bare.git; git -C ../bare.git worktree add -q ../tree main; (cd ../tree; $TOP/install); echo 1 >>../tree/a",
         "cd ../tree; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
-    separate_git_dir: "git clone -q --separate-git-dir ../sep.git . ../sep; cp .git/hooks/* ../sep.git/hooks/; echo 1 >>../sep/a", "cd ../sep; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
+    separate_git_dir: "git clone -q --separate-git-dir ../sep.git . ../sep; (cd ../sep; $TOP/install); echo 1 >>../sep/a", "cd ../sep; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
     git_dir_and_work_tree_given: "mkdir ../else; cp -r a b c dir run.sh ../else; echo 1 >>../else/a", "cd ..; git --git-dir=work/.git --work-tree=else commit -qam m" => "pre-commit a | prepare-commit-msg a";
     git_c_from_elsewhere: "echo 1 >>a", "cd /; git -C $TOP/work commit -qam m" => "pre-commit a | prepare-commit-msg a";
 
@@ -136,15 +136,15 @@ situations! {
     sparse_checkout: "git sparse-checkout set --cone dir; echo 1 >>dir/x; git rm -q --sparse --cached a", "git commit -qm m dir/x; git commit -qm m -a" => "pre-commit dir/x | prepare-commit-msg dir/x | pre-commit a | prepare-commit-msg a";
     sparse_index: "mkdir -p far/away; echo 1 >far/away/z; git add far; git commit -qm far; git sparse-checkout set --cone --sparse-index dir; git ls-files --sparse | grep -q '^far/$'; echo 1 >>dir/x; git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:a),far/new",
         "git add dir/x; git commit -qm m" => "pre-commit dir/x far/new | prepare-commit-msg dir/x far/new";
-    sha256: "git init -q --object-format=sha256 ../big; cp .git/hooks/* ../big/.git/hooks/; cd ../big; echo 1 >a; echo 1 >b; git add a b; git commit -qm 1; echo 2 >>a",
+    sha256: "git init -q --object-format=sha256 ../big; cd ../big; $TOP/install; echo 1 >a; echo 1 >b; git add a b; git commit -qm 1; echo 2 >>a",
         "cd ../big; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
-    sha256_initial: "git init -q --object-format=sha256 ../big; cp .git/hooks/* ../big/.git/hooks/; cd ../big; echo 1 >a; git add a",
+    sha256_initial: "git init -q --object-format=sha256 ../big; cd ../big; $TOP/install; echo 1 >a; git add a",
         "cd ../big; git commit -qam m" => "pre-commit a | prepare-commit-msg a";
-    shallow_clone: "git commit -q --allow-empty -m more; git push -q; git clone -q --depth 1 file://$TOP/origin.git ../flat; cp .git/hooks/* ../flat/.git/hooks/; echo 1 >>../flat/a",
+    shallow_clone: "git commit -q --allow-empty -m more; git push -q; git clone -q --depth 1 file://$TOP/origin.git ../flat; (cd ../flat; $TOP/install); echo 1 >>../flat/a",
         "cd ../flat; git commit -qam m; git push -q origin HEAD:refs/heads/new" => "pre-commit a | prepare-commit-msg a | pre-push a";
-    partial_clone: "git -C ../origin.git config uploadpack.allowFilter true; git clone -q --filter=blob:none file://$TOP/origin.git ../part; cp .git/hooks/* ../part/.git/hooks/; echo 1 >>../part/a",
+    partial_clone: "git -C ../origin.git config uploadpack.allowFilter true; git clone -q --filter=blob:none file://$TOP/origin.git ../part; (cd ../part; $TOP/install); echo 1 >>../part/a",
         "cd ../part; git commit -qam m; git push -q" => "pre-commit a | prepare-commit-msg a | pre-push a";
-    treeless_clone: "git -C ../origin.git config uploadpack.allowFilter true; git clone -q --filter=tree:0 file://$TOP/origin.git ../part; cp .git/hooks/* ../part/.git/hooks/; echo 1 >>../part/dir/x",
+    treeless_clone: "git -C ../origin.git config uploadpack.allowFilter true; git clone -q --filter=tree:0 file://$TOP/origin.git ../part; (cd ../part; $TOP/install); echo 1 >>../part/dir/x",
         "cd ../part; git commit -qam m; git push -q" => "pre-commit dir/x | prepare-commit-msg dir/x | pre-push dir/x";
     old_partial_clone_setting: "git config core.repositoryFormatVersion 1; git config extensions.partialClone origin; echo 1 >>a", "git commit -qam m" => "pre-commit a | prepare-commit-msg a";
     replaced_objects_deceive_nobody: "echo 1 >>a; git commit -qam one; git replace HEAD HEAD~1; git reset -q --hard", "git push -q origin main:new" => "pre-push a";

@@ -36,8 +36,8 @@ impl World {
         let begun = BEGUN.get_or_init(|| {
             let world = World { dir: tempfile::tempdir().unwrap() };
             std::fs::create_dir(world.path("home")).unwrap();
-            std::fs::write(world.path("program"), program()).unwrap();
-            std::fs::set_permissions(world.path("program"), PermissionsExt::from_mode(0o755)).unwrap();
+            script(&world.path("program"), &program());
+            script(&world.path("install"), &installer());
             let config = "[user]\nname = Bo\nemail = bo@example.com\n[init]\ndefaultBranch = main\n\
                           [protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n";
             std::fs::write(world.path("home/.gitconfig"), config).unwrap();
@@ -139,6 +139,13 @@ impl World {
     }
 }
 
+/// Writes an executable file.
+pub fn script(file: &Path, text: &str) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 /// Both outputs, for messages.
 pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -152,6 +159,17 @@ fn program() -> String {
         "#!/bin/sh\n\
          [ -n \"$DIBS_TEST_RECORD$DIBS_TEST_SILENCE$DIBS_PROBE\" ] || exit 0\n\
          DIBS_TEST_ARGS=$(printf '%s\\n' \"$@\") exec '{}' --exact world::as_a_hook --nocapture\n",
+        binary.display()
+    )
+}
+
+/// Installs the hooks in the current directory, for scripts that make repositories of their own.
+fn installer() -> String {
+    let binary = std::env::current_exe().unwrap();
+    format!(
+        "#!/bin/sh\n\
+         export DIBS_TEST_ARGS=\"install\n{{\\\"program\\\": \\\"$TOP/program\\\"}}\n$TOP/result\"\n\
+         exec '{}' --exact world::as_a_hook >/dev/null\n",
         binary.display()
     )
 }

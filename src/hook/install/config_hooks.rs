@@ -28,7 +28,7 @@ pub fn command(moment: Moment, common_dir: &Path) -> Vec<u8> {
     let shim = quoted(shim_file(moment, common_dir).as_os_str().as_bytes());
     let code = if moment.is_push() { "1" } else { "0" };
     let gone = format!(
-        " ] || {{ echo 'git-dibs: its hook is gone, so nobody checked this {}; run: git dibs install' >&2; exit {code}; }}; ",
+        " ] || {{ echo 'git-dibs: its hook is gone, so nobody checked this {}; run: git dibs install' >&2; exit {code}; }}; exec ",
         moment.noun()
     );
     [b"[ -x ", shim.as_slice(), gone.as_bytes(), &shim].concat()
