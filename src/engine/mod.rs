@@ -1,9 +1,29 @@
 //! Rules: who holds which key, and who is next.
 //!
 //! Nothing in here knows a clock, a file or a socket: the time arrives as `now`, changes leave as records.
+//! Start at [`Engine::execute`]; all state changes happen in [`Engine::apply`], which replay also uses.
 
+mod command;
+mod deadlock;
+mod execute;
 mod ids;
+mod image;
+mod index;
+mod queue;
 mod record;
+mod reserve;
+mod slab;
+mod state;
+mod timer;
+mod unlock;
+mod view;
 
+pub use command::{
+    Actor, Checked, Command, Conflict, CycleStep, Grant, Intro, Named, Notice, Outcome, Pause, Person, Reserve,
+    UnlockRequest,
+};
 pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};
+pub use image::Image;
 pub use record::{Answer, EndState, Event, LeftWhy, Mode, Owner, Record, Want, Why};
+pub use state::{Engine, Policy, Totals};
+pub use view::{Numbers, SessionView, WaitView};

@@ -67,9 +67,6 @@ pub enum Event {
         /// What for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Text>,
-        /// The wait this ended.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        waiter: Option<Seq>,
     },
     /// The holder changed how, how long or what for.
     Amended {
@@ -113,6 +110,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         if_version: Option<u64>,
     },
+    /// A wait ended with a grant: the records that follow.
+    Seated {
+        /// The wait.
+        waiter: Seq,
+        /// Whose.
+        session: SessionId,
+    },
     /// A wait ended without a grant.
     Left {
         /// The wait.
@@ -121,6 +125,13 @@ pub enum Event {
         session: SessionId,
         /// Why.
         why: LeftWhy,
+    },
+    /// How many requests were refused so far; refusals are no records of their own.
+    Counted {
+        /// Requests refused because somebody else holds or waits for a key.
+        conflicts: u64,
+        /// Waits refused because they would have closed a circle.
+        deadlocks: u64,
     },
     /// Somebody asked the holder to let go, or changed the reason they gave.
     UnlockRequested {

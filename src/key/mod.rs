@@ -4,8 +4,23 @@
 //! Start at [`Key::parse`] for what people type, [`Key::literal`] for file names out of git, and
 //! [`Key::overlaps`] for the one question everything else is built on.
 
+mod automaton;
+mod cache;
+mod glob;
+mod meet;
+mod name;
+mod path;
+mod text;
+
+use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use automaton::Limits;
+use glob::BadPattern;
+pub use glob::{Glob, GlobState};
+use text::{compared, percent_decode, percent_encode, quoted};
 
 /// What a repository says about its keys: how text is compared and which words are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +51,25 @@ pub enum Kind {
 }
 
 /// One thing that can be reserved. Cheap to clone; equal when it is the same thing, however it was spelled.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Key {
-    kind: Kind,
+    /// What is compared: for a path its bytes, for everything else its text, namespace and scheme included.
     canonical: Arc<[u8]>,
+    /// What only some keys have; most are plain paths, spelled as they are compared.
+    more: Option<Arc<More>>,
+    kind: Kind,
+}
+
+/// The part of a key that a plain path does without.
+struct More {
+    /// As the holder spelled it, where that is not `canonical`.
+    spelled: Option<Box<[u8]>>,
+    /// The compiled pattern, for a [`Kind::Glob`].
+    glob: Option<Arc<Glob>>,
 }
 
 /// How a key lies among the names, for an index over many keys.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Claim<'a> {
     /// Exactly this path, `/`-separated.
     Path(&'a [u8]),
@@ -78,38 +104,83 @@ pub enum BadKey {
 
 impl Key {
     /// Reads what a person or a client wrote.
-    pub fn parse(text: &str, _rules: &KeyRules) -> Result<Key, BadKey> {
-        if text.is_empty() {
-            return Err(BadKey::Path("the path is empty".to_owned()));
+    pub fn parse(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
+        match Form::of(text) {
+            Form::File(path) if path.ends_with('/') && path.len() > 1 => {
+                Err(bad_path(text, "\"file:\" names one path, not a directory; take off the slash at its end"))
+            }
+            Form::File(path) | Form::Path(path) => match path::strict(path) {
+                Ok(path) => Ok(Key::path(path.as_bytes(), rules.fold_case)),
+                Err(reason) => Err(bad_path(text, reason)),
+            },
+            Form::Glob(pattern) => match glob::strict(pattern) {
+                Ok(pattern) => Key::new_pattern(&pattern, rules.fold_case),
+                Err(BadPattern::Path(reason)) => Err(bad_path(text, reason)),
+                Err(BadPattern::Form(reason)) => Err(bad_pattern(text, &reason)),
+            },
+            Form::Logical(namespace) => Ok(Key::logical(&name::logical(text, namespace, rules)?, rules.fold_case)),
+            Form::Uri(scheme) => Ok(Key::uri(&name::uri(text, scheme)?)),
+            Form::Other(word) => Err(unknown_namespace(text, word)),
         }
-        Ok(Key { kind: Kind::Path, canonical: text.as_bytes().into() })
     }
 
     /// Reads text whose `file:` part carries each bad byte as `%XX` and a literal `%` as `%25`.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
-        Key::parse(text, rules)
+        let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
+        let Some(name) = percent_decode(coded) else {
+            return Err(bad_path(text, "a \"%\" is followed by two hexadecimal digits, and stands for itself as %25"));
+        };
+        Key::literal(&name, rules)
     }
 
     /// A file name out of git, byte for byte: no glob, no namespace.
-    pub fn literal(path: &[u8], _rules: &KeyRules) -> Result<Key, BadKey> {
-        Ok(Key { kind: Kind::Path, canonical: path.into() })
+    pub fn literal(path: &[u8], rules: &KeyRules) -> Result<Key, BadKey> {
+        let checked = path::check_length(path).and_then(|()| path::lenient(path));
+        match checked {
+            Ok(path) => Ok(Key::path(&path, rules.fold_case)),
+            Err(reason) => Err(bad_path(&String::from_utf8_lossy(path), reason)),
+        }
     }
 
     /// Text that [`Key::recall`] turns into this key again; what journals keep.
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.canonical).into_owned()
+        let spelled = self.spelled();
+        if self.kind != Kind::Path {
+            return String::from_utf8_lossy(spelled).into_owned();
+        }
+        match std::str::from_utf8(spelled) {
+            Ok(text) if is_plain(text) && !text.bytes().any(|b| b.is_ascii_control()) => text.to_owned(),
+            _ => format!("file:{}", percent_encode(spelled)),
+        }
     }
 
     /// Reads [`Key::text`] back. Accepts whatever an older version accepted, so that journals always load.
     pub fn recall(text: &str, fold_case: bool) -> Result<Key, BadKey> {
-        let _ = fold_case;
-        Key::parse(text, &KeyRules::default())
+        let name = match Form::of(text) {
+            Form::Logical(_) | Form::Other(_) => return Ok(Key::logical(text, fold_case)),
+            Form::Uri(_) => return Ok(Key::uri(text)),
+            Form::Glob(pattern) => return Key::pattern(pattern, fold_case, glob::OLD),
+            Form::File(coded) => percent_decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
+            Form::Path(path) => Cow::Borrowed(path.as_bytes()),
+        };
+        match path::lenient(&name) {
+            Ok(path) => Ok(Key::path(&path, fold_case)),
+            Err(reason) => Err(bad_path(text, reason)),
+        }
     }
 
     /// The same key as a repository compares it that folds case, or does not.
     pub fn folded(&self, fold_case: bool) -> Key {
-        let _ = fold_case;
-        self.clone()
+        let spelled = self.spelled();
+        match self.kind {
+            Kind::Path => Key::path(spelled, fold_case),
+            Kind::Logical => Key::logical(&String::from_utf8_lossy(spelled), fold_case),
+            Kind::Uri => self.clone(),
+            // It was compiled before, so it can be compiled again; if not, comparing it as it is beats losing it.
+            Kind::Glob => {
+                Key::pattern(&String::from_utf8_lossy(spelled), fold_case, glob::OLD).unwrap_or_else(|_| self.clone())
+            }
+        }
     }
 
     /// The way it claims names.
@@ -119,71 +190,191 @@ impl Key {
 
     /// How it lies among the names, in the form that is compared.
     pub fn claim(&self) -> Claim<'_> {
-        Claim::Path(&self.canonical)
+        let glob = self.more.as_ref().and_then(|more| more.glob.as_deref());
+        match (self.kind, glob) {
+            (_, Some(glob)) => Claim::Glob(glob),
+            (Kind::Path, _) => Claim::Path(&self.canonical),
+            _ => match name::below(&self.canonical) {
+                Some(above) => Claim::Below(above),
+                None => Claim::Name(&self.canonical),
+            },
+        }
     }
 
     /// As the holder wrote it, structure folded (`./a//b` is `a/b`, `src/` is `src/**`).
+    /// A path has `file:` in front where it would be read as something else without.
     pub fn shown(&self) -> String {
-        self.text()
+        let spelled = self.spelled();
+        match (self.kind, std::str::from_utf8(spelled)) {
+            (Kind::Path, Ok(text)) if !is_plain(text) => format!("file:{text}"),
+            (_, Ok(text)) => text.to_owned(),
+            (_, Err(_)) => format!("file:{}", percent_encode(spelled)),
+        }
     }
 
     /// Whether [`Key::shown`] is percent-encoded because the name is not UTF-8.
     pub fn is_percent(&self) -> bool {
-        false
+        self.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
     }
 
     /// Whether some name could match both keys; symmetric.
     pub fn overlaps(&self, other: &Key) -> Option<Overlap> {
-        (self == other).then_some(Overlap { example: None })
+        let (example, meets) = match (self.claim(), other.claim()) {
+            (Claim::Path(a), Claim::Path(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
+            (Claim::Path(path), Claim::Glob(glob)) => return self.overlaps_glob(path, glob),
+            (Claim::Glob(glob), Claim::Path(path)) => return other.overlaps_glob(path, glob),
+            (Claim::Glob(a), Claim::Glob(b)) => match a.example_with(b) {
+                Some(path) => (Some(shown_path(&path)), true),
+                None => (None, false),
+            },
+            (Claim::Name(a), Claim::Name(b)) => (None, self.kind == other.kind && a == b),
+            (Claim::Name(name), Claim::Below(above)) | (Claim::Below(above), Claim::Name(name)) => {
+                (None, is_under(name, above))
+            }
+            (Claim::Below(a), Claim::Below(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
+            // A path and a name never meet: one is in the file tree, the other is not.
+            (Claim::Path(_) | Claim::Glob(_), _) | (_, Claim::Path(_) | Claim::Glob(_)) => (None, false),
+        };
+        meets.then_some(Overlap { example })
+    }
+
+    fn overlaps_glob(&self, path: &[u8], glob: &Glob) -> Option<Overlap> {
+        if glob.matches(path) {
+            return Some(Overlap { example: Some(self.shown()) });
+        }
+        // Whoever claims the directory claims that the path is one, and then it is not a file.
+        glob.claims_directory(path).then(|| Overlap { example: glob.shortest_match().map(shown_path) })
+    }
+
+    fn path(name: &[u8], fold_case: bool) -> Key {
+        Key::new(Kind::Path, name, compared(name, fold_case).as_deref(), None)
+    }
+
+    fn logical(text: &str, fold_case: bool) -> Key {
+        Key::new(Kind::Logical, text.as_bytes(), Some(name::compared_logical(text, fold_case).as_bytes()), None)
+    }
+
+    fn uri(text: &str) -> Key {
+        Key::new(Kind::Uri, text.as_bytes(), compared(text.as_bytes(), false).as_deref(), None)
+    }
+
+    fn new_pattern(pattern: &str, fold_case: bool) -> Result<Key, BadKey> {
+        let key = Key::pattern(pattern, fold_case, glob::NEW)?;
+        match key.claim() {
+            Claim::Glob(glob) if glob.shortest_match().is_none() => {
+                Err(bad_pattern(pattern, "no path that can be reserved matches it"))
+            }
+            _ => Ok(key),
+        }
+    }
+
+    fn pattern(pattern: &str, fold_case: bool, limits: Limits) -> Result<Key, BadKey> {
+        let canonical = glob::compared(pattern, fold_case);
+        let glob = cache::compiled(&canonical, fold_case, limits).map_err(|reason| bad_pattern(pattern, &reason))?;
+        Ok(Key::new(Kind::Glob, pattern.as_bytes(), Some(canonical.as_bytes()), Some(glob)))
+    }
+
+    fn new(kind: Kind, spelled: &[u8], canonical: Option<&[u8]>, glob: Option<Arc<Glob>>) -> Key {
+        let canonical = canonical.unwrap_or(spelled);
+        let spelled = (spelled != canonical).then(|| spelled.into());
+        let more = (spelled.is_some() || glob.is_some()).then(|| Arc::new(More { spelled, glob }));
+        Key { canonical: canonical.into(), more, kind }
+    }
+
+    fn spelled(&self) -> &[u8] {
+        self.more.as_ref().and_then(|more| more.spelled.as_deref()).unwrap_or(&self.canonical)
     }
 }
 
-/// A compiled pattern.
-pub struct Glob {}
+/// What a text is, by its first characters alone.
+#[derive(PartialEq)]
+enum Form<'a> {
+    /// `file:` and the path behind it.
+    File(&'a str),
+    /// A resource URI of this scheme.
+    Uri(&'a str),
+    /// A logical key in this namespace.
+    Logical(&'a str),
+    /// A word and a colon that mean nothing here.
+    Other(&'a str),
+    /// A pattern, or a directory.
+    Glob(&'a str),
+    /// A path, or what will be refused as one.
+    Path(&'a str),
+}
 
-/// Where a walk through a pattern stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GlobState(u32);
-
-impl Glob {
-    /// Whether the path matches.
-    pub fn matches(&self, _path: &[u8]) -> bool {
-        false
+impl Form<'_> {
+    fn of(text: &str) -> Form<'_> {
+        if let Some(word) = leading_word(text) {
+            let rest = &text[word.len() + 1..];
+            return match word {
+                "file" => Form::File(rest),
+                _ if path::has_drive_letter(text) => Form::Path(text),
+                _ if rest.starts_with("//") => Form::Uri(word),
+                _ if name::NAMESPACES.contains(&word) => Form::Logical(word),
+                _ => Form::Other(word),
+            };
+        }
+        let has_pattern = text.bytes().any(|b| matches!(b, b'*' | b'?' | b'[' | b'{'));
+        let is_directory = text.ends_with('/') && text.split('/').any(|c| !c.is_empty() && c != ".");
+        if has_pattern || is_directory { Form::Glob(text) } else { Form::Path(text) }
     }
+}
 
-    /// The literal directory all matches lie under, without its trailing slash; empty where there is none.
-    pub fn anchor(&self) -> &[u8] {
-        b""
+/// The word before a `:` at the beginning of the text.
+fn leading_word(text: &str) -> Option<&str> {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'_' | b'-');
+    let end = text.bytes().position(|b| !is_word(b))?;
+    (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
+}
+
+/// Whether a path can be written as it is, without `file:`.
+fn is_plain(path: &str) -> bool {
+    matches!(Form::of(path), Form::Path(_)) && !path::has_drive_letter(path)
+}
+
+/// Whether `name` lies below `above`, at a slash.
+fn is_under(name: &[u8], above: &[u8]) -> bool {
+    name.len() > above.len() && name[above.len()] == b'/' && name.starts_with(above)
+}
+
+fn shown_path(path: &[u8]) -> String {
+    Key::path(path, false).shown()
+}
+
+fn bad_path(text: &str, reason: path::Reason) -> BadKey {
+    BadKey::Path(format!("{} is not a path that can be reserved: {reason}.", quoted(text)))
+}
+
+fn bad_pattern(text: &str, reason: &str) -> BadKey {
+    BadKey::Form(format!(
+        "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
+        quoted(text),
+        quoted(&format!("file:{text}")),
+    ))
+}
+
+fn unknown_namespace(text: &str, word: &str) -> BadKey {
+    let known = name::NAMESPACES.join(", ");
+    BadKey::Namespace(format!(
+        "{} cannot be reserved: there is no namespace {word:?} (there are {known}); a file that really has this name is written {}.",
+        quoted(text),
+        quoted(&format!("file:{text}")),
+    ))
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.kind == other.kind && self.canonical == other.canonical
     }
+}
 
-    /// Bytes every match ends with; a cheap way to say no.
-    pub fn suffix(&self) -> &[u8] {
-        b""
-    }
+impl Eq for Key {}
 
-    /// Whether every match lies under `path/`, so that the pattern can only mean it as a directory.
-    pub fn claims_directory(&self, _path: &[u8]) -> bool {
-        false
-    }
-
-    /// The beginning of a walk.
-    pub fn start(&self) -> GlobState {
-        GlobState(0)
-    }
-
-    /// Goes on over `bytes`; `None` when nothing that begins so can match.
-    pub fn step(&self, _state: GlobState, _bytes: &[u8]) -> Option<GlobState> {
-        None
-    }
-
-    /// Whether what was walked so far is a match.
-    pub fn accepts(&self, _state: GlobState) -> bool {
-        false
-    }
-
-    /// Whether some valid path matches both.
-    pub fn meets(&self, _other: &Glob) -> bool {
-        false
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+        self.canonical.hash(state);
     }
 }
 
@@ -205,3 +396,6 @@ impl<'de> serde::Deserialize<'de> for Key {
         Key::recall(&text, false).map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! `git-dibs token`: a token from the local server's secret, for trying things out and for scripts.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Exit, place};
+use crate::engine::SessionId;
+use crate::git::Repo;
+use crate::token::{Keyring, KeyringConfig, Mint, Scope};
+
+/// Makes a token with the local server's secret and prints it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The session it acts for, or with another scope whom it is for.
+    subject: String,
+    /// What it may do: session, worker, read or admin.
+    #[arg(long, default_value = "session")]
+    scope: Scope,
+    /// The only repository it is for; needed where the server has several.
+    #[arg(long)]
+    repo: Option<String>,
+    /// The session's display name.
+    #[arg(long)]
+    name: Option<String>,
+    /// The feature the session works on.
+    #[arg(long)]
+    feature: Option<String>,
+    /// How many seconds it counts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(i64).range(1..=315_360_000))]
+    ttl: i64,
+    /// The server's directory, where that is not in this repository.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The server's secret, where it has a file of its own.
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    secret_file: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    if args.scope == Scope::Session && SessionId::parse(&args.subject).is_none() {
+        bail!("{:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -", args.subject);
+    }
+    let config = match std::env::var("DIBS_JWT_SECRET") {
+        Ok(secret) if args.data.is_none() && args.secret_file.is_none() => {
+            KeyringConfig { secret: Some(secret.into_bytes()), ..KeyringConfig::default() }
+        }
+        _ => {
+            let file = match (args.secret_file, args.data) {
+                (Some(file), _) => file,
+                (None, Some(dir)) => place::secret(&dir),
+                (None, None) => {
+                    let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
+                    let dir = place::dibs_dir(&repo);
+                    place::make_private(&dir)?;
+                    place::secret(&dir)
+                }
+            };
+            KeyringConfig { secret_file: Some(file), ..KeyringConfig::default() }
+        }
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?.as_secs();
+    let now = i64::try_from(now).context("the clock is beyond all years")?;
+    let token = Keyring::new(config)?.mint(&Mint {
+        subject: args.subject.into(),
+        scope: args.scope,
+        repo: args.repo.map(Into::into),
+        name: args.name.map(Into::into),
+        feature: args.feature.map(Into::into),
+        issued: now,
+        expires: now + args.ttl,
+        session: None,
+    })?;
+    println!("{token}");
+    Ok(Exit::Ok)
+}

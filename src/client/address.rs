@@ -1,0 +1,151 @@
+//! Where a server listens, and how parts of an address are written.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The port where a URL names none.
+const HTTP_PORT: u16 = 80;
+
+/// One way to reach a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// Plain HTTP over TCP.
+    Tcp {
+        /// A name or an address, an IPv6 one without its brackets.
+        host: String,
+        /// The port.
+        port: u16,
+        /// What stands in front of `/api`, without a slash at its end; mostly nothing.
+        prefix: String,
+    },
+}
+
+impl Endpoint {
+    /// Reads `http://host:port/prefix` or `unix:/path`; what is wrong with it goes on after "… is not an address: ".
+    pub fn parse(text: &str) -> Result<Endpoint, &'static str> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = PathBuf::from(path);
+            return if path.is_absolute() { Ok(Endpoint::Unix(path)) } else { Err("unix: wants an absolute path") };
+        }
+        if text.starts_with("https://") {
+            return Err("this version speaks plain HTTP only, so name the http:// address behind the proxy");
+        }
+        let rest = text.strip_prefix("http://").ok_or("it should begin with http:// or unix:")?;
+        let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        if path.contains(['?', '#']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("only a plain path may follow the port");
+        }
+        let (host, port) = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or("the port should follow a colon")?)),
+            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+        };
+        // Whatever is no part of a host name would end up in a header; a user name or password has no business here.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
+        if host.is_empty() || !host.bytes().all(plain) {
+            return Err("the host is missing or not a plain name");
+        }
+        let port = match port {
+            Some(digits) => digits.parse().map_err(|_| "the port is not a number up to 65535")?,
+            None => HTTP_PORT,
+        };
+        Ok(Endpoint::Tcp { host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// The `Host` header.
+    pub(super) fn authority(&self) -> String {
+        match self {
+            Endpoint::Unix(_) => "localhost".to_owned(),
+            Endpoint::Tcp { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
+            Endpoint::Tcp { host, port, .. } => format!("{host}:{port}"),
+        }
+    }
+
+    /// What stands in front of every path.
+    pub(super) fn prefix(&self) -> &str {
+        match self {
+            Endpoint::Unix(_) => "",
+            Endpoint::Tcp { prefix, .. } => prefix,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+            Endpoint::Tcp { prefix, .. } => write!(f, "http://{}{prefix}", self.authority()),
+        }
+    }
+}
+
+/// Writes text so that it is one part of a path, or one value of a query, whatever is in it.
+pub(super) fn part(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16, prefix: &str) -> Result<Endpoint, &'static str> {
+        Ok(Endpoint::Tcp { host: host.to_owned(), port, prefix: prefix.to_owned() })
+    }
+
+    #[test]
+    fn reads_addresses_and_shows_them_again() {
+        assert_eq!(Endpoint::parse("http://127.0.0.1:3427"), tcp("127.0.0.1", 3427, ""));
+        assert_eq!(Endpoint::parse("http://127.0.0.1:3427/"), tcp("127.0.0.1", 3427, ""));
+        assert_eq!(Endpoint::parse("http://dibs.example"), tcp("dibs.example", 80, ""));
+        assert_eq!(Endpoint::parse("http://dibs.example/team/a/"), tcp("dibs.example", 80, "/team/a"));
+        assert_eq!(Endpoint::parse("http://[::1]:3427"), tcp("::1", 3427, ""));
+        assert_eq!(Endpoint::parse("http://[::1]"), tcp("::1", 80, ""));
+        assert_eq!(Endpoint::parse("unix:/run/dibs.sock"), Ok(Endpoint::Unix("/run/dibs.sock".into())));
+        for text in ["http://[::1]:3427", "http://dibs.example:80/team", "unix:/run/dibs.sock"] {
+            assert_eq!(Endpoint::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_address() {
+        for text in [
+            "",
+            "127.0.0.1:3427",
+            "http://",
+            "http://:3427",
+            "http:///api",
+            "http://a:b",
+            "http://a:99999",
+            "http://a:",
+            "http://user:secret@a",
+            "http://a b",
+            "http://a/x?y",
+            "http://a/x y",
+            "http://a\r\nx",
+            "http://[::1",
+            "http://[::1]3427",
+            "https://a",
+            "unix:dibs.sock",
+            "ftp://a",
+        ] {
+            assert!(Endpoint::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn parts_cannot_break_out_of_an_address() {
+        assert_eq!(part("sess_01.a-b"), "sess_01.a-b");
+        assert_eq!(part("a/../b?c=d&e#f g%2e"), "a%2F..%2Fb%3Fc%3Dd%26e%23f%20g%252e");
+        assert_eq!(part("ä\r\n"), "%C3%A4%0D%0A");
+    }
+}

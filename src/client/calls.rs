@@ -1,0 +1,193 @@
+//! Every call of the contract, by its name.
+
+use std::time::Duration;
+
+use super::address::part;
+use super::{Client, ClientError};
+use crate::wire;
+
+/// The most that one page of a list holds.
+const PAGE_MAX: u32 = 1000;
+
+/// Which reservations to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Only keys that begin so.
+    pub prefix: Option<String>,
+    /// Only those of this session.
+    pub session: Option<String>,
+}
+
+impl Client {
+    /// Reserves one key (`filePath`), waiting for it as long as the request says.
+    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::Reserved, ClientError> {
+        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
+    }
+
+    /// Reserves several keys (`filePaths`), all or nothing.
+    pub fn reserve_many(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReservedMany, ClientError> {
+        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
+    }
+
+    /// Lets go of one key or several.
+    pub fn release(&mut self, session: &str, ask: &wire::Release) -> Result<wire::Released, ClientError> {
+        self.post(&own(session, "files/release"), ask)
+    }
+
+    /// Lets go of everything.
+    pub fn release_all(&mut self, session: &str) -> Result<wire::ReleasedAll, ClientError> {
+        self.post(&own(session, "files/release-all"), &NOTHING)
+    }
+
+    /// Renews one key (`filePath`).
+    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::Renewed, ClientError> {
+        self.post(&own(session, "files/renew"), ask)
+    }
+
+    /// Renews several keys (`filePaths`).
+    pub fn renew_many(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewedMany, ClientError> {
+        self.post(&own(session, "files/renew"), ask)
+    }
+
+    /// Says what is in the way of the session, or of anybody where there is none.
+    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::Checked, ClientError> {
+        match session {
+            Some(session) => self.post(&own(session, "files/check-conflicts"), ask),
+            None => self.post("/api/check-conflicts", ask),
+        }
+    }
+
+    /// What the session holds.
+    pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
+        self.get(&own(session, "reserved-files"))
+    }
+
+    /// Everything held in the repository, however many pages that is.
+    pub fn reservations(&mut self, which: &Held) -> Result<Vec<wire::Reservation>, ClientError> {
+        let mut query = format!("/api/reservations?limit={PAGE_MAX}");
+        for (name, value) in [("prefix", &which.prefix), ("session", &which.session)] {
+            if let Some(value) = value {
+                query.push_str(&format!("&{name}={}", part(value)));
+            }
+        }
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let page = match &cursor {
+                None => query.clone(),
+                Some(cursor) => format!("{query}&cursor={}", part(cursor)),
+            };
+            let page: wire::ReservationList = self.get(&page)?;
+            all.extend(page.reservations);
+            // A server that gives the same page for ever must not hold us for ever.
+            if page.next_cursor.is_none() || page.next_cursor == cursor {
+                return Ok(all);
+            }
+            cursor = page.next_cursor;
+        }
+    }
+
+    /// Takes a reservation away from its holder (admin).
+    pub fn override_reservation(
+        &mut self,
+        reservation: &str,
+        why: &wire::Override,
+    ) -> Result<wire::Released, ClientError> {
+        self.delete(&format!("/api/reservations/{}", part(reservation)), Some(why))
+    }
+
+    /// Makes a session and its token (admin).
+    pub fn create_session(&mut self, ask: &wire::CreateSession) -> Result<wire::SessionCreated, ClientError> {
+        self.post("/api/sessions", ask)
+    }
+
+    /// The sessions of the repository.
+    pub fn sessions(&mut self) -> Result<wire::SessionList, ClientError> {
+        self.get("/api/sessions")
+    }
+
+    /// One session.
+    pub fn session(&mut self, session: &str) -> Result<wire::SessionInfo, ClientError> {
+        self.get(&format!("/api/sessions/{}", part(session)))
+    }
+
+    /// Says that the session is alive, which renews all it holds.
+    pub fn heartbeat(&mut self, session: &str) -> Result<wire::Heartbeat, ClientError> {
+        self.post(&own(session, "heartbeat"), &NOTHING)
+    }
+
+    /// Ends the session, which releases all it holds.
+    pub fn end(&mut self, session: &str, how: &wire::EndSession) -> Result<wire::Ended, ClientError> {
+        self.post(&own(session, "end"), how)
+    }
+
+    /// Asks a holder to let go.
+    pub fn request_unlock(
+        &mut self,
+        session: &str,
+        ask: &wire::UnlockRequest,
+    ) -> Result<wire::UnlockRequestInfo, ClientError> {
+        self.post(&own(session, "unlock-requests"), ask)
+    }
+
+    /// What the session was asked for, and what it asked for.
+    pub fn unlock_requests(&mut self, session: &str) -> Result<wire::UnlockRequests, ClientError> {
+        self.get(&own(session, "unlock-requests"))
+    }
+
+    /// Lets go of what somebody asked for.
+    pub fn approve_unlock(
+        &mut self,
+        session: &str,
+        request: &str,
+        how: &wire::Approve,
+    ) -> Result<wire::UnlockRequestInfo, ClientError> {
+        self.post(&own(session, &format!("unlock-requests/{}/approve", part(request))), how)
+    }
+
+    /// Keeps what somebody asked for.
+    pub fn reject_unlock(
+        &mut self,
+        session: &str,
+        request: &str,
+        how: &wire::Reject,
+    ) -> Result<wire::UnlockRequestInfo, ClientError> {
+        self.post(&own(session, &format!("unlock-requests/{}/reject", part(request))), how)
+    }
+
+    /// Takes the session's own request back.
+    pub fn withdraw_unlock(&mut self, session: &str, request: &str) -> Result<wire::Done, ClientError> {
+        self.delete(&own(session, &format!("unlock-requests/{}", part(request))), NO_BODY)
+    }
+
+    /// The server's figures.
+    pub fn stats(&mut self) -> Result<wire::Stats, ClientError> {
+        self.get("/api/stats")
+    }
+
+    /// Whether the server is alive; needs no token.
+    pub fn health(&mut self) -> Result<wire::Health, ClientError> {
+        self.get("/healthz")
+    }
+}
+
+/// A body for calls that have nothing to say.
+const NOTHING: wire::EndSession = wire::EndSession { state: None };
+
+/// No body at all.
+const NO_BODY: Option<&wire::Override> = None;
+
+/// A path below a session.
+fn own(session: &str, rest: &str) -> String {
+    format!("/api/sessions/{}/{rest}", part(session))
+}
+
+/// How long the server may keep a request in its queue.
+fn waiting(ask: &wire::Reserve) -> Duration {
+    Duration::from_secs(
+        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_MAX_SECONDS),
+    )
+}
+
+/// The longest wait the contract knows; beyond it the server refuses at once.
+const WAIT_MAX_SECONDS: u64 = 300;

@@ -1,0 +1,22 @@
+//! Talking to a server: for the command line, the hooks and whatever else stands outside of it.
+//!
+//! Nothing in here decides or prints anything, and nothing looks at a repository: [`discover`] is told where the
+//! git directories are and says where the server is and who is asking; [`Client`] asks, with a limit on everything
+//! (time to connect, time in all, size of the answer), and every way it can fail is a [`ClientError`] that reads as
+//! a sentence. Calls block: behind them is a runtime without threads, because a hook is a process for one call.
+
+mod address;
+mod calls;
+mod credential;
+mod discover;
+mod error;
+mod exchange;
+#[cfg(test)]
+mod tests;
+
+pub use address::Endpoint;
+pub use calls::Held;
+pub use credential::{Credential, Origin};
+pub use discover::{Found, ServerRecord, Surroundings, Undiscovered, discover};
+pub use error::ClientError;
+pub use exchange::{Client, Limits};

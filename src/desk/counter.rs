@@ -1,0 +1,214 @@
+//! The loop behind the desk.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::snapshot::Snapshots;
+use super::{Clock, Look, Message, OnLook, OnReply, Reply, Ticket};
+use crate::engine::{Actor, Command, Engine, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::journal::{Journal, JournalError};
+
+/// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
+const BATCH_MAX: usize = 1024;
+
+/// How often the counts of refusals go on record, if they changed.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+
+/// The longest sleep; it only bounds how late a count is recorded.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct Counter {
+    engine: Engine,
+    journal: Box<dyn Journal>,
+    clock: Box<dyn Clock>,
+    snapshots: Snapshots,
+    /// Whoever waits: their place in the queue by ticket, and how to reach them.
+    tickets: HashMap<Ticket, Seq>,
+    waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
+    counted: Timestamp,
+    /// Nobody may begin to wait any more.
+    closing: bool,
+}
+
+/// What goes out once the records of the batch are durable.
+#[derive(Default)]
+struct Outbox {
+    replies: Vec<(OnReply, Reply)>,
+    /// Answers to waits; a grant that reaches nobody is taken back.
+    settled: Vec<(SessionId, OnReply, Reply)>,
+    looks: Vec<(Actor, Option<Outcome>, OnLook)>,
+}
+
+impl Counter {
+    pub fn new(engine: Engine, journal: Box<dyn Journal>, clock: Box<dyn Clock>) -> Self {
+        let counted = clock.now();
+        let snapshots = Snapshots::new(engine.head());
+        let (tickets, waiting) = (HashMap::new(), HashMap::new());
+        Self { engine, journal, clock, snapshots, tickets, waiting, counted, closing: false }
+    }
+
+    /// Gives everything its full time again.
+    pub fn begin(&mut self) -> Result<(), JournalError> {
+        let (after, mut records) = (self.engine.head(), Vec::new());
+        self.engine.resume(self.clock.now(), &mut records);
+        self.append(after, &records)
+    }
+
+    pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
+        let mut records = Vec::new();
+        loop {
+            let first = match messages.recv_timeout(self.patience()) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+            };
+            let now = self.clock.now();
+            let after = self.engine.head();
+            let mut outbox = Outbox::default();
+            let mut stop = false;
+            // Whatever is due is over before anybody is heard, however long this thread did not run.
+            self.pass_time(now, &mut records, &mut outbox);
+            for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
+                stop |= matches!(message, Message::Stop);
+                self.take(message, now, &mut records, &mut outbox);
+                if stop {
+                    break;
+                }
+            }
+            self.append(after, &records)?;
+            records.clear();
+            self.deliver(outbox, now, &mut records)?;
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        match self.engine.next_due() {
+            Some(due) => self.clock.now().until(due).min(SLEEP_MAX),
+            None => SLEEP_MAX,
+        }
+    }
+
+    fn pass_time(&mut self, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+        if self.engine.next_due().is_some_and(|due| due <= now) {
+            self.engine.execute(&Actor::Desk, Command::Tick, now, records);
+            self.settle(now, outbox);
+        }
+        if self.counted.until(now) >= COUNT_EVERY {
+            self.counted = now;
+            self.engine.execute(&Actor::Desk, Command::Count, now, records);
+        }
+    }
+
+    fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+        match message {
+            Message::Ask { actor, command, ticket, reply } => {
+                let outcome = self.engine.execute(&actor, command, now, records);
+                match outcome {
+                    Outcome::Queued(waiter) if self.closing => {
+                        let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                        self.engine.execute(&Actor::Desk, leave, now, records);
+                        let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
+                        outbox.replies.push((reply, Reply { outcome, notices: Vec::new(), now }));
+                    }
+                    Outcome::Queued(seq) => {
+                        let session = self.engine.waiter(seq).expect("just queued");
+                        self.tickets.insert(ticket, seq);
+                        self.waiting.insert(seq, (ticket, session, reply));
+                    }
+                    outcome => {
+                        let notices = match &actor {
+                            Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                            _ => Vec::new(),
+                        };
+                        outbox.replies.push((reply, Reply { outcome, notices, now }));
+                    }
+                }
+            }
+            Message::Look { actor, look } => {
+                let refusal = match self.engine.execute(&actor, Command::Touch, now, records) {
+                    Outcome::Done => None,
+                    refusal => Some(refusal),
+                };
+                outbox.looks.push((actor, refusal, look));
+            }
+            Message::Gone(ticket) => {
+                if let Some(waiter) = self.tickets.get(&ticket).copied() {
+                    let leave = Command::Leave { waiter, why: LeftWhy::Gone };
+                    self.engine.execute(&Actor::Desk, leave, now, records);
+                }
+            }
+            Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
+            Message::Poke => {}
+            Message::Close | Message::Stop => {
+                self.closing = true;
+                let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
+                for waiter in waiters {
+                    let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                    self.engine.execute(&Actor::Desk, leave, now, records);
+                }
+                self.engine.execute(&Actor::Desk, Command::Count, now, records);
+            }
+        }
+        self.settle(now, outbox);
+    }
+
+    /// Pairs the waits that just ended with whoever waits for the answer.
+    fn settle(&mut self, now: Timestamp, outbox: &mut Outbox) {
+        for (seq, outcome) in self.engine.take_settled() {
+            let Some((ticket, session, reply)) = self.waiting.remove(&seq) else { continue };
+            self.tickets.remove(&ticket);
+            let notices = self.engine.take_notices(&session);
+            outbox.settled.push((session, reply, Reply { outcome, notices, now }));
+        }
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(after, records)?;
+        self.snapshots.consider(self.engine.head(), self.engine.policy(), self.journal.as_ref());
+        Ok(())
+    }
+
+    /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
+    fn deliver(&mut self, mut outbox: Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
+        for (reply, answer) in outbox.replies {
+            reply(answer);
+        }
+        for (actor, refusal, look) in std::mem::take(&mut outbox.looks) {
+            let notices = match &actor {
+                Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                _ => Vec::new(),
+            };
+            look(Look { engine: &self.engine, refusal, notices, now });
+        }
+        let mut settled = outbox.settled;
+        while !settled.is_empty() {
+            let after = self.engine.head();
+            let mut next = Outbox::default();
+            for (session, reply, answer) in settled {
+                let grants = match &answer.outcome {
+                    Outcome::Granted(grants) => grants.clone(),
+                    _ => Vec::new(),
+                };
+                if !reply(answer) {
+                    self.take_back(session, grants, now, records);
+                    self.settle(now, &mut next);
+                }
+            }
+            self.append(after, records)?;
+            records.clear();
+            settled = next.settled;
+        }
+        Ok(())
+    }
+
+    fn take_back(&mut self, session: SessionId, grants: Vec<Grant>, now: Timestamp, records: &mut Vec<Record>) {
+        self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
+    }
+}

@@ -1,0 +1,185 @@
+//! One thread per repository: execute → append → publish → reply. The only clock.
+//!
+//! Nothing in here knows HTTP or git. Whoever asks hands over a command and a closure for the answer, and hears it
+//! once the records behind it are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `counter`.
+
+mod clock;
+mod counter;
+mod snapshot;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+
+use crate::engine::{Actor, Command, Engine, Grant, Notice, Outcome, Policy, SessionId, Timestamp};
+use crate::journal::{Journal, JournalError, Loaded};
+
+/// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
+/// server, few enough that the last in line is still answered within a second.
+pub const INBOX_MAX: usize = 8192;
+
+/// The desk of one repository. Cheap to clone; the thread ends when [`Desk::stop`] was called.
+#[derive(Clone)]
+pub struct Desk {
+    inbox: SyncSender<Message>,
+    tickets: Arc<AtomicU64>,
+}
+
+/// Why there is no answer. Nothing was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Too many requests lie on the desk.
+    #[error("too many requests are waiting to be decided; try again in a moment")]
+    Busy,
+    /// The server is going down or cannot write.
+    #[error("the server is stopping; try again in a moment")]
+    Stopped,
+}
+
+/// An answer, with what the session should know besides.
+#[derive(Debug)]
+pub struct Reply {
+    /// What came of the command.
+    pub outcome: Outcome,
+    /// For the session that asked.
+    pub notices: Vec<Notice>,
+    /// When it was decided.
+    pub now: Timestamp,
+}
+
+/// A look at everything, between two decisions.
+pub struct Look<'a> {
+    /// What there is to see; all of it is durable.
+    pub engine: &'a Engine,
+    /// Why the asker may not look.
+    pub refusal: Option<Outcome>,
+    /// For the session that asked.
+    pub notices: Vec<Notice>,
+    /// When it was looked at.
+    pub now: Timestamp,
+}
+
+/// Hears the answer, and says whether anybody was there to hear it.
+pub type OnReply = Box<dyn FnOnce(Reply) -> bool + Send>;
+
+/// Looks at the state.
+pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;
+
+/// Names a request that may wait, so that whoever made it can leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(u64);
+
+enum Message {
+    Ask {
+        actor: Actor,
+        command: Command,
+        ticket: Ticket,
+        reply: OnReply,
+    },
+    Look {
+        actor: Actor,
+        look: OnLook,
+    },
+    /// Whoever waited under this ticket is gone.
+    Gone(Ticket),
+    /// A grant reached nobody.
+    Unheard {
+        session: SessionId,
+        grants: Vec<Grant>,
+    },
+    /// Look at the clock.
+    Poke,
+    /// Nobody waits any more.
+    Close,
+    Stop,
+}
+
+impl Desk {
+    /// Replays the journal and opens the desk. `failed` is called, once, when the journal cannot be written: nobody
+    /// was told of what was lost with it, and the process should end so that a replay puts everything right.
+    pub fn open(
+        name: &str,
+        mut journal: Box<dyn Journal>,
+        mut clock: Box<dyn Clock>,
+        policy: Policy,
+        failed: impl FnOnce(JournalError) + Send + 'static,
+    ) -> Result<(Desk, JoinHandle<()>), JournalError> {
+        let engine = replay(journal.as_mut(), policy, clock.as_mut())?;
+        let (inbox, messages) = sync_channel(INBOX_MAX);
+        let desk = Desk { inbox, tickets: Arc::default() };
+        let mut counter = counter::Counter::new(engine, journal, clock);
+        counter.begin()?;
+        let run = move || {
+            if let Err(error) = counter.run(&messages) {
+                failed(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("desk {name}")).spawn(run);
+        Ok((desk, thread.expect("a thread can be started")))
+    }
+
+    /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
+    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
+        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        self.send(Message::Ask { actor, command, ticket, reply })?;
+        Ok(ticket)
+    }
+
+    /// Looks at the state. A session's look is a sign of life like any other call.
+    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
+        self.send(Message::Look { actor, look })
+    }
+
+    /// Whoever holds this ticket does not wait for the answer any more.
+    pub fn gone(&self, ticket: Ticket) {
+        // This must not get lost, so it waits where a request would be refused; it is rare and the desk is quick.
+        let _ = self.inbox.send(Message::Gone(ticket));
+    }
+
+    /// The grants of a wait arrived where nobody was left to hear them.
+    pub fn unheard(&self, session: SessionId, grants: Vec<Grant>) {
+        let _ = self.inbox.send(Message::Unheard { session, grants });
+    }
+
+    /// Makes the desk look at its clock now.
+    pub fn poke(&self) {
+        let _ = self.inbox.send(Message::Poke);
+    }
+
+    /// Answers everybody who waits that the server stops; whoever would wait from now on hears the same.
+    pub fn close(&self) {
+        let _ = self.inbox.send(Message::Close);
+    }
+
+    /// Closes, and ends the thread once everything before this is decided and durable.
+    pub fn stop(&self) {
+        let _ = self.inbox.send(Message::Stop);
+    }
+
+    fn send(&self, message: Message) -> Result<(), Trouble> {
+        self.inbox.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => Trouble::Busy,
+            TrySendError::Disconnected(_) => Trouble::Stopped,
+        })
+    }
+}
+
+fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> Result<Engine, JournalError> {
+    let mut engine = Engine::new(policy.clone());
+    journal.load(&mut |loaded| {
+        match loaded {
+            Loaded::Snapshot { at, state } => {
+                engine = Engine::restore(policy.clone(), snapshot::read(at, state)?);
+            }
+            Loaded::Record(record) => {
+                clock.not_before(record.at);
+                engine.apply(&record);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(engine)
+}

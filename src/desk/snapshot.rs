@@ -1,0 +1,66 @@
+//! Keeping start-up short: every so often another thread replays the journal and stores what it adds up to.
+//!
+//! The desk goes on meanwhile; it only says when. The other thread needs nothing from it but a second handle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::engine::{Engine, Image, Policy, Seq};
+use crate::journal::{Journal, JournalError, JournalReader, Loaded};
+
+/// Records between two snapshots: what a start has to replay at the most, well under a second's worth.
+const SNAPSHOT_EVERY: u64 = 100_000;
+
+/// Records that stay readable behind a snapshot, for event streams that resume and for histories.
+const HISTORY_KEPT: u64 = 200_000;
+
+pub(super) struct Snapshots {
+    last: Seq,
+    busy: Arc<AtomicBool>,
+}
+
+impl Snapshots {
+    pub fn new(head: Seq) -> Self {
+        Self { last: head, busy: Arc::default() }
+    }
+
+    /// Starts a snapshot if it is time and none is under way.
+    pub fn consider(&mut self, head: Seq, policy: &Policy, journal: &dyn Journal) {
+        if head.0 - self.last.0 < SNAPSHOT_EVERY || self.busy.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.last = head;
+        let (busy, policy) = (self.busy.clone(), policy.clone());
+        let reader = journal.reader();
+        let run = move || {
+            let done = reader.and_then(|mut reader| take(reader.as_mut(), head, policy));
+            if let Err(error) = done {
+                // The journal itself is fine, or its next append will say so; start-up takes longer, that is all.
+                tracing::warn!(%error, "could not store a snapshot; the next one will be tried later");
+            }
+            busy.store(false, Ordering::Release);
+        };
+        if std::thread::Builder::new().name("snapshot".to_owned()).spawn(run).is_err() {
+            self.busy.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
+    let mut engine = Engine::new(policy.clone());
+    let at = reader.load(head, &mut |loaded| {
+        match loaded {
+            Loaded::Snapshot { at, state } => engine = Engine::restore(policy.clone(), read(at, state)?),
+            Loaded::Record(record) => engine.apply(&record),
+        }
+        Ok(())
+    })?;
+    let state = serde_json::to_vec(&engine.image()).expect("an image is plain data");
+    reader.save_snapshot(at, &state, Seq(at.0.saturating_sub(HISTORY_KEPT)))
+}
+
+/// Takes a stored snapshot apart.
+pub(super) fn read(at: Seq, state: &[u8]) -> Result<Image, JournalError> {
+    serde_json::from_slice(state)
+        .map_err(|error| JournalError::Unreadable { what: format!("the snapshot at {at}"), why: error.to_string() })
+}

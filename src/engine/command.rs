@@ -1,0 +1,407 @@
+//! What can be asked of the engine, and what it answers.
+//!
+//! A refusal is an answer like any other: nothing in here is an error.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::record::{Answer, EndState, LeftWhy, Mode, Owner, Want, Why};
+use crate::key::Key;
+
+/// Who asks. The door has checked the credential; the engine decides what that person may do to whom.
+#[derive(Debug, Clone)]
+pub enum Actor {
+    /// A session, for itself. Its call brings it to life and keeps it alive.
+    Session(Intro),
+    /// Somebody who may look.
+    Reader,
+    /// Somebody who may do anything; the name goes into the history.
+    Admin(Text),
+    /// The desk: time passed, a client left, the server stops.
+    Desk,
+}
+
+/// A session as its credential introduces it.
+#[derive(Debug, Clone)]
+pub struct Intro {
+    /// Which session.
+    pub id: SessionId,
+    /// Display name.
+    pub name: Option<Text>,
+    /// The feature it works on.
+    pub feature: Option<Text>,
+    /// On whose behalf.
+    pub owner: Owner,
+}
+
+/// Something asked.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Nothing but a sign of life.
+    Touch,
+    /// Make a session before its first call.
+    Create {
+        /// Which.
+        session: SessionId,
+        /// Display name.
+        name: Option<Text>,
+        /// The feature it works on.
+        feature: Option<Text>,
+    },
+    /// Grant all of these, or none.
+    Reserve(Reserve),
+    /// Let go of these.
+    Release {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        keys: Vec<Named>,
+    },
+    /// Let go of everything.
+    ReleaseAll {
+        /// Whose.
+        session: SessionId,
+    },
+    /// Run for another full TTL.
+    Renew {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        keys: Vec<Named>,
+        /// A new TTL for all of them.
+        ttl: Option<Ttl>,
+    },
+    /// The session is alive, and so is everything it holds.
+    Heartbeat {
+        /// Which.
+        session: SessionId,
+    },
+    /// The session ends and everything is released.
+    End {
+        /// Which.
+        session: SessionId,
+        /// How; a session that has ended keeps the state it ended in.
+        state: EndState,
+    },
+    /// Take a reservation away from its holder.
+    Override {
+        /// Which.
+        id: ReservationId,
+        /// Why.
+        reason: Text,
+    },
+    /// These grants of a wait reached nobody, so nobody has them unless the session touched them since.
+    Unheard {
+        /// Whose.
+        session: SessionId,
+        /// As they were granted.
+        grants: Vec<Grant>,
+    },
+    /// A wait is over before a grant.
+    Leave {
+        /// Which.
+        waiter: Seq,
+        /// Why.
+        why: LeftWhy,
+    },
+    /// Ask the holder of a key to let go.
+    Ask {
+        /// Who asks.
+        session: SessionId,
+        /// What the request will be called.
+        request: Uuid,
+        /// For which key.
+        key: Named,
+        /// Why.
+        reason: Text,
+    },
+    /// Answer somebody who asked, or take one's own request back.
+    Respond {
+        /// Who answers.
+        session: SessionId,
+        /// Which request.
+        request: Uuid,
+        /// How.
+        answer: Answer,
+        /// With a remark.
+        note: Option<Text>,
+        /// Pass the key straight to the asker, as this reservation.
+        hand_over: Option<ReservationId>,
+    },
+    /// Time passed: end whatever is due.
+    Tick,
+    /// Put the counts of refusals on record.
+    Count,
+}
+
+/// A request for keys.
+#[derive(Debug, Clone)]
+pub struct Reserve {
+    /// For whom.
+    pub session: SessionId,
+    /// What, with the names the reservations will have.
+    pub wants: Vec<Want>,
+    /// How.
+    pub mode: Mode,
+    /// What for.
+    pub reason: Option<Text>,
+    /// Wait so long if it cannot be granted now.
+    pub wait: Option<Duration>,
+    /// Only if every key is at this version.
+    pub if_version: Option<u64>,
+}
+
+/// A key as somebody names what they hold. `src/[id].ts` reads as a pattern, but may be the name of the file they
+/// reserved as `file:src/[id].ts`; what they hold decides.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// As it reads.
+    pub key: Key,
+    /// The file of that very name.
+    pub literal: Option<Key>,
+}
+
+impl From<Key> for Named {
+    fn from(key: Key) -> Self {
+        Named { key, literal: None }
+    }
+}
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// There was nothing to decide.
+    Done,
+    /// All keys are held, in the order asked.
+    Granted(Vec<Grant>),
+    /// Others hold or wait for some of the keys; nothing was granted.
+    Refused(Vec<Conflict>),
+    /// The request waits; the answer comes later under this number.
+    Queued(Seq),
+    /// The wait is over and nothing was granted.
+    WaitOver {
+        /// Why.
+        why: LeftWhy,
+        /// Who is still in the way.
+        conflicts: Vec<Conflict>,
+    },
+    /// Waiting would never end.
+    Deadlock(Vec<CycleStep>),
+    /// Somebody let go of a key since the caller last looked.
+    WrongVersion {
+        /// Which.
+        key: Key,
+        /// Its version now.
+        version: u64,
+    },
+    /// Somebody stopped the line.
+    Paused(Pause),
+    /// These are free again.
+    Released(Vec<Key>),
+    /// Somebody else holds it, or nobody does.
+    NotHeld {
+        /// Which.
+        key: Key,
+        /// Who does.
+        holder: Option<Person>,
+    },
+    /// It was held until its time ran out.
+    Lapsed {
+        /// Which.
+        key: Key,
+    },
+    /// The session is alive.
+    Alive {
+        /// How many reservations run on.
+        renewed: usize,
+        /// When the first of these, or the session itself, would end without another call.
+        expires: Timestamp,
+    },
+    /// The session is over.
+    Ended {
+        /// How.
+        state: EndState,
+        /// What that released.
+        released: Vec<Key>,
+    },
+    /// The session was over before this was asked.
+    SessionEnded {
+        /// Which.
+        session: SessionId,
+        /// How it ended.
+        state: EndState,
+    },
+    /// The session belongs to somebody else.
+    NotYours,
+    /// No such session.
+    NoSession(SessionId),
+    /// No such reservation, or it is over.
+    NoReservation,
+    /// Nobody else holds that key.
+    NobodyHolds(Key),
+    /// No such unlock request.
+    NoRequest,
+    /// The unlock request, as it stands now.
+    Request(UnlockRequest),
+    /// It was answered before, otherwise.
+    AnsweredBefore(UnlockRequest),
+    /// Only the holder can answer.
+    NotTheHolder(Person),
+    /// A limit with a name was reached.
+    OverQuota {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// A session as others see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Person {
+    /// Its id.
+    pub session: SessionId,
+    /// Its display name.
+    pub name: Option<Text>,
+}
+
+/// A reservation as its holder sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// Its id.
+    pub id: ReservationId,
+    /// Its holder.
+    pub session: SessionId,
+    /// As the holder wrote it.
+    pub key: Key,
+    /// How.
+    pub mode: Mode,
+    /// How long without renewal.
+    pub ttl: Ttl,
+    /// What for.
+    pub reason: Option<Text>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when, unless renewed.
+    pub expires: Timestamp,
+    /// The number of the grant.
+    pub fence: Seq,
+    /// How often somebody let go of this key before.
+    pub version: u64,
+    /// How often the holder asked for it again.
+    pub renewals: u32,
+}
+
+/// Somebody in the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict {
+    /// What was asked for.
+    pub asked: Key,
+    /// Which place in the request that had.
+    pub position: usize,
+    /// What they hold, or wait for.
+    pub key: Key,
+    /// Who.
+    pub who: Person,
+    /// How.
+    pub mode: Mode,
+    /// What for.
+    pub reason: Option<Text>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when, unless renewed.
+    pub until: Timestamp,
+    /// A path both keys match, where a pattern takes part.
+    pub example: Option<String>,
+    /// They do not hold it yet: they wait, and were first.
+    pub waiting: bool,
+    /// How many requests wait for that key.
+    pub queue_length: usize,
+}
+
+/// One member of a circle of waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CycleStep {
+    /// Who.
+    pub session: SessionId,
+    /// What the one before waits for.
+    pub holds: Key,
+    /// What this one waits for.
+    pub wants: Key,
+}
+
+/// A feature's line is stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pause {
+    /// Which feature.
+    pub feature: Text,
+    /// Who stopped it.
+    pub by: Person,
+    /// Why.
+    pub reason: Option<Text>,
+    /// Until when, unless renewed.
+    pub until: Timestamp,
+}
+
+/// Somebody asks a holder to let go.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnlockRequest {
+    /// Its id.
+    pub id: Uuid,
+    /// Of what.
+    pub reservation: ReservationId,
+    /// The key that reservation holds.
+    pub key: Key,
+    /// Who holds it.
+    pub holder: SessionId,
+    /// Who asks.
+    pub by: SessionId,
+    /// The asker's display name.
+    pub by_name: Option<Text>,
+    /// Why.
+    pub reason: Text,
+    /// Since when.
+    pub at: Timestamp,
+    /// How it ended; nothing while it is pending.
+    pub answer: Option<Answer>,
+    /// When it ended.
+    pub answered_at: Option<Timestamp>,
+    /// Who said so.
+    pub answered_by: Option<SessionId>,
+    /// What they added.
+    pub note: Option<Text>,
+}
+
+/// What a holder should know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// Somebody waits for an answer.
+    UnlockRequested(UnlockRequest),
+    /// An unlock request of the session's own was answered.
+    UnlockAnswered(UnlockRequest),
+    /// A reservation ended before its time.
+    ReleasedEarly {
+        /// Which.
+        id: ReservationId,
+        /// Its key.
+        key: Key,
+        /// When.
+        at: Timestamp,
+        /// Why.
+        why: Why,
+    },
+    /// The line is stopped.
+    Paused(Pause),
+}
+
+/// What a check found for one key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// Who is in the way.
+    pub conflicts: Vec<Conflict>,
+    /// The asking session holds it, or a pattern that covers it.
+    pub held: bool,
+}

@@ -1,0 +1,201 @@
+//! The recorded state as one value: what a snapshot keeps, and what "replay equals live" compares.
+
+use serde::{Deserialize, Serialize};
+
+use super::command::UnlockRequest;
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::index::Place;
+use super::record::{EndState, Mode, Owner, Want};
+use super::state::{End, Engine, Policy, Reservation, Session, Totals, Waiter};
+use crate::key::Key;
+
+/// See the module. Lists are in an order that depends on nothing but the records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    seq: Seq,
+    sessions: Vec<SessionImage>,
+    ended: Vec<SessionId>,
+    reservations: Vec<ReservationImage>,
+    waiters: Vec<WaiterImage>,
+    requests: Vec<UnlockRequest>,
+    answered: Vec<uuid::Uuid>,
+    /// Every key in use or remembered, with its version and whether it was held before.
+    versions: Vec<(Key, u64, bool)>,
+    /// Keys nobody holds, the one let go longest ago first.
+    resting: Vec<(Key, u64)>,
+    version_floor: u64,
+    totals: Totals,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionImage {
+    id: SessionId,
+    name: Option<Text>,
+    feature: Option<Text>,
+    owner: Option<Owner>,
+    opened: Seq,
+    started: Timestamp,
+    end: Option<(EndState, Timestamp, Vec<Key>)>,
+    lapsed: Vec<Key>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ReservationImage {
+    id: ReservationId,
+    session: SessionId,
+    key: Key,
+    mode: Mode,
+    ttl: Ttl,
+    reason: Option<Text>,
+    since: Timestamp,
+    fence: Seq,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WaiterImage {
+    seq: Seq,
+    session: SessionId,
+    wants: Vec<Want>,
+    mode: Mode,
+    reason: Option<Text>,
+    if_version: Option<u64>,
+    since: Timestamp,
+}
+
+impl Engine {
+    /// The recorded state.
+    pub fn image(&self) -> Image {
+        let mut sessions: Vec<_> = self.sessions.iter().map(|(_, session)| image_of_session(session)).collect();
+        sessions.sort_by_key(|session| session.opened);
+        let id = |slot: u32| self.sessions[slot].id.clone();
+        let live = self.grants.iter().filter_map(|(fence, slot)| {
+            let held = self.reservations.get(*slot).filter(|held| held.fence == *fence)?;
+            Some(ReservationImage {
+                id: held.id,
+                session: id(held.session),
+                key: held.key.clone(),
+                mode: held.mode,
+                ttl: held.ttl,
+                reason: held.reason.clone(),
+                since: held.since,
+                fence: held.fence,
+            })
+        });
+        let waiters = self.waiters.iter().map(|(seq, waiter)| WaiterImage {
+            seq: *seq,
+            session: id(waiter.session),
+            wants: waiter.wants.clone(),
+            mode: waiter.mode,
+            reason: waiter.reason.clone(),
+            if_version: waiter.if_version,
+            since: waiter.since,
+        });
+        let mut requests: Vec<_> = self.requests.values().cloned().collect();
+        requests.sort_by_key(|request| (request.at, request.id));
+        let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
+        let mut versions: Vec<_> = self.index.all().map(version).collect();
+        versions.sort_by_cached_key(|(key, ..)| key.text());
+        // Refusals are no records; only what was counted is part of the recorded state.
+        let totals =
+            Totals { conflicts: self.totals.counted.0, deadlocks: self.totals.counted.1, ..self.totals.clone() };
+        Image {
+            seq: self.seq,
+            sessions,
+            ended: self.ended.iter().map(|slot| id(*slot)).collect(),
+            reservations: live.collect(),
+            waiters: waiters.collect(),
+            requests,
+            answered: self.answered.iter().copied().collect(),
+            versions,
+            resting: self.resting.iter().cloned().collect(),
+            version_floor: self.version_floor,
+            totals,
+        }
+    }
+
+    /// An engine that knows what the image knows. Deadlines begin with [`Engine::resume`].
+    pub fn restore(policy: Policy, image: Image) -> Engine {
+        let mut engine = Engine::new(policy);
+        let fold = engine.policy.fold_case;
+        engine.seq = image.seq;
+        engine.version_floor = image.version_floor;
+        for session in image.sessions {
+            engine.restore_session(session);
+        }
+        engine.ended = image.ended.iter().map(|id| engine.session_ids[id]).collect();
+        for (key, version, was_held) in image.versions {
+            engine.index.recall(&key.folded(fold), version, was_held);
+        }
+        engine.resting = image.resting.into_iter().map(|(key, version)| (key.folded(fold), version)).collect();
+        for held in image.reservations {
+            let key = held.key.folded(fold);
+            let session = engine.session_ids[&held.session];
+            let reservation = Reservation {
+                id: held.id,
+                place: engine.index.find_or_make(&key, engine.version_floor),
+                key,
+                reason: held.reason,
+                since: held.since,
+                fence: held.fence,
+                session,
+                position: u32::try_from(engine.sessions[session].held.len()).expect("within the quota"),
+                ttl: held.ttl,
+                mode: held.mode,
+                expires: held.since,
+                renewals: 0,
+            };
+            engine.reserved(reservation);
+        }
+        for waiter in image.waiters {
+            let session = engine.session_ids[&waiter.session];
+            let fold = |want: Want| Want { key: want.key.folded(fold), ..want };
+            let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
+            let wants = wants.into_iter().map(fold).collect();
+            let until = Timestamp(i64::MAX);
+            engine.queued(seq, Waiter { session, wants, mode, reason, if_version, since, until });
+        }
+        for request in image.requests {
+            engine.restore_request(request);
+        }
+        engine.answered = image.answered.into();
+        engine.totals = image.totals;
+        engine.totals.counted = (engine.totals.conflicts, engine.totals.deadlocks);
+        engine
+    }
+
+    fn restore_session(&mut self, image: SessionImage) {
+        let SessionImage { id, name, feature, owner, opened, started, end, lapsed } = image;
+        self.opened(opened, started, &id, name, feature, owner);
+        let slot = self.session_ids[&id];
+        self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
+        if let Some((state, at, released)) = end {
+            self.sessions[slot].end = Some(End { state, at, released });
+            self.alive -= 1;
+        }
+    }
+
+    fn restore_request(&mut self, request: UnlockRequest) {
+        if request.answer.is_none() {
+            self.pending.entry(request.reservation).or_default().push(request.id);
+            let holder = self.session_ids[&request.holder];
+            self.sessions[holder].incoming.push(request.id);
+        }
+        self.requests.insert(request.id, request);
+    }
+}
+
+fn image_of_session(session: &Session) -> SessionImage {
+    SessionImage {
+        id: session.id.clone(),
+        name: session.name.clone(),
+        feature: session.feature.clone(),
+        owner: session.owner.clone(),
+        opened: session.opened,
+        started: session.started,
+        end: session.end.as_ref().map(|end| (end.state, end.at, end.released.clone())),
+        lapsed: session.lapsed.iter().cloned().collect(),
+    }
+}

@@ -1,0 +1,541 @@
+//! Which keys in use meet a given key, without looking at the ones that cannot.
+//!
+//! Names form a tree of components with one hash table for all its edges. A path or a name is a node; a pattern is
+//! anchored at the directory all its matches lie under. Sibling lists and counts cover only what is *live* (held or
+//! waited for), so a walk never sees what is merely remembered. The answers equal [`Key::overlaps`] pair by pair;
+//! a test says so.
+
+use std::hash::BuildHasher;
+use std::ops::ControlFlow;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::ids::Seq;
+use crate::key::{Claim, Glob, GlobState, Key};
+
+/// Names a [`Place`].
+pub type PlaceId = u32;
+
+/// Stands for "no node", "no place", "no reservation".
+pub const NONE: u32 = u32::MAX;
+
+/// The tree of paths, and the tree of names that are no paths.
+const PATHS: u32 = 0;
+const NAMES: u32 = 1;
+
+/// One key that is held, waited for or remembered.
+#[derive(Debug)]
+pub struct Place {
+    /// The key, spelled as whoever came first spelled it.
+    pub key: Key,
+    /// How often a holder let go of it.
+    pub version: u64,
+    /// Who holds it, in the order of the grants.
+    pub holders: Holders,
+    /// Who waits for it; ascending, because waiters come in the order of their numbers.
+    pub waiters: Vec<Seq>,
+    /// Somebody held it once, so its version means something.
+    pub was_held: bool,
+    /// Where it hangs in the tree.
+    node: u32,
+}
+
+impl Place {
+    /// Held or waited for.
+    pub fn is_live(&self) -> bool {
+        !self.holders.is_empty() || !self.waiters.is_empty()
+    }
+}
+
+/// Reservations of one key: nearly always none or one, so the first needs no memory of its own.
+#[derive(Debug)]
+pub struct Holders {
+    first: u32,
+    more: Vec<u32>,
+}
+
+impl Holders {
+    fn new() -> Self {
+        Self { first: NONE, more: Vec::new() }
+    }
+
+    /// Nobody holds it.
+    pub fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// Every reservation, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (self.first != NONE).then_some(self.first).into_iter().chain(self.more.iter().copied())
+    }
+
+    fn push(&mut self, reservation: u32) {
+        if self.first == NONE {
+            self.first = reservation;
+        } else {
+            self.more.push(reservation);
+        }
+    }
+
+    fn remove(&mut self, reservation: u32) {
+        if self.first == reservation {
+            self.first = if self.more.is_empty() { NONE } else { self.more.remove(0) };
+        } else {
+            self.more.retain(|held| *held != reservation);
+        }
+    }
+}
+
+struct Node {
+    parent: u32,
+    /// The place of exactly this path or name.
+    place: PlaceId,
+    /// Live places at this node, anchored at it, or below it.
+    live: u32,
+    /// Nodes whose parent this is, live or not; a node goes when it has neither children nor places.
+    children: u32,
+    /// Places that hang here, live or not: its own and the anchored ones.
+    places: u32,
+    /// The list of live children.
+    first_child: u32,
+    next: u32,
+    prev: u32,
+    /// Live patterns anchored here.
+    anchored: Vec<PlaceId>,
+    name: Box<[u8]>,
+}
+
+/// See the module.
+pub struct Index {
+    nodes: Vec<Node>,
+    free_nodes: Vec<u32>,
+    /// Child nodes by (parent, name).
+    edges: HashTable<u32>,
+    places: Vec<Option<Place>>,
+    free_places: Vec<u32>,
+    /// Places by key.
+    keys: HashTable<PlaceId>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let root = || Node::new(NONE, Box::default());
+        Self {
+            nodes: vec![root(), root()],
+            free_nodes: Vec::new(),
+            edges: HashTable::new(),
+            places: Vec::new(),
+            free_places: Vec::new(),
+            keys: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl Node {
+    fn new(parent: u32, name: Box<[u8]>) -> Self {
+        Node {
+            parent,
+            place: NONE,
+            live: 0,
+            children: 0,
+            places: 0,
+            first_child: NONE,
+            next: NONE,
+            prev: NONE,
+            anchored: Vec::new(),
+            name,
+        }
+    }
+}
+
+impl Index {
+    /// The place of exactly this key, if it is in use or remembered.
+    pub fn find(&self, key: &Key) -> Option<PlaceId> {
+        let hash = self.hasher.hash_one(key);
+        self.keys.find(hash, |id| self.place(*id).key == *key).copied()
+    }
+
+    /// The place behind a number that is in use.
+    pub fn place(&self, id: PlaceId) -> &Place {
+        self.places[id as usize].as_ref().expect("a place number in use has a place")
+    }
+
+    fn place_mut(&mut self, id: PlaceId) -> &mut Place {
+        self.places[id as usize].as_mut().expect("a place number in use has a place")
+    }
+
+    /// How many keys are in use or remembered.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Brings back a key as an image remembers it.
+    pub fn recall(&mut self, key: &Key, version: u64, was_held: bool) {
+        let id = self.find_or_make(key, version);
+        self.place_mut(id).was_held = was_held;
+    }
+
+    /// Every place, live or remembered, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().flatten()
+    }
+
+    /// The place of this key, made if need be with the given version.
+    pub fn find_or_make(&mut self, key: &Key, version: u64) -> PlaceId {
+        if let Some(id) = self.find(key) {
+            return id;
+        }
+        let node = match key.claim() {
+            Claim::Path(path) => self.make_node(PATHS, path),
+            Claim::Glob(glob) => self.make_node(PATHS, glob.anchor()),
+            Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
+        };
+        let (holders, waiters) = (Holders::new(), Vec::new());
+        let place = Place { key: key.clone(), version, holders, waiters, was_held: false, node };
+        let id = match self.free_places.pop() {
+            Some(id) => {
+                self.places[id as usize] = Some(place);
+                id
+            }
+            None => {
+                self.places.push(Some(place));
+                u32::try_from(self.places.len() - 1).expect("fewer than four billion keys")
+            }
+        };
+        if is_one_node(key) {
+            self.nodes[node as usize].place = id;
+        }
+        self.nodes[node as usize].places += 1;
+        let hash = self.hasher.hash_one(key);
+        let (places, hasher) = (&self.places, &self.hasher);
+        self.keys.insert_unique(hash, id, |id| hasher.hash_one(&places[*id as usize].as_ref().expect("in use").key));
+        id
+    }
+
+    /// Forgets a place nobody holds or waits for, and its version with it.
+    pub fn forget(&mut self, id: PlaceId) {
+        let place = self.places[id as usize].take().expect("a place number in use has a place");
+        assert!(!place.is_live(), "a live place is never forgotten");
+        let hash = self.hasher.hash_one(&place.key);
+        let entry = self.keys.find_entry(hash, |other| *other == id).expect("every place is listed under its key");
+        entry.remove();
+        self.free_places.push(id);
+        let node = &mut self.nodes[place.node as usize];
+        if node.place == id {
+            node.place = NONE;
+        }
+        node.places -= 1;
+        self.prune(place.node);
+    }
+
+    /// A reservation holds the place from now on.
+    pub fn hold(&mut self, id: PlaceId, reservation: u32) {
+        self.change(id, |place| place.holders.push(reservation));
+    }
+
+    /// A reservation holds the place no more.
+    pub fn let_go(&mut self, id: PlaceId, reservation: u32) {
+        self.change(id, |place| {
+            place.holders.remove(reservation);
+            place.version += 1;
+            place.was_held = true;
+        });
+    }
+
+    /// A waiter stands at the place.
+    pub fn queue(&mut self, id: PlaceId, waiter: Seq) {
+        self.change(id, |place| {
+            if place.waiters.last() != Some(&waiter) {
+                place.waiters.push(waiter);
+            }
+        });
+    }
+
+    /// A waiter left the place.
+    pub fn leave(&mut self, id: PlaceId, waiter: Seq) {
+        self.change(id, |place| place.waiters.retain(|other| *other != waiter));
+    }
+
+    /// Calls `see` with every live place whose key meets `key`, until it breaks.
+    pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        match key.claim() {
+            Claim::Path(path) => self.meet_path(path, &mut see),
+            Claim::Glob(glob) => self.meet_glob(glob, &mut see),
+            Claim::Name(name) => self.meet_name(name, &mut see),
+            Claim::Below(name) => self.meet_below(name, &mut see),
+        }
+    }
+
+    fn meet_path<B>(&self, path: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        let mut at = PATHS;
+        if self.nodes[PATHS as usize].live == 0 {
+            return ControlFlow::Continue(());
+        }
+        for name in path.split(|b| *b == b'/') {
+            let node = &self.nodes[at as usize];
+            // A held path above this one is a file where this path needs a directory.
+            self.see_own(node, see)?;
+            for id in &node.anchored {
+                let glob = self.glob(*id);
+                if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
+                    see(*id)?;
+                }
+            }
+            match self.child(at, name) {
+                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                _ => return ControlFlow::Continue(()),
+            }
+        }
+        let node = &self.nodes[at as usize];
+        self.see_own(node, see)?;
+        // Whatever lies below needs this path as a directory.
+        node.anchored.iter().try_for_each(|id| see(*id))?;
+        self.see_all_below(at, see)
+    }
+
+    fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        let mut at = PATHS;
+        let mut state = Some(glob.start());
+        if !glob.anchor().is_empty() {
+            for name in glob.anchor().split(|b| *b == b'/') {
+                let node = &self.nodes[at as usize];
+                self.see_own(node, see)?;
+                self.see_meeting(node, glob, see)?;
+                match self.child(at, name) {
+                    Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                    _ => return ControlFlow::Continue(()),
+                }
+            }
+            // A held path where the pattern has a directory.
+            self.see_own(&self.nodes[at as usize], see)?;
+            state = state.and_then(|state| glob.step(state, glob.anchor())).and_then(|state| glob.step(state, b"/"));
+        }
+        self.see_meeting(&self.nodes[at as usize], glob, see)?;
+        match state {
+            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), see),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Below `at`, with the pattern having read everything up to and including the slash after it.
+    fn walk_glob<B>(
+        &self,
+        at: u32,
+        glob: &Glob,
+        state: GlobState,
+        path: &mut Vec<u8>,
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let length = path.len();
+        for child in self.live_children(at) {
+            let node = &self.nodes[child as usize];
+            let Some(state) = glob.step(state, &node.name) else { continue };
+            if length > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&node.name);
+            if node.place != NONE && (glob.accepts(state) || glob.claims_directory(path)) {
+                self.see_own(node, see)?;
+            }
+            self.see_meeting(node, glob, see)?;
+            if let Some(state) = glob.step(state, b"/") {
+                self.walk_glob(child, glob, state, path, see)?;
+            }
+            path.truncate(length);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn meet_name<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        let mut at = NAMES;
+        for part in name.split(|b| *b == b'/') {
+            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            match self.child(at, part) {
+                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                _ => return ControlFlow::Continue(()),
+            }
+        }
+        self.see_own(&self.nodes[at as usize], see)
+    }
+
+    fn meet_below<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        let mut at = NAMES;
+        for part in name.split(|b| *b == b'/') {
+            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            match self.child(at, part) {
+                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                _ => return ControlFlow::Continue(()),
+            }
+        }
+        self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+        self.see_all_below(at, see)
+    }
+
+    fn see_own<B>(&self, node: &Node, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        if node.place != NONE && self.place(node.place).is_live() {
+            see(node.place)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn see_meeting<B>(
+        &self,
+        node: &Node,
+        glob: &Glob,
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for id in &node.anchored {
+            if self.glob(*id).meets(glob) {
+                see(*id)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn see_all_below<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        for child in self.live_children(at) {
+            let node = &self.nodes[child as usize];
+            self.see_own(node, see)?;
+            node.anchored.iter().try_for_each(|id| see(*id))?;
+            self.see_all_below(child, see)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn glob(&self, id: PlaceId) -> &Glob {
+        match self.place(id).key.claim() {
+            Claim::Glob(glob) => glob,
+            _ => unreachable!("only patterns are anchored among the paths"),
+        }
+    }
+
+    fn live_children(&self, at: u32) -> impl Iterator<Item = u32> + '_ {
+        let first = self.nodes[at as usize].first_child;
+        std::iter::successors((first != NONE).then_some(first), |child| {
+            let next = self.nodes[*child as usize].next;
+            (next != NONE).then_some(next)
+        })
+    }
+
+    fn child(&self, parent: u32, name: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one((parent, name));
+        let same = |id: &u32| {
+            let node = &self.nodes[*id as usize];
+            node.parent == parent && *node.name == *name
+        };
+        self.edges.find(hash, same).copied()
+    }
+
+    fn make_node(&mut self, root: u32, path: &[u8]) -> u32 {
+        let mut at = root;
+        if path.is_empty() {
+            return at;
+        }
+        for name in path.split(|b| *b == b'/') {
+            at = match self.child(at, name) {
+                Some(child) => child,
+                None => self.make_child(at, name),
+            };
+        }
+        at
+    }
+
+    fn make_child(&mut self, parent: u32, name: &[u8]) -> u32 {
+        let node = Node::new(parent, name.into());
+        let id = match self.free_nodes.pop() {
+            Some(id) => {
+                self.nodes[id as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                u32::try_from(self.nodes.len() - 1).expect("fewer than four billion path components")
+            }
+        };
+        self.nodes[parent as usize].children += 1;
+        let hash = self.hasher.hash_one((parent, name));
+        let (nodes, hasher) = (&self.nodes, &self.hasher);
+        self.edges.insert_unique(hash, id, |id| {
+            let node = &nodes[*id as usize];
+            hasher.hash_one((node.parent, &*node.name))
+        });
+        id
+    }
+
+    /// Takes a node out that nothing needs any more, and its parents with it.
+    fn prune(&mut self, mut id: u32) {
+        while id != PATHS && id != NAMES {
+            let node = &mut self.nodes[id as usize];
+            if node.children > 0 || node.places > 0 {
+                return;
+            }
+            let (parent, name) = (node.parent, std::mem::take(&mut node.name));
+            let hash = self.hasher.hash_one((parent, &*name));
+            self.edges.find_entry(hash, |other| *other == id).expect("every node hangs on an edge").remove();
+            self.free_nodes.push(id);
+            self.nodes[parent as usize].children -= 1;
+            id = parent;
+        }
+    }
+
+    /// Changes a place and, where that made it live or let it rest, everything above it.
+    fn change(&mut self, id: PlaceId, change: impl FnOnce(&mut Place)) {
+        let place = self.place_mut(id);
+        let was_live = place.is_live();
+        change(place);
+        let (is_live, mut at, anchored) = (place.is_live(), place.node, !is_one_node(&place.key));
+        if was_live == is_live {
+            return;
+        }
+        if anchored {
+            let list = &mut self.nodes[at as usize].anchored;
+            if is_live { list.push(id) } else { list.retain(|other| *other != id) }
+        }
+        while at != NONE {
+            let node = &mut self.nodes[at as usize];
+            node.live = if is_live { node.live + 1 } else { node.live - 1 };
+            let (live, parent) = (node.live, node.parent);
+            if is_live && live == 1 {
+                self.link(at);
+            } else if !is_live && live == 0 {
+                self.unlink(at);
+            }
+            at = parent;
+        }
+    }
+
+    fn link(&mut self, id: u32) {
+        let parent = self.nodes[id as usize].parent;
+        if parent == NONE {
+            return;
+        }
+        let next = std::mem::replace(&mut self.nodes[parent as usize].first_child, id);
+        self.nodes[id as usize].next = next;
+        self.nodes[id as usize].prev = NONE;
+        if next != NONE {
+            self.nodes[next as usize].prev = id;
+        }
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Node { parent, next, prev, .. } = self.nodes[id as usize];
+        if parent == NONE {
+            return;
+        }
+        if prev == NONE {
+            self.nodes[parent as usize].first_child = next;
+        } else {
+            self.nodes[prev as usize].next = next;
+        }
+        if next != NONE {
+            self.nodes[next as usize].prev = prev;
+        }
+    }
+}
+
+/// Paths and names are nodes of their own; patterns are anchored at one.
+fn is_one_node(key: &Key) -> bool {
+    matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
+}

@@ -1,0 +1,373 @@
+//! Granting, renewing and releasing keys.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashSet;
+
+use super::command::{Conflict, Grant, Named, Outcome, Reserve};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::index::PlaceId;
+use super::record::{Event, Mode, Record, Want, Why};
+use super::state::{Engine, paused_feature};
+use crate::key::Key;
+
+/// Conflicts one answer lists; with more than this, nobody reads them.
+const CONFLICTS_LISTED: usize = 100_000;
+
+/// What stands between a request and one of its keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Blocker {
+    /// A reservation, by its slot.
+    Holder(u32),
+    /// An earlier request that waits.
+    Waiter(Seq),
+}
+
+impl Engine {
+    pub(super) fn reserve(
+        &mut self,
+        mut ask: Reserve,
+        feature: Option<&Text>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let slot = self.session_ids[&ask.session];
+        drop_repeats(&mut ask.wants);
+        let fresh = ask.wants.iter().filter(|want| self.held_by(slot, &want.key).is_none()).count();
+        if fresh > 0
+            && let Some(pause) = self.pause_of(slot, feature)
+        {
+            return Outcome::Paused(pause);
+        }
+        let limit = self.policy.reservations_per_session;
+        if self.sessions[slot].held.len() + fresh > limit {
+            return Outcome::OverQuota { what: "reservations of one session", limit };
+        }
+        if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
+            return match ask.wait {
+                Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
+                None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
+            };
+        }
+        if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
+            return refusal;
+        }
+        Outcome::Granted(self.grant(slot, ask.wants, ask.mode, ask.reason, now, out))
+    }
+
+    /// Gives a session all of these keys; nothing may be in the way.
+    pub(super) fn grant(
+        &mut self,
+        slot: u32,
+        wants: Vec<Want>,
+        mode: Mode,
+        reason: Option<Text>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Vec<Grant> {
+        let mut grants = Vec::with_capacity(wants.len());
+        for want in wants {
+            let held = match self.held_by(slot, &want.key) {
+                Some(held) => {
+                    self.amend(held, mode, want.ttl, reason.clone(), now, out);
+                    held
+                }
+                None => {
+                    let session = self.sessions[slot].id.clone();
+                    let pauses = paused_feature(&want.key);
+                    let Want { id, key, ttl } = want;
+                    let reason = reason.clone();
+                    self.emit(now, out, Event::Reserved { id, session, key, mode, ttl, reason });
+                    if let Some(feature) = pauses {
+                        self.dismiss_paused(&feature, now, out);
+                    }
+                    *self.sessions[slot].held.last().expect("just granted")
+                }
+            };
+            grants.push(self.grant_of(held));
+        }
+        grants
+    }
+
+    /// Renews a reservation, and puts on record what else changed.
+    fn amend(&mut self, held: u32, mode: Mode, ttl: Ttl, reason: Option<Text>, now: Timestamp, out: &mut Vec<Record>) {
+        let reservation = &mut self.reservations[held];
+        reservation.expires = reservation.expires.max(now.after(ttl.duration()));
+        reservation.renewals = reservation.renewals.wrapping_add(1);
+        let reason = reason.or_else(|| reservation.reason.clone());
+        if (reservation.mode, reservation.ttl, &reservation.reason) == (mode, ttl, &reason) {
+            return;
+        }
+        if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
+            // Others may hold it beside us now.
+            self.freed.push(reservation.key.clone());
+        }
+        let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
+        let session = self.sessions[session].id.clone();
+        self.emit(now, out, Event::Amended { id, session, key, mode, ttl, reason });
+    }
+
+    pub(super) fn release(
+        &mut self,
+        session: &SessionId,
+        keys: &[Named],
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let slot = self.session_ids[session];
+        let mut held = Vec::with_capacity(keys.len());
+        for named in keys {
+            match self.own(slot, named) {
+                Some(reservation) => held.push(reservation),
+                None => {
+                    if let Some(other) = self.holder_of(&named.key) {
+                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
+                    }
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        held.retain(|reservation| seen.insert(*reservation));
+        Outcome::Released(
+            held.into_iter().map(|reservation| self.release_one(reservation, &Why::Released, now, out)).collect(),
+        )
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        session: &SessionId,
+        keys: &[Named],
+        ttl: Option<Ttl>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let slot = self.session_ids[session];
+        let mut held = Vec::with_capacity(keys.len());
+        for named in keys {
+            match self.own(slot, named) {
+                Some(reservation) => held.push(reservation),
+                None => {
+                    let lapsed = &self.sessions[slot].lapsed;
+                    if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
+                        return Outcome::Lapsed { key: named.key.clone() };
+                    }
+                    let holder = self.holder_of(&named.key).map(|other| self.person(other));
+                    return Outcome::NotHeld { key: named.key.clone(), holder };
+                }
+            }
+        }
+        for reservation in &held {
+            let (mode, before) = (self.reservations[*reservation].mode, self.reservations[*reservation].ttl);
+            self.amend(*reservation, mode, ttl.unwrap_or(before), None, now, out);
+        }
+        Outcome::Granted(held.into_iter().map(|reservation| self.grant_of(reservation)).collect())
+    }
+
+    pub(super) fn take_away(
+        &mut self,
+        id: &ReservationId,
+        by: Text,
+        reason: Text,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
+            return Outcome::NoReservation;
+        };
+        Outcome::Released(vec![self.release_one(slot, &Why::Overridden { by, reason }, now, out)])
+    }
+
+    /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
+    pub(super) fn take_back(&mut self, session: &SessionId, grants: &[Grant], now: Timestamp, out: &mut Vec<Record>) {
+        let Some(session) = self.session_ids.get(session).copied() else { return };
+        for grant in grants {
+            let Some(slot) = self.held_by(session, &grant.key) else { continue };
+            let held = &self.reservations[slot];
+            // What was held before and only renewed is not given up either.
+            if held.id == grant.id && held.renewals == 0 {
+                self.release_one(slot, &Why::Unheard, now, out);
+            }
+        }
+    }
+
+    pub(super) fn release_everything(
+        &mut self,
+        session: u32,
+        why: &Why,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Vec<Key> {
+        let mut held = self.sessions[session].held.clone();
+        held.sort_by_key(|slot| self.reservations[*slot].fence);
+        held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
+    }
+
+    /// Ends one reservation; whoever asked for it need not wait for an answer any more.
+    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
+        let reservation = &self.reservations[slot];
+        let (id, key) = (reservation.id, reservation.key.clone());
+        let session = self.sessions[reservation.session].id.clone();
+        self.emit(now, out, Event::Released { id, session, key: key.clone(), why: why.clone() });
+        self.make_moot(&id, why, now, out);
+        if !self.waiters.is_empty() {
+            self.freed.push(key.clone());
+        }
+        key
+    }
+
+    /// Whether anything is in the way of a request that would stand in the queue at `place`.
+    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> bool {
+        wants.iter().any(|want| {
+            self.blockers(session, &want.key, mode, place, |_, _| ControlFlow::Break(())) == ControlFlow::Break(())
+        })
+    }
+
+    /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
+    pub(super) fn blockers<B>(
+        &self,
+        session: u32,
+        key: &Key,
+        mode: Mode,
+        before: Seq,
+        mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let held = self.held_by(session, key).map(|slot| self.reservations[slot].mode);
+        if held == Some(Mode::Exclusive) || held == Some(mode) {
+            // What one holds can be renewed or downgraded whoever waits for it.
+            return ControlFlow::Continue(());
+        }
+        self.index.meet(key, |id| {
+            let place = self.index.place(id);
+            for slot in place.holders.iter() {
+                let reservation = &self.reservations[slot];
+                if reservation.session != session && clash(reservation.mode, mode) {
+                    see(id, Blocker::Holder(slot))?;
+                }
+            }
+            for seq in place.waiters.iter().take_while(|seq| **seq < before) {
+                let waiter = &self.waiters[seq];
+                // A holder that wants more than it has does not stand behind those who wait for it anyway.
+                let waits_for_us = held.is_some_and(|held| clash(held, waiter.mode));
+                if waiter.session != session && clash(waiter.mode, mode) && !waits_for_us {
+                    see(id, Blocker::Waiter(*seq))?;
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Everything in the way, told to a person: holders, and where there are none, whoever waits and came before.
+    pub(super) fn conflicts(&self, session: u32, wants: &[Want], mode: Mode, before: Seq) -> Vec<Conflict> {
+        let mut holders = Vec::new();
+        let mut waiters = Vec::new();
+        for (position, want) in wants.iter().enumerate() {
+            let _: ControlFlow<()> = self.blockers(session, &want.key, mode, before, |place, blocker| {
+                let list = match blocker {
+                    Blocker::Holder(_) => &mut holders,
+                    Blocker::Waiter(_) => &mut waiters,
+                };
+                if list.len() == CONFLICTS_LISTED {
+                    return ControlFlow::Break(());
+                }
+                list.push((position, place, blocker));
+                ControlFlow::Continue(())
+            });
+        }
+        let found = if holders.is_empty() { waiters } else { holders };
+        let tell = |(position, place, blocker): (usize, PlaceId, Blocker)| {
+            self.conflict(position, &wants[position].key, place, blocker)
+        };
+        found.into_iter().map(tell).collect()
+    }
+
+    pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceId, blocker: Blocker) -> Conflict {
+        let place = self.index.place(place);
+        let example = asked.overlaps(&place.key).and_then(|overlap| overlap.example);
+        let (asked, queue_length) = (asked.clone(), place.waiters.len());
+        match blocker {
+            Blocker::Holder(slot) => {
+                let held = &self.reservations[slot];
+                Conflict {
+                    asked,
+                    position,
+                    key: held.key.clone(),
+                    who: self.person(held.session),
+                    mode: held.mode,
+                    reason: held.reason.clone(),
+                    since: held.since,
+                    until: held.expires,
+                    example,
+                    waiting: false,
+                    queue_length,
+                }
+            }
+            Blocker::Waiter(seq) => {
+                let waiter = &self.waiters[&seq];
+                Conflict {
+                    asked,
+                    position,
+                    key: place.key.clone(),
+                    who: self.person(waiter.session),
+                    mode: waiter.mode,
+                    reason: waiter.reason.clone(),
+                    since: waiter.since,
+                    until: waiter.until,
+                    example,
+                    waiting: true,
+                    queue_length,
+                }
+            }
+        }
+    }
+
+    pub(super) fn wrong_version(&self, wants: &[Want], if_version: Option<u64>) -> Option<Outcome> {
+        let wanted = if_version?;
+        let odd = wants.iter().find(|want| self.version_of(&want.key) != wanted)?;
+        Some(Outcome::WrongVersion { key: odd.key.clone(), version: self.version_of(&odd.key) })
+    }
+
+    fn version_of(&self, key: &Key) -> u64 {
+        self.index.find(key).map_or(self.version_floor, |place| self.index.place(place).version)
+    }
+
+    pub(super) fn grant_of(&self, slot: u32) -> Grant {
+        let held = &self.reservations[slot];
+        Grant {
+            id: held.id,
+            session: self.sessions[held.session].id.clone(),
+            key: held.key.clone(),
+            mode: held.mode,
+            ttl: held.ttl,
+            reason: held.reason.clone(),
+            since: held.since,
+            expires: held.expires,
+            fence: held.fence,
+            version: self.index.place(held.place).version,
+            renewals: held.renewals,
+        }
+    }
+
+    /// What the session holds under this name.
+    fn own(&self, session: u32, named: &Named) -> Option<u32> {
+        let literal = || named.literal.as_ref().and_then(|key| self.held_by(session, key));
+        self.held_by(session, &named.key).or_else(literal)
+    }
+
+    /// The session that holds exactly this key, or the first of them.
+    fn holder_of(&self, key: &Key) -> Option<u32> {
+        let place = self.index.place(self.index.find(key)?);
+        place.holders.iter().next().map(|slot| self.reservations[slot].session)
+    }
+}
+
+/// Two sessions cannot have this at once.
+pub(super) fn clash(one: Mode, other: Mode) -> bool {
+    one == Mode::Exclusive || other == Mode::Exclusive
+}
+
+fn drop_repeats(wants: &mut Vec<Want>) {
+    if wants.len() > 1 {
+        let mut seen = HashSet::with_capacity(wants.len());
+        wants.retain(|want| seen.insert(want.key.clone()));
+    }
+}

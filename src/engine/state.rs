@@ -1,0 +1,537 @@
+//! What the engine knows, and the only function that changes it: [`Engine::apply`].
+//!
+//! Recorded state is a fold of the records. Beside it lies working memory that no record tells of: deadlines, signs
+//! of life, notices not yet delivered. A replay brings back the former; [`Engine::resume`] sets the latter afresh.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use super::command::{Notice, Outcome, UnlockRequest};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::index::{Index, PlaceId};
+use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
+use super::slab::Slab;
+use super::timer::Timer;
+use crate::key::{Claim, Key};
+
+/// What the configuration says about the rules.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Paths are compared without regard to case.
+    pub fold_case: bool,
+    /// A session that is silent for this long is lost.
+    pub session_timeout: Duration,
+    /// Reservations one session may hold.
+    pub reservations_per_session: usize,
+    /// Requests one session may have waiting.
+    pub waiters_per_session: usize,
+    /// Sessions that may be alive at once.
+    pub sessions: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            fold_case: false,
+            session_timeout: Duration::from_secs(30 * 60),
+            reservations_per_session: 1_100_000,
+            waiters_per_session: 1_000,
+            sessions: 50_000,
+        }
+    }
+}
+
+/// Sessions that are over and still known, so that their tokens stay dead; the oldest is forgotten first.
+const ENDED_REMEMBERED: usize = 100_000;
+
+/// Keys nobody holds whose version is still known. A forgotten key starts again above every forgotten version.
+const VERSIONS_REMEMBERED: usize = 1_000_000;
+
+/// Unlock requests that are over and still listed.
+const ANSWERED_REMEMBERED: usize = 10_000;
+
+/// Keys a session lost to time that it is still told about when it renews them.
+const LAPSED_REMEMBERED: usize = 256;
+
+/// Notices kept for a session that does not call.
+const NOTICES_KEPT: usize = 256;
+
+/// Who holds which key, and who is next.
+pub struct Engine {
+    pub(super) policy: Policy,
+    pub(super) seq: Seq,
+    pub(super) index: Index,
+    pub(super) reservations: Slab<Reservation>,
+    /// Every grant in the order of its fence, some of them over; see [`Engine::compact`].
+    pub(super) grants: Vec<(Seq, u32)>,
+    pub(super) sessions: Slab<Session>,
+    pub(super) session_ids: HashMap<SessionId, u32>,
+    pub(super) alive: usize,
+    /// Sessions that are over, the oldest first.
+    pub(super) ended: VecDeque<u32>,
+    /// Waiters by the seq that queued them, so iteration order is fairness order.
+    pub(super) waiters: BTreeMap<Seq, Waiter>,
+    pub(super) requests: HashMap<Uuid, UnlockRequest>,
+    /// Requests that are over, the oldest first.
+    pub(super) answered: VecDeque<Uuid>,
+    /// Requests without an answer, by what they ask for.
+    pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
+    /// The features whose line is stopped, and the place that stops it.
+    pub(super) pauses: HashMap<Text, PlaceId>,
+    /// Keys nobody holds, the one let go longest ago first, with their version then.
+    pub(super) resting: VecDeque<(Key, u64)>,
+    /// The version a key starts with.
+    pub(super) version_floor: u64,
+    pub(super) totals: Totals,
+
+    // Working memory.
+    pub(super) expiries: Timer,
+    pub(super) silences: Timer,
+    pub(super) patience: BTreeSet<(Timestamp, Seq)>,
+    /// Keys freed by the command being executed; waiters for them may be seated.
+    pub(super) freed: Vec<Key>,
+    /// Waits that are over, and how; see [`Engine::take_settled`].
+    pub(super) settled: Vec<(Seq, Outcome)>,
+}
+
+/// Counts since the first record.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Totals {
+    /// Reservations granted.
+    pub granted: u64,
+    /// Reservations that ran out.
+    pub expired: u64,
+    /// Reservations that are over.
+    pub over: u64,
+    /// How long those were held, all together.
+    pub held_ms: u64,
+    /// Requests refused.
+    pub conflicts: u64,
+    /// Waits refused because they would never end.
+    pub deadlocks: u64,
+    /// Refusals that are on record.
+    #[serde(skip)]
+    pub counted: (u64, u64),
+}
+
+pub(super) struct Reservation {
+    pub id: ReservationId,
+    /// As this holder wrote it.
+    pub key: Key,
+    pub reason: Option<Text>,
+    pub since: Timestamp,
+    pub fence: Seq,
+    pub session: u32,
+    pub place: PlaceId,
+    /// Where it stands in its session's list.
+    pub position: u32,
+    pub ttl: Ttl,
+    pub mode: Mode,
+    /// Working memory.
+    pub expires: Timestamp,
+    /// Working memory: how often the holder asked for it again.
+    pub renewals: u32,
+}
+
+pub(super) struct Session {
+    pub id: SessionId,
+    pub name: Option<Text>,
+    pub feature: Option<Text>,
+    pub owner: Option<Owner>,
+    pub opened: Seq,
+    pub started: Timestamp,
+    pub end: Option<End>,
+    /// Reservations, in no order.
+    pub held: Vec<u32>,
+    pub waits: BTreeSet<Seq>,
+    /// Keys lost to time, the oldest first.
+    pub lapsed: VecDeque<Key>,
+    /// Requests this session should answer.
+    pub incoming: Vec<Uuid>,
+    /// Released because the session is ending.
+    pub leaving: Vec<Key>,
+    /// Working memory.
+    pub last_seen: Timestamp,
+    /// Working memory.
+    pub notices: VecDeque<Notice>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub state: EndState,
+    pub at: Timestamp,
+    pub released: Vec<Key>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Waiter {
+    pub session: u32,
+    pub wants: Vec<Want>,
+    pub mode: Mode,
+    pub reason: Option<Text>,
+    pub if_version: Option<u64>,
+    pub since: Timestamp,
+    /// Working memory.
+    pub until: Timestamp,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            seq: Seq::ZERO,
+            index: Index::default(),
+            reservations: Slab::default(),
+            grants: Vec::new(),
+            sessions: Slab::default(),
+            session_ids: HashMap::new(),
+            alive: 0,
+            ended: VecDeque::new(),
+            waiters: BTreeMap::new(),
+            requests: HashMap::new(),
+            answered: VecDeque::new(),
+            pending: HashMap::new(),
+            pauses: HashMap::new(),
+            resting: VecDeque::new(),
+            version_floor: 0,
+            totals: Totals::default(),
+            expiries: Timer::default(),
+            silences: Timer::default(),
+            patience: BTreeSet::new(),
+            freed: Vec::new(),
+            settled: Vec::new(),
+        }
+    }
+
+    /// Makes an event happen: numbers it, applies it and puts it on record.
+    pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
+        let seq = self.seq.next();
+        let record = Record { seq, at: now, event };
+        self.apply(&record);
+        out.push(record);
+        seq
+    }
+
+    /// Follows one record. Only the next one fits.
+    pub fn apply(&mut self, record: &Record) {
+        assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
+        self.seq = record.seq;
+        let (seq, at) = (record.seq, record.at);
+        match &record.event {
+            Event::Opened { session, name, feature, owner } => {
+                self.opened(seq, at, session, name.clone(), feature.clone(), owner.clone());
+            }
+            Event::Bound { session, owner } => {
+                let slot = self.session_ids[session];
+                self.sessions[slot].owner = Some(owner.clone());
+            }
+            Event::Ended { session, state } => self.ended(at, self.session_ids[session], *state),
+            Event::Reserved { id, session, key, mode, ttl, reason } => {
+                let key = key.folded(self.policy.fold_case);
+                let place = self.index.find_or_make(&key, self.version_floor);
+                let slot = self.session_ids[session];
+                let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
+                let reservation = Reservation {
+                    id: *id,
+                    key,
+                    reason: reason.clone(),
+                    since: at,
+                    fence: seq,
+                    session: slot,
+                    place,
+                    position,
+                    ttl: *ttl,
+                    mode: *mode,
+                    expires: at.after(ttl.duration()),
+                    renewals: 0,
+                };
+                self.reserved(reservation);
+            }
+            Event::Amended { id: _, session, key, mode, ttl, reason } => {
+                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
+                (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
+            }
+            Event::Released { id: _, session, key, why } => {
+                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                self.released(slot.expect("only what is held is released"), at, why);
+            }
+            Event::Queued { session, wants, mode, reason, if_version } => {
+                let fold = |want: &Want| Want { key: want.key.folded(self.policy.fold_case), ..want.clone() };
+                let waiter = Waiter {
+                    session: self.session_ids[session],
+                    wants: wants.iter().map(fold).collect(),
+                    mode: *mode,
+                    reason: reason.clone(),
+                    if_version: *if_version,
+                    since: at,
+                    until: Timestamp(i64::MAX),
+                };
+                self.queued(seq, waiter);
+            }
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter),
+            Event::Counted { conflicts, deadlocks } => {
+                self.totals.counted = (*conflicts, *deadlocks);
+                self.totals.conflicts = self.totals.conflicts.max(*conflicts);
+                self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
+            }
+            Event::UnlockRequested { request, reservation, key, session, reason } => {
+                self.asked(*request, *reservation, key, session, reason.clone(), at);
+            }
+            Event::UnlockAnswered { request, answer, by, note } => {
+                self.answered(*request, *answer, by.clone(), note.clone(), at);
+            }
+        }
+    }
+
+    pub(super) fn opened(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        id: &SessionId,
+        name: Option<Text>,
+        feature: Option<Text>,
+        owner: Option<Owner>,
+    ) {
+        let session = Session {
+            id: id.clone(),
+            name,
+            feature,
+            owner,
+            opened: seq,
+            started: at,
+            end: None,
+            held: Vec::new(),
+            waits: BTreeSet::new(),
+            lapsed: VecDeque::new(),
+            incoming: Vec::new(),
+            leaving: Vec::new(),
+            last_seen: at,
+            notices: VecDeque::new(),
+        };
+        let slot = self.sessions.insert(session);
+        self.session_ids.insert(id.clone(), slot);
+        self.alive += 1;
+        self.silences.set(at.after(self.policy.session_timeout), seq, slot);
+    }
+
+    fn ended(&mut self, at: Timestamp, slot: u32, state: EndState) {
+        let session = &mut self.sessions[slot];
+        assert!(session.held.is_empty() && session.waits.is_empty(), "an ending session lets go of everything first");
+        let released = std::mem::take(&mut session.leaving);
+        session.end = Some(End { state, at, released });
+        session.lapsed = VecDeque::new();
+        session.notices = VecDeque::new();
+        self.alive -= 1;
+        self.ended.push_back(slot);
+        if self.ended.len() > ENDED_REMEMBERED {
+            let oldest = self.ended.pop_front().expect("not empty");
+            let session = self.sessions.remove(oldest);
+            self.session_ids.remove(&session.id);
+        }
+    }
+
+    pub(super) fn reserved(&mut self, reservation: Reservation) {
+        let Reservation { fence, session, place, expires, .. } = reservation;
+        if let Some(feature) = paused_feature(&reservation.key) {
+            self.pauses.insert(feature, place);
+        }
+        let slot = self.reservations.insert(reservation);
+        self.index.hold(place, slot);
+        self.sessions[session].held.push(slot);
+        self.grants.push((fence, slot));
+        self.expiries.set(expires, fence, slot);
+        self.totals.granted += 1;
+    }
+
+    fn released(&mut self, slot: u32, at: Timestamp, why: &Why) {
+        let reservation = self.reservations.remove(slot);
+        let place = reservation.place;
+        self.index.let_go(place, slot);
+        let session = &mut self.sessions[reservation.session];
+        session.held.swap_remove(reservation.position as usize);
+        if let Some(moved) = session.held.get(reservation.position as usize) {
+            self.reservations[*moved].position = reservation.position;
+        }
+        self.totals.over += 1;
+        self.totals.held_ms += u64::try_from(at.0 - reservation.since.0).unwrap_or(0);
+        match why {
+            Why::Expired => {
+                self.totals.expired += 1;
+                remember(&mut session.lapsed, LAPSED_REMEMBERED, reservation.key.clone());
+            }
+            Why::Ended => session.leaving.push(reservation.key.clone()),
+            _ => {}
+        }
+        if matches!(why, Why::Overridden { .. }) {
+            let (id, key) = (reservation.id, reservation.key.clone());
+            let notice = Notice::ReleasedEarly { id, key, at, why: why.clone() };
+            remember(&mut session.notices, NOTICES_KEPT, notice);
+        }
+        let free = self.index.place(place).holders.is_empty();
+        if free && let Some(feature) = paused_feature(&reservation.key) {
+            self.pauses.remove(&feature);
+        }
+        if !self.index.place(place).is_live() {
+            self.rest(place);
+        }
+        self.compact();
+    }
+
+    /// Remembers the version of a key nobody holds, and forgets the oldest such.
+    fn rest(&mut self, place: PlaceId) {
+        let place = self.index.place(place);
+        self.resting.push_back((place.key.clone(), place.version));
+        while self.resting.len() > VERSIONS_REMEMBERED {
+            let (key, version) = self.resting.pop_front().expect("not empty");
+            let Some(place) = self.index.find(&key) else { continue };
+            let known = self.index.place(place);
+            if known.version == version && !known.is_live() {
+                self.version_floor = self.version_floor.max(version + 1);
+                self.index.forget(place);
+            }
+        }
+    }
+
+    pub(super) fn queued(&mut self, seq: Seq, waiter: Waiter) {
+        self.sessions[waiter.session].waits.insert(seq);
+        for want in &waiter.wants {
+            let place = self.index.find_or_make(&want.key, self.version_floor);
+            self.index.queue(place, seq);
+        }
+        self.waiters.insert(seq, waiter);
+    }
+
+    fn unqueue(&mut self, seq: Seq) {
+        let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
+        self.sessions[waiter.session].waits.remove(&seq);
+        self.patience.remove(&(waiter.until, seq));
+        for want in &waiter.wants {
+            let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
+            self.index.leave(place, seq);
+            let known = self.index.place(place);
+            match (known.is_live(), known.was_held) {
+                (true, _) => {}
+                (false, true) => self.rest(place),
+                // There is no version to remember.
+                (false, false) => self.index.forget(place),
+            }
+        }
+    }
+
+    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: &Key, by: &SessionId, reason: Text, at: Timestamp) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.reason = reason;
+            return;
+        }
+        let place = self.index.find(&key.folded(self.policy.fold_case)).expect("only what is held is asked for");
+        let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
+        let holder = self.reservations[held.expect("only what is held is asked for")].session;
+        let by_name = self.sessions[self.session_ids[by]].name.clone();
+        let request = UnlockRequest {
+            id,
+            reservation,
+            key: key.clone(),
+            holder: self.sessions[holder].id.clone(),
+            by: by.clone(),
+            by_name,
+            reason,
+            at,
+            answer: None,
+            answered_at: None,
+            answered_by: None,
+            note: None,
+        };
+        self.sessions[holder].incoming.push(id);
+        self.pending.entry(reservation).or_default().push(id);
+        self.requests.insert(id, request);
+    }
+
+    fn answered(&mut self, id: Uuid, answer: Answer, by: Option<SessionId>, note: Option<Text>, at: Timestamp) {
+        let request = self.requests.get_mut(&id).expect("only what was asked is answered");
+        (request.answer, request.answered_at, request.answered_by, request.note) = (Some(answer), Some(at), by, note);
+        let request = request.clone();
+        if let Some(list) = self.pending.get_mut(&request.reservation) {
+            list.retain(|other| *other != id);
+            if list.is_empty() {
+                self.pending.remove(&request.reservation);
+            }
+        }
+        if let Some(slot) = self.session_ids.get(&request.holder) {
+            self.sessions[*slot].incoming.retain(|other| *other != id);
+        }
+        if answer != Answer::Withdrawn
+            && let Some(slot) = self.session_ids.get(&request.by)
+        {
+            remember(&mut self.sessions[*slot].notices, NOTICES_KEPT, Notice::UnlockAnswered(request));
+        }
+        self.answered.push_back(id);
+        if self.answered.len() > ANSWERED_REMEMBERED {
+            let oldest = self.answered.pop_front().expect("not empty");
+            self.requests.remove(&oldest);
+        }
+    }
+
+    /// Drops what lies in lists only because taking it out at once would cost too much. Each such entry is paid for
+    /// by the release that left it behind.
+    fn compact(&mut self) {
+        let live = self.reservations.len();
+        if self.grants.len() > 2 * live + 1024 {
+            let reservations = &self.reservations;
+            self.grants.retain(|(fence, slot)| reservations.get(*slot).is_some_and(|r| r.fence == *fence));
+        }
+        if self.resting.len() > 2 * self.index.len() + 1024 {
+            let index = &self.index;
+            self.resting.retain(|(key, version)| index.find(key).is_some_and(|id| index.place(id).version == *version));
+        }
+        if self.expiries.len() > 2 * live + 1024 {
+            let reservations = &self.reservations;
+            self.expiries.retain(|fence, slot| reservations.get(slot).is_some_and(|r| r.fence == fence));
+        }
+    }
+
+    /// The reservation of exactly this key by this session.
+    pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
+        let place = self.index.place(self.index.find(key)?);
+        place.holders.iter().find(|slot| self.reservations[*slot].session == session)
+    }
+
+    /// The waits that ended since this was last called, and how.
+    pub fn take_settled(&mut self) -> Vec<(Seq, Outcome)> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// What the configuration says about the rules.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Who waits at this place in the queue.
+    pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
+        self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())
+    }
+
+    /// The number of the newest record.
+    pub fn head(&self) -> Seq {
+        self.seq
+    }
+}
+
+/// The feature that holding this key pauses.
+pub(super) fn paused_feature(key: &Key) -> Option<Text> {
+    let Claim::Name(name) = key.claim() else { return None };
+    let feature = name.strip_prefix(b"feature:")?.strip_suffix(b":pause")?;
+    std::str::from_utf8(feature).ok().map(Text::from)
+}
+
+fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
+    if list.len() == most {
+        list.pop_front();
+    }
+    list.push_back(item);
+}

@@ -1,0 +1,134 @@
+//! Asking a holder to let go, and the answer.
+
+use std::ops::ControlFlow;
+
+use uuid::Uuid;
+
+use super::command::{Named, Outcome, Person};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
+use super::record::{Answer, Event, Mode, Record, Want, Why};
+use super::state::Engine;
+use crate::key::Key;
+
+impl Engine {
+    /// Asks whoever holds the key, or a pattern that covers it.
+    pub(super) fn ask(
+        &mut self,
+        session: &SessionId,
+        request: Uuid,
+        named: &Named,
+        reason: Text,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let slot = self.session_ids[session];
+        let literal = || named.literal.as_ref().and_then(|key| self.other_holder(slot, key));
+        let Some(held) = self.other_holder(slot, &named.key).or_else(literal) else {
+            return Outcome::NobodyHolds(named.key.clone());
+        };
+        let reservation = self.reservations[held].id;
+        let key = self.reservations[held].key.clone();
+        // Asking again changes the reason of the request that is pending already.
+        let pending = self.pending.get(&reservation).into_iter().flatten();
+        let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
+        let session = session.clone();
+        self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
+        Outcome::Request(self.requests[&request].clone())
+    }
+
+    /// The holder answers, or the asker takes the request back.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one command")]
+    pub(super) fn respond(
+        &mut self,
+        session: &SessionId,
+        id: Uuid,
+        answer: Answer,
+        note: Option<Text>,
+        hand_over: Option<ReservationId>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let Some(request) = self.requests.get(&id).cloned() else { return Outcome::NoRequest };
+        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        if session != expected {
+            // Somebody who neither asked nor was asked learns no more than that.
+            return if answer == Answer::Withdrawn && *session != request.holder {
+                Outcome::NoRequest
+            } else {
+                Outcome::NotTheHolder(self.person_by_id(expected))
+            };
+        }
+        match request.answer {
+            Some(before) if before == answer => return Outcome::Request(request),
+            Some(_) => return Outcome::AnsweredBefore(request),
+            None => {}
+        }
+        if answer != Answer::Approved {
+            self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
+            return Outcome::Request(self.requests[&id].clone());
+        }
+        let slot = self.session_ids[session];
+        let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
+        let asker = self.session_ids[&request.by];
+        let (mode, ttl) = (self.reservations[held].mode, self.reservations[held].ttl);
+        if let Some(id) = hand_over {
+            let want = Want { id, key: request.key.clone(), ttl };
+            if let Some(refusal) = self.cannot_hand_over(slot, asker, &want, mode) {
+                return refusal;
+            }
+        }
+        // Answered first, so that the release finds nothing pending from this asker.
+        let by = Some(session.clone());
+        self.emit(now, out, Event::UnlockAnswered { request: id, answer, by, note });
+        self.release_one(held, &Why::Approved { request: id }, now, out);
+        if let Some(id) = hand_over {
+            let want = Want { id, key: request.key, ttl };
+            self.grant(asker, vec![want], mode, Some(request.reason), now, out);
+        }
+        Outcome::Request(self.requests[&id].clone())
+    }
+
+    /// Handing over lets the asker pass the queue, but not anybody's reservation, and not into a circle.
+    fn cannot_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Option<Outcome> {
+        let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
+        let giver = &self.sessions[holder].id;
+        others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
+        if !others.is_empty() {
+            return Some(Outcome::Refused(others));
+        }
+        self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock)
+    }
+
+    /// A reservation ended before its holder answered.
+    pub(super) fn make_moot(&mut self, id: &ReservationId, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
+        let Some(pending) = self.pending.get(id).cloned() else { return };
+        for request in pending {
+            if !matches!(why, Why::Approved { request: approved } if *approved == request) {
+                self.emit(now, out, Event::UnlockAnswered { request, answer: Answer::Moot, by: None, note: None });
+            }
+        }
+    }
+
+    /// The reservation of somebody else that stands in the way of this key: exactly this key first, else the oldest.
+    fn other_holder(&self, session: u32, key: &Key) -> Option<u32> {
+        let mut best: Option<(bool, Seq, u32)> = None;
+        let _: ControlFlow<()> = self.index.meet(key, |id| {
+            let place = self.index.place(id);
+            for slot in place.holders.iter().filter(|slot| self.reservations[*slot].session != session) {
+                let rank = (place.key != *key, self.reservations[slot].fence, slot);
+                if best.is_none_or(|best| rank < best) {
+                    best = Some(rank);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        best.map(|(_, _, slot)| slot)
+    }
+
+    fn person_by_id(&self, id: &SessionId) -> Person {
+        match self.session_ids.get(id) {
+            Some(slot) => self.person(*slot),
+            None => Person { session: id.clone(), name: None },
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What every handler can reach: the repositories and the keyring.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::desk::Desk;
+use crate::engine::Text;
+use crate::key::KeyRules;
+use crate::token::Keyring;
+
+/// One repository that is served.
+pub struct Repository {
+    /// The name tokens use.
+    pub name: Text,
+    /// Where its commands go.
+    pub desk: Desk,
+    /// How its keys are read.
+    pub rules: KeyRules,
+    /// How long files may be held.
+    pub file_ttl: TtlBounds,
+    /// How long logical keys and resource URIs may be held.
+    pub name_ttl: TtlBounds,
+}
+
+/// How long something may be held, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TtlBounds {
+    /// Where the request says nothing.
+    pub default: u32,
+    /// At least.
+    pub min: u32,
+    /// At most.
+    pub max: u32,
+}
+
+impl TtlBounds {
+    /// For files.
+    pub const FILES: TtlBounds = TtlBounds { default: 60, min: 1, max: 300 };
+    /// For logical keys and resource URIs.
+    pub const NAMES: TtlBounds = TtlBounds { default: 1800, min: 1, max: 28_800 };
+}
+
+/// Everything the handlers share.
+pub struct App {
+    /// By name.
+    pub repositories: BTreeMap<Text, Arc<Repository>>,
+    /// Verifies and mints tokens.
+    pub keyring: Arc<Keyring>,
+    /// The wall clock in seconds, by which tokens run out.
+    pub wall_clock: fn() -> i64,
+    stopping: AtomicBool,
+}
+
+impl App {
+    /// Serves these.
+    pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
+        let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), Arc::new(repo))).collect();
+        Self { repositories, keyring, wall_clock, stopping: AtomicBool::new(false) }
+    }
+
+    /// The repository, where there is just one.
+    pub fn only(&self) -> Option<&Arc<Repository>> {
+        let mut all = self.repositories.values();
+        let first = all.next()?;
+        all.next().is_none().then_some(first)
+    }
+
+    /// From now on the server is not ready.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new work should go elsewhere.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}

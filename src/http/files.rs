@@ -1,0 +1,314 @@
+//! The worker protocol: reserve, release, renew, check.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use uuid::Uuid;
+
+use super::app::{Repository, TtlBounds};
+use super::ask::{decide, decide_or_wait, look};
+use super::caller::Caller;
+use super::error::{ApiError, ApiResult};
+use super::outcome::{self, blocked, refusal};
+use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
+use crate::desk::Reply;
+use crate::engine::{Actor, Command, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::key::{Key, Kind};
+use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
+
+/// The longest a request may wait, in seconds.
+pub const WAIT_SECONDS_MAX: i64 = 300;
+
+/// The longest reason, in characters.
+pub const REASON_MAX: usize = 1000;
+
+/// The most paths one check may name.
+pub const CHECK_KEYS_MAX: usize = 1_000_000;
+
+/// Paths checked in one go. The desk decides nothing meanwhile, so a large check is cut into pieces of about a
+/// millisecond; what is reserved in between shows up in later pieces, as it would a moment later anyway.
+const CHECK_PIECE: usize = 2_000;
+
+/// `POST /api/sessions/{id}/files/reserve`
+pub async fn reserve(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
+) -> ApiResult<Response> {
+    let (actor, session) = caller.act_for(&id)?;
+    let asked = body.one_or_many()?;
+    let percent = body.encoding == Some(Encoding::Percent);
+    let wants = asked.iter().map(|text| want(&caller.repo, text, percent, body.ttl_seconds));
+    let wants = wants.collect::<ApiResult<Vec<_>>>()?;
+    let ask = Reserve {
+        session: session.clone(),
+        wants,
+        mode: mode(body.mode),
+        reason: reason(body.reason.as_ref())?,
+        wait: wait(body.wait_seconds)?,
+        if_version: version(body.if_version)?,
+    };
+    let reply = decide_or_wait(&caller.repo.desk, actor, session, Command::Reserve(ask)).await?;
+    let notices = outcome::notices(reply.notices);
+    match (reply.outcome, asked) {
+        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+            let grant = grants.first().expect("one key was asked for and granted");
+            Ok(Json(wire::Reserved { notices, ..outcome::reserved(grant) }).into_response())
+        }
+        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+            let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
+            let reservations = grants.iter().map(outcome::reserved).collect();
+            Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
+        }
+        (Outcome::Refused(conflicts), _) => {
+            let sentence = "File already reserved";
+            let refused = blocked(Code::ResourceLocked, sentence, &conflicts, &[], reply.now);
+            Err(refused.with_notices(notices))
+        }
+        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// `POST /api/sessions/{id}/files/release`
+pub async fn release(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Release, KEYS_BODY_MAX>,
+) -> ApiResult<Json<wire::Released>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let keys = named_keys(&caller.repo, body.one_or_many()?, body.encoding)?;
+    let reply = decide(&caller.repo.desk, actor, Command::Release { session, keys }).await?;
+    let (keys, notices) = released(reply)?;
+    let released_count = keys.len() as u64;
+    Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
+}
+
+/// `POST /api/sessions/{id}/files/release-all`
+pub async fn release_all(
+    caller: Caller,
+    At(id): At<String>,
+    Json(_): Json<serde_json::Value>,
+) -> ApiResult<Json<wire::ReleasedAll>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let reply = decide(&caller.repo.desk, actor, Command::ReleaseAll { session }).await?;
+    let (keys, notices) = released(reply)?;
+    let released_paths = keys.iter().map(Key::shown).collect();
+    Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
+}
+
+/// `POST /api/sessions/{id}/files/renew`
+pub async fn renew(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
+) -> ApiResult<Response> {
+    let (actor, session) = caller.act_for(&id)?;
+    let asked = body.one_or_many()?;
+    let keys = named_keys(&caller.repo, asked, body.encoding)?;
+    let bounds = keys.iter().map(|named| bounds(&caller.repo, &named.key));
+    let ttl = match body.ttl_seconds {
+        Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Vec<_>>>()?.pop(),
+        None => None,
+    };
+    let reply = decide(&caller.repo.desk, actor, Command::Renew { session, keys, ttl }).await?;
+    let notices = outcome::notices(reply.notices);
+    match (reply.outcome, asked) {
+        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+            let grant = grants.first().expect("one key was asked for and renewed");
+            Ok(Json(wire::Renewed { notices, ..outcome::renewed(grant) }).into_response())
+        }
+        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+            let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
+            let reservations = grants.iter().map(outcome::renewed).collect();
+            Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
+        }
+        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// `POST /api/sessions/{id}/files/check-conflicts`
+pub async fn check(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Json<wire::Checked>> {
+    let (actor, session) = caller.look_for(&id)?;
+    check_paths(&caller, actor, Some(session), body).await
+}
+
+/// `GET /api/sessions/{id}/files/check-conflicts?paths=a,b&path=c`
+pub async fn check_query(caller: Caller, At(id): At<String>, asked: Asked) -> ApiResult<Json<wire::Checked>> {
+    let (actor, session) = caller.look_for(&id)?;
+    let mut paths = Vec::new();
+    for (name, value) in &asked.0 {
+        match &**name {
+            "paths" => paths.extend(value.split(',').filter(|path| !path.is_empty()).map(str::to_owned)),
+            "path" => paths.push(value.clone()),
+            _ => {}
+        }
+    }
+    let named = asked.0.iter().any(|(name, _)| name == "paths" || name == "path");
+    if !named {
+        return Err(wire::BadBody::field("paths", "is missing; say ?paths=a,b or repeat ?path=").into());
+    }
+    let word = |name: &str| asked.one(name).map(|text| serde_json::json!({ name: text }));
+    let read = |value: Option<serde_json::Value>| -> ApiResult<wire::Check> {
+        let value = value.unwrap_or_else(|| serde_json::json!({}));
+        Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
+    };
+    let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
+    let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
+    check_paths(&caller, actor, Some(session), body).await
+}
+
+/// `POST /api/check-conflicts`: for whoever is no session, whatever is reserved is in the way.
+pub async fn check_as_nobody(
+    caller: Caller,
+    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Json<wire::Checked>> {
+    check_paths(&caller, caller.look(), None, body).await
+}
+
+async fn check_paths(
+    caller: &Caller,
+    actor: Actor,
+    session: Option<SessionId>,
+    body: wire::Check,
+) -> ApiResult<Json<wire::Checked>> {
+    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let feature = caller.claims.feature.clone();
+    let paths = body.into_paths()?;
+    if paths.len() > CHECK_KEYS_MAX {
+        let what = format!("names {} paths, and {CHECK_KEYS_MAX} is the most for one check", paths.len());
+        return Err(wire::BadBody::field("paths", what).into());
+    }
+    let mut keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Vec<_>>>()?;
+    let paths: Arc<[String]> = paths.into();
+    let mut answer = wire::Checked::default();
+    let mut first = 0;
+    loop {
+        let piece: Vec<Key> = keys.drain(..keys.len().min(CHECK_PIECE)).collect();
+        let count = piece.len();
+        let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
+        let see = move |engine: &crate::engine::Engine, _| {
+            let mut answer = wire::Checked::default();
+            for (key, position) in piece.iter().zip(first..) {
+                let checked = engine.check(session.as_ref(), position, key, mode);
+                answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
+                if checked.conflicts.is_empty() {
+                    answer.clear.push(paths[position].clone());
+                    if checked.held {
+                        answer.held.push(paths[position].clone());
+                    }
+                }
+            }
+            let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
+            answer.paused = pause.map(outcome::pause);
+            answer
+        };
+        let seen = look(&caller.repo.desk, actor.clone(), see).await?;
+        answer.conflicts.extend(seen.value.conflicts);
+        answer.clear.extend(seen.value.clear);
+        answer.held.extend(seen.value.held);
+        answer.paused = seen.value.paused;
+        answer.notices.extend(outcome::notices(seen.notices));
+        first += count;
+        if keys.is_empty() {
+            return Ok(Json(answer));
+        }
+    }
+}
+
+fn released(reply: Reply) -> ApiResult<(Vec<Key>, Vec<wire::Notice>)> {
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Outcome::Released(keys) => Ok((keys, notices)),
+        other => Err(refusal(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// A key as the request wrote it; what is wrong with it is said of that text.
+pub fn key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Key> {
+    let parsed = if percent { Key::parse_percent(text, &repo.rules) } else { Key::parse(text, &repo.rules) };
+    Ok(parsed?)
+}
+
+/// A key as a holder names what they hold: `src/[id].ts` may be a file's name as well as a pattern.
+pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Named> {
+    let key = key(repo, text, percent)?;
+    let literal = match key.kind() {
+        Kind::Glob => Key::literal(text.as_bytes(), &repo.rules).ok(),
+        _ => None,
+    };
+    Ok(Named { key, literal })
+}
+
+fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Vec<Named>> {
+    asked.iter().map(|text| named_key(repo, text, encoding == Some(Encoding::Percent))).collect()
+}
+
+fn want(repo: &Repository, text: &str, percent: bool, ttl_seconds: Option<i64>) -> ApiResult<Want> {
+    let key = key(repo, text, percent)?;
+    let ttl = ttl(ttl_seconds, bounds(repo, &key))?;
+    Ok(Want { id: ReservationId(Uuid::now_v7()), key, ttl })
+}
+
+fn bounds(repo: &Repository, key: &Key) -> TtlBounds {
+    match key.kind() {
+        Kind::Path | Kind::Glob => repo.file_ttl,
+        Kind::Logical | Kind::Uri => repo.name_ttl,
+    }
+}
+
+fn ttl(seconds: Option<i64>, bounds: TtlBounds) -> ApiResult<Ttl> {
+    let Some(seconds) = seconds else { return Ok(Ttl(bounds.default)) };
+    match u32::try_from(seconds) {
+        Ok(seconds) if (bounds.min..=bounds.max).contains(&seconds) => Ok(Ttl(seconds)),
+        _ => {
+            let sentence = format!("ttlSeconds is {seconds}, and must be {} to {}", bounds.min, bounds.max);
+            Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, bounds.min.into(), bounds.max.into()))
+        }
+    }
+}
+
+/// A number is too small or too large.
+pub fn out_of_range(code: Code, field: &str, sentence: String, min: i64, max: i64) -> ApiError {
+    let body = ErrorBody::new(code, sentence);
+    ApiError::from(ErrorBody { field: Some(field.to_owned()), min: Some(min), max: Some(max), ..body })
+}
+
+fn wait(seconds: Option<i64>) -> ApiResult<Option<Duration>> {
+    match seconds {
+        None | Some(0) => Ok(None),
+        Some(seconds @ 1..=WAIT_SECONDS_MAX) => Ok(Some(Duration::from_secs(seconds.unsigned_abs()))),
+        Some(seconds) => {
+            let sentence = format!("waitSeconds is {seconds}, and must be 0 to {WAIT_SECONDS_MAX}");
+            Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX))
+        }
+    }
+}
+
+fn version(number: Option<i64>) -> ApiResult<Option<u64>> {
+    let negative = |_| wire::BadBody::field("ifVersion", "must not be negative").into();
+    number.map(|number| u64::try_from(number).map_err(negative)).transpose()
+}
+
+/// What somebody gave as a reason, if it is not a novel.
+pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
+    match text {
+        Some(text) if text.chars().count() > REASON_MAX => {
+            let what = format!("is longer than {REASON_MAX} characters");
+            Err(wire::BadBody::field("reason", what).into())
+        }
+        Some(text) if text.trim().is_empty() => Ok(None),
+        other => Ok(other.cloned()),
+    }
+}
+
+fn mode(mode: Option<wire::Mode>) -> Mode {
+    match mode.unwrap_or_default() {
+        wire::Mode::Exclusive => Mode::Exclusive,
+        wire::Mode::Shared => Mode::Shared,
+    }
+}

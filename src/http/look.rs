@@ -1,0 +1,129 @@
+//! Looking at everything held, and taking it away from its holder.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use super::app::App;
+use super::ask::{decide, look};
+use super::caller::Caller;
+use super::error::{ApiError, ApiResult};
+use super::files;
+use super::outcome::{self, refusal};
+use super::parts::{Asked, At, Json};
+use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId};
+use crate::wire::{self, Code};
+
+/// The most reservations on one page.
+const PAGE_MAX: u64 = 1000;
+
+/// Reservations on one page where the request says nothing.
+const PAGE: u64 = 100;
+
+/// `GET /api/sessions/{id}/reserved-files`
+pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
+    let (actor, session) = caller.look_for(&id)?;
+    let see = move |engine: &Engine, _| {
+        let name = engine.session(&session).map(|view| view.name);
+        name.map(|name| engine.held(&session).iter().map(|grant| outcome::listed(grant, name.clone())).collect())
+    };
+    let seen = look(&caller.repo.desk, actor, see).await?;
+    let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
+    let reservations = seen.value.ok_or_else(missing)?;
+    Ok(Json(wire::ReservationList { reservations, next_cursor: None, notices: outcome::notices(seen.notices) }))
+}
+
+/// `GET /api/reservations`
+pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::ReservationList>> {
+    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
+    let after = Seq(asked.number("cursor", 0, u64::MAX)?.unwrap_or(0));
+    let prefix = asked.one("prefix").map(str::to_owned);
+    let session = asked.one("session").map(str::to_owned);
+    let see = move |engine: &Engine, _| {
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| grant.key.shown().starts_with(&**prefix));
+        let list = |grants: &mut dyn Iterator<Item = Grant>| -> Vec<_> {
+            let name = |id: &SessionId| engine.session(id).and_then(|view| view.name);
+            let page = grants.filter(wanted).take(limit + 1);
+            page.map(|grant| outcome::listed(&grant, name(&grant.session))).collect()
+        };
+        let mut page = match &session {
+            Some(id) => match SessionId::parse(id) {
+                Some(id) => list(&mut engine.held(&id).into_iter().filter(|grant| grant.fence > after)),
+                None => Vec::new(),
+            },
+            None => list(&mut engine.reservations(after)),
+        };
+        let more = page.len() > limit;
+        page.truncate(limit);
+        let next_cursor = page.last().filter(|_| more).map(|last| last.fence.to_string());
+        wire::ReservationList { reservations: page, next_cursor, notices: Vec::new() }
+    };
+    let seen = look(&caller.repo.desk, caller.look(), see).await?;
+    Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
+}
+
+/// `DELETE /api/reservations/{reservationId}`
+pub async fn take_away(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Override>,
+) -> ApiResult<Json<wire::Released>> {
+    let actor = caller.act_as_admin()?;
+    let Some(reason) = files::reason(Some(&body.reason))? else {
+        return Err(wire::BadBody::field("reason", "must not be empty").into());
+    };
+    let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it is over");
+    let id = ReservationId::parse(&id).ok_or_else(missing)?;
+    let reply = decide(&caller.repo.desk, actor, Command::Override { id, reason }).await?;
+    match reply.outcome {
+        Outcome::Released(keys) => {
+            let released_count = keys.len() as u64;
+            Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
+        }
+        other => Err(refusal(other, reply.now)),
+    }
+}
+
+/// `GET /api/stats`
+pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
+    let numbers = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?.value;
+    let totals = numbers.totals;
+    let average_hold_time = match totals.over {
+        0 => 0.0,
+        over => totals.held_ms as f64 / 1000.0 / over as f64,
+    };
+    Ok(Json(wire::Stats {
+        total_locks: totals.granted,
+        active_locks: numbers.reservations as u64,
+        expired_locks: totals.expired,
+        conflicts_detected: totals.conflicts,
+        average_hold_time,
+        waiters: numbers.waiters as u64,
+        sessions: numbers.sessions as u64,
+    }))
+}
+
+/// `GET /healthz`: the process runs.
+pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
+    Json(health(&app, "ok"))
+}
+
+/// `GET /readyz`: every desk decides.
+pub async fn readyz(State(app): State<Arc<App>>) -> Response {
+    if app.is_stopping() {
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(health(&app, "stopping"))).into_response();
+    }
+    for repo in app.repositories.values() {
+        if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {
+            return error.into_response();
+        }
+    }
+    Json(health(&app, "ready")).into_response()
+}
+
+fn health(app: &App, status: &str) -> wire::Health {
+    let now = Some(wire::Time((app.wall_clock)() * 1000));
+    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now }
+}

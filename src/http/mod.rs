@@ -1,0 +1,81 @@
+//! The door for programs: routes in one list; a handler takes apart, submits, answers.
+//!
+//! No rules live here. What a request means is decided by the engine behind the [`Desk`](crate::desk::Desk); what it
+//! looks like on the wire is in [`wire`](crate::wire). Start at [`router`]; [`Server`] puts it on sockets.
+
+mod app;
+mod ask;
+mod caller;
+mod error;
+mod files;
+mod look;
+mod outcome;
+mod parts;
+mod server;
+mod sessions;
+mod unlock;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{delete, get, post};
+use http::{HeaderName, HeaderValue};
+use uuid::Uuid;
+
+pub use app::{App, Repository, TtlBounds};
+pub use error::{ApiError, ApiResult};
+pub use server::{Listener, Server};
+
+use crate::wire::Code;
+
+/// Every call there is.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/api/sessions", post(sessions::create).get(sessions::list))
+        .route("/api/sessions/{id}", get(sessions::get))
+        .route("/api/sessions/{id}/heartbeat", post(sessions::heartbeat))
+        .route("/api/sessions/{id}/end", post(sessions::end))
+        .route("/api/sessions/{id}/files/reserve", post(files::reserve))
+        .route("/api/sessions/{id}/files/release", post(files::release))
+        .route("/api/sessions/{id}/files/release-all", post(files::release_all))
+        .route("/api/sessions/{id}/files/renew", post(files::renew))
+        .route("/api/sessions/{id}/files/check-conflicts", get(files::check_query).post(files::check))
+        .route("/api/sessions/{id}/reserved-files", get(look::reserved_files))
+        .route("/api/sessions/{id}/unlock-requests", post(unlock::ask).get(unlock::list))
+        .route("/api/sessions/{id}/unlock-requests/{request}", delete(unlock::withdraw))
+        .route("/api/sessions/{id}/unlock-requests/{request}/approve", post(unlock::approve))
+        .route("/api/sessions/{id}/unlock-requests/{request}/reject", post(unlock::reject))
+        .route("/api/check-conflicts", post(files::check_as_nobody))
+        .route("/api/reservations", get(look::reservations))
+        .route("/api/reservations/{id}", delete(look::take_away))
+        .route("/api/stats", get(look::stats))
+        .route("/healthz", get(look::healthz))
+        .route("/readyz", get(look::readyz))
+        .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
+        })
+        .layer(from_fn(request_id))
+        .with_state(app)
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Every answer carries the request's id: the client's if it is a sane one, else a new one.
+async fn request_id(request: Request, next: Next) -> Response {
+    let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
+    let mut response = next.run(request).await;
+    let id = own.unwrap_or_else(|| {
+        let mut text = [0; uuid::fmt::Simple::LENGTH];
+        HeaderValue::from_str(Uuid::now_v7().simple().encode_lower(&mut text)).expect("hex digits fit a header")
+    });
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+fn is_sane(id: &[u8]) -> bool {
+    (1..=128).contains(&id.len()) && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=".contains(b))
+}

@@ -1,0 +1,323 @@
+//! What the engine answered, as a client hears it.
+
+use crate::engine::{self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Timestamp, UnlockRequest, Why};
+use crate::key::Key;
+use crate::wire::{self, Code, Encoding, ErrorBody, Time};
+
+use super::error::ApiError;
+
+/// The longest a refused client is told to stay away, in seconds: the holder may let go long before the time is up.
+const RETRY_AFTER_MAX: u64 = 60;
+
+/// The answer to anything that was not granted.
+pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
+    match outcome {
+        Outcome::Refused(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, &[], now),
+        Outcome::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
+            let sentence = "waited, and it is still reserved by somebody else";
+            blocked(Code::LockAcquisitionFailed, sentence, &conflicts, &[], now)
+        }
+        Outcome::WaitOver { why: LeftWhy::Ended, .. } => {
+            ApiError::new(Code::SessionEnded, "the session ended while it waited")
+        }
+        Outcome::WaitOver { .. } => {
+            let sentence = "the server is stopping, so nobody can wait any longer; ask again in a moment";
+            ApiError::new(Code::Unavailable, sentence).retry_after(1)
+        }
+        Outcome::Deadlock(cycle) => {
+            let steps = cycle.iter().map(|step| wire::Wait {
+                session: step.session.as_str().into(),
+                holds: step.holds.shown(),
+                wants: step.wants.shown(),
+            });
+            let names: Vec<&str> = cycle.iter().map(|step| step.session.as_str()).collect();
+            let sentence = format!(
+                "waiting would never end: {} wait for each other in a circle; release something first",
+                names.join(", ")
+            );
+            let body = ErrorBody { cycle: Some(steps.collect()), ..ErrorBody::new(Code::PossibleDeadlock, sentence) };
+            ApiError::from(body).retry_after(1)
+        }
+        Outcome::WrongVersion { key, version } => {
+            let sentence =
+                format!("{} is at version {version} by now; look at it again before changing it", shown(&key));
+            let body = ErrorBody { version: Some(version), ..ErrorBody::new(Code::VersionMismatch, sentence) };
+            ApiError::from(ErrorBody { field: Some(key.shown()), ..body }).retry_after(1)
+        }
+        Outcome::Paused(pause) => paused(&pause),
+        Outcome::NotHeld { key, holder } => {
+            let sentence = match &holder {
+                Some(person) => format!("{} is held by {}, not by this session", shown(&key), named(person)),
+                None => format!("this session does not hold {}", shown(&key)),
+            };
+            let reserved_by = holder.as_ref().map(|person| person.session.as_str().into());
+            let reserved_by_name = holder.and_then(|person| person.name);
+            let body = ErrorBody::new(Code::LockNotHeld, sentence);
+            ApiError::from(ErrorBody { reserved_by, reserved_by_name, ..body })
+        }
+        Outcome::Lapsed { key } => {
+            let sentence = format!("the reservation of {} ran out in the meantime; reserve it again", shown(&key));
+            ApiError::new(Code::LockTimeout, sentence)
+        }
+        Outcome::SessionEnded { session, state } => {
+            let state = end_state(state);
+            let sentence = format!("session {session} has ended ({}); its token is dead", state.as_str());
+            let mut body = ErrorBody::new(Code::SessionEnded, sentence);
+            body.more.insert("state".to_owned(), state.as_str().into());
+            ApiError::from(body)
+        }
+        Outcome::NotYours => ApiError::new(Code::Forbidden, "this session belongs to somebody else"),
+        Outcome::NoSession(session) => {
+            let sentence = format!("there is no session {session}; an admin makes one with POST /api/sessions");
+            ApiError::new(Code::NotFound, sentence)
+        }
+        Outcome::NoReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it is over"),
+        Outcome::NobodyHolds(key) => {
+            ApiError::new(Code::NotFound, format!("nobody else holds {}; reserve it", shown(&key)))
+        }
+        Outcome::NoRequest => ApiError::new(Code::NotFound, "there is no such unlock request"),
+        Outcome::AnsweredBefore(request) => {
+            let status = unlock_status(request.answer);
+            let sentence = format!("this request is {} already; nothing was changed", status.as_str());
+            let mut body = ErrorBody::new(Code::OperationNotPermitted, sentence);
+            body.more.insert("status".to_owned(), status.as_str().into());
+            ApiError::from(body)
+        }
+        Outcome::NotTheHolder(holder) => {
+            let sentence = format!("only {} can answer this request", named(&holder));
+            let reserved_by = Some(holder.session.as_str().into());
+            let body = ErrorBody::new(Code::Forbidden, sentence);
+            ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
+        }
+        Outcome::OverQuota { what, limit } => {
+            let sentence = format!("the limit of {limit} {what} is reached; release something or ask for a higher one");
+            let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
+            body.more.insert("limit".to_owned(), limit.into());
+            ApiError::from(body).retry_after(1)
+        }
+        Outcome::Done
+        | Outcome::Granted(_)
+        | Outcome::Queued(_)
+        | Outcome::Released(_)
+        | Outcome::Alive { .. }
+        | Outcome::Ended { .. }
+        | Outcome::Request(_) => unreachable!("handlers take the answers they asked for"),
+    }
+}
+
+/// Somebody else holds it. `asked` is how the request named its keys.
+pub fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], asked: &[String], now: Timestamp) -> ApiError {
+    let longest = conflicts.iter().map(|conflict| now.until(conflict.until)).max().unwrap_or_default();
+    let seconds = longest.as_millis().div_ceil(1000).min(u128::from(RETRY_AFTER_MAX));
+    let first = conflicts.first();
+    let body = ErrorBody {
+        reserved_by: first.map(|conflict| conflict.who.session.as_str().into()),
+        reserved_by_name: first.and_then(|conflict| conflict.who.name.clone()),
+        expires_at: first.map(|conflict| time(conflict.until)),
+        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, asked)).collect()),
+        reserved: Some(Vec::new()),
+        ..ErrorBody::new(code, sentence)
+    };
+    ApiError::from(body).retry_after(u64::try_from(seconds).unwrap_or(RETRY_AFTER_MAX))
+}
+
+/// One conflict; `asked` gives the key as the request wrote it.
+pub fn conflict(conflict: &Conflict, asked: &[String]) -> wire::Conflict {
+    let percent = conflict.key.is_percent() || conflict.asked.is_percent();
+    wire::Conflict {
+        file_path: asked.get(conflict.position).cloned().unwrap_or_else(|| conflict.asked.shown()),
+        key: conflict.key.shown(),
+        reserved_by: conflict.who.session.as_str().into(),
+        reserved_by_name: conflict.who.name.clone(),
+        mode: mode(conflict.mode),
+        reason: conflict.reason.clone(),
+        expires_at: time(conflict.until),
+        held_by: wire::HeldBy { session_id: conflict.who.session.as_str().into(), reserved_at: time(conflict.since) },
+        example: conflict.example.clone(),
+        queue_length: Some(conflict.queue_length as u64),
+        waiting: conflict.waiting,
+        encoding: percent.then_some(Encoding::Percent),
+    }
+}
+
+fn paused(pause: &Pause) -> ApiError {
+    let why = pause.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let sentence = format!("feature {} is paused by {}{why}; wait until that is over", pause.feature, named(&pause.by));
+    ApiError::from(ErrorBody {
+        reserved_by: Some(pause.by.session.as_str().into()),
+        reserved_by_name: pause.by.name.clone(),
+        reason: pause.reason.clone(),
+        expires_at: Some(time(pause.until)),
+        ..ErrorBody::new(Code::FeaturePaused, sentence)
+    })
+}
+
+/// A pause, for those who only look.
+pub fn pause(pause: Pause) -> wire::Paused {
+    wire::Paused {
+        feature: pause.feature,
+        reserved_by: pause.by.session.as_str().into(),
+        reserved_by_name: pause.by.name,
+        reason: pause.reason,
+        expires_at: time(pause.until),
+    }
+}
+
+/// A grant, for its holder.
+pub fn reserved(grant: &Grant) -> wire::Reserved {
+    wire::Reserved {
+        reservation_id: grant.id.to_string(),
+        file_path: grant.key.shown(),
+        session_id: grant.session.as_str().into(),
+        mode: mode(grant.mode),
+        reason: grant.reason.clone(),
+        reserved_at: time(grant.since),
+        expires_at: time(grant.expires),
+        fence: grant.fence.0,
+        version: grant.version,
+        encoding: encoding(&grant.key),
+        notices: Vec::new(),
+    }
+}
+
+/// A reservation that runs on.
+pub fn renewed(grant: &Grant) -> wire::Renewed {
+    wire::Renewed {
+        reservation_id: grant.id.to_string(),
+        file_path: grant.key.shown(),
+        session_id: grant.session.as_str().into(),
+        expires_at: time(grant.expires),
+        fence: grant.fence.0,
+        encoding: encoding(&grant.key),
+        notices: Vec::new(),
+    }
+}
+
+/// A reservation, for everybody.
+pub fn listed(grant: &Grant, session_name: Option<engine::Text>) -> wire::Reservation {
+    wire::Reservation {
+        reservation_id: grant.id.to_string(),
+        file_path: grant.key.shown(),
+        session_id: grant.session.as_str().into(),
+        session_name,
+        mode: mode(grant.mode),
+        reason: grant.reason.clone(),
+        reserved_at: time(grant.since),
+        expires_at: time(grant.expires),
+        fence: grant.fence.0,
+        encoding: encoding(&grant.key),
+    }
+}
+
+/// An unlock request, for both sides.
+pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
+    wire::UnlockRequestInfo {
+        id: request.id.to_string(),
+        reservation_id: request.reservation.to_string(),
+        file_path: request.key.shown(),
+        reserved_by: Some(request.holder.as_str().into()),
+        requested_by: request.by.as_str().into(),
+        requested_by_name: request.by_name,
+        reason: request.reason,
+        requested_at: time(request.at),
+        status: unlock_status(request.answer),
+        responded_at: request.answered_at.map(time),
+        responded_by: request.answered_by.map(|session| session.as_str().into()),
+        note: request.note,
+        encoding: encoding(&request.key),
+        notices: Vec::new(),
+    }
+}
+
+/// What a session should know.
+pub fn notices(notices: Vec<Notice>) -> Vec<wire::Notice> {
+    notices.into_iter().map(notice).collect()
+}
+
+fn notice(notice: Notice) -> wire::Notice {
+    match notice {
+        Notice::UnlockRequested(request) => wire::Notice::UnlockRequested {
+            request_id: request.id.to_string(),
+            reservation_id: request.reservation.to_string(),
+            file_path: request.key.shown(),
+            requested_by: request.by.as_str().into(),
+            requested_by_name: request.by_name,
+            reason: request.reason,
+            requested_at: time(request.at),
+        },
+        Notice::UnlockAnswered(request) => wire::Notice::UnlockAnswered {
+            request_id: request.id.to_string(),
+            file_path: request.key.shown(),
+            status: unlock_status(request.answer),
+            responded_by: request.answered_by.map(|session| session.as_str().into()),
+            note: request.note,
+        },
+        Notice::ReleasedEarly { id, key, at, why } => {
+            let (why, by, reason) = match why {
+                Why::Released => ("released", None, None),
+                Why::Expired => ("expired", None, None),
+                Why::Ended => ("ended", None, None),
+                Why::Overridden { by, reason } => ("overridden", Some(by), Some(reason)),
+                Why::Approved { .. } => ("approved", None, None),
+                Why::Unheard => ("unheard", None, None),
+            };
+            let (reservation_id, file_path) = (id.to_string(), key.shown());
+            wire::Notice::Released { reservation_id, file_path, why: why.into(), by, reason, at: time(at) }
+        }
+        Notice::Paused(pause) => wire::Notice::Paused {
+            feature: pause.feature,
+            reserved_by: pause.by.session.as_str().into(),
+            reserved_by_name: pause.by.name,
+            reason: pause.reason,
+            expires_at: time(pause.until),
+        },
+    }
+}
+
+/// A moment as it is written.
+pub fn time(moment: Timestamp) -> Time {
+    Time(moment.0)
+}
+
+/// How a session ended.
+pub fn end_state(state: engine::EndState) -> wire::SessionState {
+    match state {
+        engine::EndState::Completed => wire::SessionState::Completed,
+        engine::EndState::Failed => wire::SessionState::Failed,
+        engine::EndState::Stopped => wire::SessionState::Stopped,
+        engine::EndState::Lost => wire::SessionState::Lost,
+    }
+}
+
+fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
+    match answer {
+        None => wire::UnlockStatus::Pending,
+        Some(engine::Answer::Approved) => wire::UnlockStatus::Approved,
+        Some(engine::Answer::Rejected) => wire::UnlockStatus::Rejected,
+        Some(engine::Answer::Withdrawn) => wire::UnlockStatus::Withdrawn,
+        Some(engine::Answer::Moot) => wire::UnlockStatus::Moot,
+    }
+}
+
+fn mode(mode: engine::Mode) -> wire::Mode {
+    match mode {
+        engine::Mode::Exclusive => wire::Mode::Exclusive,
+        engine::Mode::Shared => wire::Mode::Shared,
+    }
+}
+
+fn encoding(key: &Key) -> Option<Encoding> {
+    key.is_percent().then_some(Encoding::Percent)
+}
+
+/// A key inside a sentence: quoted and without control characters, so that it cannot pretend to be something else.
+fn shown(key: &Key) -> String {
+    format!("{:?}", key.shown())
+}
+
+fn named(person: &engine::Person) -> String {
+    match &person.name {
+        Some(name) => format!("{name} ({})", person.session),
+        None => person.session.to_string(),
+    }
+}

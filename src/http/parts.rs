@@ -1,0 +1,136 @@
+//! Taking requests apart, with every complaint in our own envelope.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+use super::error::{ApiError, ApiResult};
+use crate::wire::{self, Code};
+
+/// The largest body of an ordinary call, in bytes.
+pub const BODY_MAX: usize = 64 * 1024;
+
+/// The largest body of a call that lists keys to change: 10,000 of them, and long ones.
+pub const KEYS_BODY_MAX: usize = 16 * 1024 * 1024;
+
+/// The largest body of a check: 100,000 paths are a normal call.
+pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
+
+/// How long a client may take to send a body, so that a slow one does not hold a connection forever.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A JSON body of at most `MAX` bytes; also how answers go out.
+pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
+        let is_json = is_json(request.headers());
+        let too_large = || {
+            let sentence = format!("the body is larger than the {MAX} bytes this call takes");
+            ApiError::new(Code::PayloadTooLarge, sentence)
+        };
+        let collect = Limited::new(request.into_body(), MAX).collect();
+        let bytes = match tokio::time::timeout(BODY_TIME_MAX, collect).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Ok(Err(_)) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive whole")),
+            Err(_) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive in time")),
+        };
+        if !bytes.is_empty() && !is_json {
+            let sentence = "the body must be JSON; send it with Content-Type: application/json";
+            return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
+        }
+        Ok(Json(wire::read(&bytes)?))
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        let bytes = serde_json::to_vec(&self.0).expect("answers are plain data");
+        ([(CONTENT_TYPE, "application/json")], bytes).into_response()
+    }
+}
+
+/// 201 with a body.
+pub fn created<T: Serialize>(body: T) -> Response {
+    (StatusCode::CREATED, Json(body)).into_response()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+        || (essence.len() > 17
+            && essence.is_char_boundary(12)
+            && essence[..12].eq_ignore_ascii_case("application/")
+            && essence.to_ascii_lowercase().ends_with("+json"))
+}
+
+/// The variable parts of a URL's path.
+pub struct At<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> ApiResult<Self> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(value)) => Ok(At(value)),
+            Err(_) => Err(ApiError::new(Code::InvalidRequest, "the path of this URL is not valid UTF-8")),
+        }
+    }
+}
+
+/// The query as it was sent: names and values, in order, repeats included.
+pub fn query(parts: &Parts) -> ApiResult<Vec<(String, String)>> {
+    if parts.uri.query().is_none_or(str::is_empty) {
+        return Ok(Vec::new());
+    }
+    match Query::try_from_uri(&parts.uri) {
+        Ok(Query(pairs)) => Ok(pairs),
+        Err(_) => Err(ApiError::new(Code::InvalidRequest, "the query of this URL cannot be read")),
+    }
+}
+
+/// Every value of one name in the query.
+pub fn query_values(parts: &Parts, name: &str) -> ApiResult<Vec<String>> {
+    let pairs = query(parts)?;
+    Ok(pairs.into_iter().filter(|(key, _)| key == name).map(|(_, value)| value).collect())
+}
+
+/// The query of a request.
+pub struct Asked(pub Vec<(String, String)>);
+
+impl Asked {
+    /// The last value of this name.
+    pub fn one(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// A whole number between `min` and `max`.
+    pub fn number(&self, name: &str, min: u64, max: u64) -> ApiResult<Option<u64>> {
+        let Some(text) = self.one(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(number) if (min..=max).contains(&number) => Ok(Some(number)),
+            _ => {
+                let what = format!("must be a whole number from {min} to {max}");
+                Err(wire::BadBody::field(name, what).into())
+            }
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
+        query(parts).map(Asked)
+    }
+}

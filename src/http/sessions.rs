@@ -1,0 +1,186 @@
+//! Sessions: made, seen, kept alive, ended.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::request::Parts;
+use uuid::Uuid;
+
+use super::app::App;
+use super::ask::{decide, look};
+use super::caller::{Caller, authenticate, choose};
+use super::error::{ApiError, ApiResult};
+use super::files::out_of_range;
+use super::outcome::{self, refusal};
+use super::parts::{Asked, At, Json, created, query_values};
+use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
+use crate::key::Key;
+use crate::token::{Mint, Scope};
+use crate::wire::{self, Code, Time};
+
+/// How long the token of a new session counts, in seconds, where the request says nothing.
+const TOKEN_SECONDS: i64 = 24 * 3600;
+
+/// The longest such a token may count.
+const TOKEN_SECONDS_MAX: i64 = 30 * 24 * 3600;
+
+/// The longest display name or feature, in characters; the same as in a token.
+const NAME_MAX: usize = 200;
+
+/// The most sessions on one page.
+const PAGE_MAX: u64 = 1000;
+
+/// `POST /api/sessions`
+pub async fn create(
+    State(app): State<Arc<App>>,
+    parts: Parts,
+    Json(body): Json<wire::CreateSession>,
+) -> ApiResult<Response> {
+    let claims = authenticate(&parts, &app)?;
+    if claims.scope != Scope::Admin {
+        return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
+    }
+    let asked = match body.repo.clone() {
+        Some(name) => Some(name),
+        None => query_values(&parts, "repo")?.pop().map(Text::from),
+    };
+    let repo = choose(&app, &claims, asked.as_deref())?;
+    let caller = Caller { claims, repo };
+    let actor = caller.act_as_admin()?;
+    let session = match &body.session_id {
+        Some(id) => SessionId::parse(id).ok_or_else(|| {
+            let what = format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            ApiError::from(wire::BadBody::field("sessionId", what))
+        })?,
+        None => SessionId::parse(&format!("sess_{}", Uuid::now_v7().simple())).expect("this is a session id"),
+    };
+    let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
+    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS);
+    if !(1..=TOKEN_SECONDS_MAX).contains(&seconds) {
+        let sentence = format!("ttlSeconds is {seconds}, and must be 1 to {TOKEN_SECONDS_MAX}");
+        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX));
+    }
+    let now = (app.wall_clock)();
+    let mint = Mint {
+        subject: session.as_str().into(),
+        repo: Some(caller.repo.name.clone()),
+        name: name.clone(),
+        feature: feature.clone(),
+        issued: now,
+        expires: now + seconds,
+        ..Mint::default()
+    };
+    let token = app.keyring.mint(&mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()))?;
+    let command = Command::Create { session: session.clone(), name, feature };
+    let reply = decide(&caller.repo.desk, actor, command).await?;
+    match reply.outcome {
+        Outcome::Done => Ok(created(wire::SessionCreated {
+            session_id: session.as_str().into(),
+            token,
+            expires_at: Time((now + seconds) * 1000),
+        })),
+        other => Err(refusal(other, reply.now)),
+    }
+}
+
+/// `GET /api/sessions`
+pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionList>> {
+    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize;
+    let skip = asked.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let state = asked.one("state").map(str::to_owned);
+    let see = move |engine: &crate::engine::Engine, _| {
+        let wanted = |view: &SessionView| state.as_ref().is_none_or(|state| session_state(view).as_str() == state);
+        let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let next_cursor = more.then(|| (skip + limit).to_string());
+        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor }
+    };
+    Ok(Json(look(&caller.repo.desk, caller.look(), see).await?.value))
+}
+
+/// `GET /api/sessions/{id}`
+pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
+    let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
+    let session = SessionId::parse(&id).ok_or_else(missing)?;
+    let own = caller.claims.session.as_ref() == Some(&session);
+    let seen = look(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
+    let mut info = info(seen.value.ok_or_else(missing)?);
+    if own {
+        info.notices = outcome::notices(seen.notices);
+    }
+    Ok(Json(info))
+}
+
+/// `POST /api/sessions/{id}/heartbeat`
+pub async fn heartbeat(
+    caller: Caller,
+    At(id): At<String>,
+    Json(_): Json<serde_json::Value>,
+) -> ApiResult<Json<wire::Heartbeat>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let reply = decide(&caller.repo.desk, actor, Command::Heartbeat { session }).await?;
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Outcome::Alive { renewed, expires } => {
+            let renewed_count = renewed as u64;
+            Ok(Json(wire::Heartbeat { renewed_count, expires_at: outcome::time(expires), notices }))
+        }
+        other => Err(refusal(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// `POST /api/sessions/{id}/end`
+pub async fn end(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::EndSession>,
+) -> ApiResult<Json<wire::Ended>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let state = match body.state.unwrap_or_default() {
+        wire::EndState::Completed => EndState::Completed,
+        wire::EndState::Failed => EndState::Failed,
+        wire::EndState::Stopped => EndState::Stopped,
+    };
+    let reply = decide(&caller.repo.desk, actor, Command::End { session, state }).await?;
+    match reply.outcome {
+        Outcome::Ended { state, released } => Ok(Json(wire::Ended {
+            state: outcome::end_state(state),
+            released_count: released.len() as u64,
+            released_paths: released.iter().map(Key::shown).collect(),
+        })),
+        other => Err(refusal(other, reply.now)),
+    }
+}
+
+fn info(view: SessionView) -> wire::SessionInfo {
+    wire::SessionInfo {
+        session_id: view.id.as_str().into(),
+        state: session_state(&view),
+        name: view.name,
+        feature: view.feature,
+        started_at: outcome::time(view.started),
+        last_seen_at: outcome::time(view.last_seen),
+        ended_at: view.ended.map(outcome::time),
+        held_count: view.held as u64,
+        waiting_for: view.waits.iter().flat_map(|wait| &wait.keys).map(Key::shown).collect(),
+        notices: Vec::new(),
+    }
+}
+
+fn session_state(view: &SessionView) -> wire::SessionState {
+    view.state.map_or(wire::SessionState::Active, outcome::end_state)
+}
+
+/// A display name or feature as a token could carry it.
+fn label(field: &str, text: Option<Text>) -> ApiResult<Option<Text>> {
+    match text {
+        Some(text) if text.chars().count() > NAME_MAX || text.chars().any(char::is_control) => {
+            let what = format!("must be at most {NAME_MAX} characters, none of them a control character");
+            Err(wire::BadBody::field(field, what).into())
+        }
+        Some(text) if text.is_empty() => Ok(None),
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,92 @@
+//! Unlock requests: asking a holder to let go.
+
+use axum::response::Response;
+use uuid::Uuid;
+
+use super::ask::{decide, look};
+use super::caller::Caller;
+use super::error::{ApiError, ApiResult};
+use super::files;
+use super::outcome::{self, refusal};
+use super::parts::{At, Json, created};
+use crate::desk::Reply;
+use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
+use crate::wire::{self, Code, Encoding};
+
+/// `POST /api/sessions/{id}/unlock-requests`
+pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::UnlockRequest>) -> ApiResult<Response> {
+    let (actor, session) = caller.act_for(&id)?;
+    let Some(reason) = files::reason(Some(&body.reason))? else {
+        return Err(wire::BadBody::field("reason", "must say why").into());
+    };
+    let key = files::named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
+    let command = Command::Ask { session, request: Uuid::new_v4(), key, reason };
+    Ok(created(request(decide(&caller.repo.desk, actor, command).await?)?))
+}
+
+/// `GET /api/sessions/{id}/unlock-requests`
+pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::UnlockRequests>> {
+    let (actor, session) = caller.look_for(&id)?;
+    let seen = look(&caller.repo.desk, actor, move |engine, _| engine.requests(&session)).await?;
+    let (incoming, outgoing) = seen.value;
+    let told = |list: Vec<_>| list.into_iter().map(outcome::unlock_request).collect();
+    let notices = outcome::notices(seen.notices);
+    Ok(Json(wire::UnlockRequests { incoming: told(incoming), outgoing: told(outgoing), notices }))
+}
+
+/// `POST /api/sessions/{id}/unlock-requests/{reqId}/approve`
+pub async fn approve(
+    caller: Caller,
+    At((id, request)): At<(String, String)>,
+    Json(body): Json<wire::Approve>,
+) -> ApiResult<Json<wire::UnlockRequestInfo>> {
+    let hand_over = (body.hand_over == Some(true)).then(|| ReservationId(Uuid::now_v7()));
+    respond(&caller, &id, &request, Answer::Approved, None, hand_over).await
+}
+
+/// `POST /api/sessions/{id}/unlock-requests/{reqId}/reject`
+pub async fn reject(
+    caller: Caller,
+    At((id, request)): At<(String, String)>,
+    Json(body): Json<wire::Reject>,
+) -> ApiResult<Json<wire::UnlockRequestInfo>> {
+    let note = match &body.note {
+        Some(note) if note.chars().count() > files::REASON_MAX => {
+            let what = format!("is longer than {} characters", files::REASON_MAX);
+            return Err(wire::BadBody::field("note", what).into());
+        }
+        note => note.clone(),
+    };
+    respond(&caller, &id, &request, Answer::Rejected, note, None).await
+}
+
+/// `DELETE /api/sessions/{id}/unlock-requests/{reqId}`
+pub async fn withdraw(
+    caller: Caller,
+    At((id, request)): At<(String, String)>,
+) -> ApiResult<Json<wire::UnlockRequestInfo>> {
+    respond(&caller, &id, &request, Answer::Withdrawn, None, None).await
+}
+
+async fn respond(
+    caller: &Caller,
+    id: &str,
+    request: &str,
+    answer: Answer,
+    note: Option<Text>,
+    hand_over: Option<ReservationId>,
+) -> ApiResult<Json<wire::UnlockRequestInfo>> {
+    let (actor, session) = caller.act_for(id)?;
+    let missing = |_| ApiError::new(Code::NotFound, "there is no such unlock request");
+    let request = Uuid::try_parse(request).map_err(missing)?;
+    let command = Command::Respond { session, request, answer, note, hand_over };
+    Ok(Json(self::request(decide(&caller.repo.desk, actor, command).await?)?))
+}
+
+fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(request) }),
+        other => Err(refusal(other, reply.now).with_notices(notices)),
+    }
+}

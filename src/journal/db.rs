@@ -1,0 +1,204 @@
+//! Looking after a journal: a copy, a thorough look, a smaller file.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use super::JournalError;
+use super::sqlite::file::{self, Found, OwnerLock};
+use super::sqlite::rows;
+use crate::engine::Seq;
+
+/// What [`check`] found in a journal that is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// The oldest record still stored, or the number the next one will get.
+    pub oldest: Seq,
+    /// The last record ever appended.
+    pub head: Seq,
+    /// How many are stored.
+    pub records: u64,
+    /// The last record the snapshot contains, where there is one.
+    pub snapshot: Option<Seq>,
+}
+
+/// Copies the journal at `path`, in use or not, into a new file at `to`, as it is at one moment. Never overwrites.
+pub fn backup(path: &Path, to: &Path) -> Result<(), JournalError> {
+    let path = existing(path)?;
+    let failed = |error| JournalError::from_io("write", to, error);
+    // SQLite takes a name that begins with `file:` for something else.
+    let to = &*std::path::absolute(to).map_err(failed)?;
+    let failed = |error| JournalError::from_io("write", to, error);
+    let options = OpenOptions::new().write(true).create_new(true).mode(0o600).to_owned();
+    let target = options.open(to).map_err(failed)?;
+    let copied = copy(&path, to).and_then(|()| target.sync_all().map_err(failed));
+    if copied.is_err() {
+        // Half a copy is worse than none, and that it cannot be removed is the smaller of two troubles.
+        let _ = fs::remove_file(to);
+    }
+    copied.and_then(|()| file::sync_directory(to).map_err(failed))
+}
+
+/// Reads everything in the journal at `path`, in use or not, and says what is there or what is wrong.
+pub fn check(path: &Path) -> Result<Checked, JournalError> {
+    let path = existing(path)?;
+    let failed = |error| JournalError::from_sqlite("read", &path, error);
+    let db = file::connect_to_read(&path)?;
+    let moment = db.unchecked_transaction().map_err(failed)?;
+    let complaint: String = moment.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
+    if complaint != "ok" {
+        return Err(JournalError::corrupt(&path, complaint));
+    }
+    let (oldest, head) = (rows::oldest(&moment, &path)?, rows::head(&moment, &path)?);
+    let snapshot = rows::snapshot(&moment, &path)?.map(|(at, _)| at);
+    // Records older than the snapshot are not needed, but those that are there must follow each other too.
+    let from = snapshot.unwrap_or(Seq::ZERO).min(Seq(oldest.0.saturating_sub(1)));
+    let mut records = 0;
+    rows::walk(&moment, &path, from, |batch| {
+        records += batch.len() as u64;
+        Ok(true)
+    })?;
+    Ok(Checked { oldest, head, records, snapshot })
+}
+
+/// Gives the room of dropped records back to the file system. Answers the size before and after, in bytes. Not while a
+/// server uses the journal.
+pub fn compact(path: &Path) -> Result<(u64, u64), JournalError> {
+    let path = existing(path)?;
+    let _lock = OwnerLock::take(&path)?;
+    let size =
+        || fs::metadata(&path).map(|file| file.len()).map_err(|error| JournalError::from_io("read", &path, error));
+    let before = size()?;
+    let db = file::connect(&path)?;
+    db.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+        .map_err(|error| JournalError::from_sqlite("compact", &path, error))?;
+    Ok((before, size()?))
+}
+
+fn existing(path: &Path) -> Result<std::path::PathBuf, JournalError> {
+    let path = file::resolve(path)?;
+    match file::look(&path)? {
+        Found::Journal => Ok(path),
+        Found::Nothing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
+    }
+}
+
+fn copy(path: &Path, to: &Path) -> Result<(), JournalError> {
+    let db = file::connect_to_read(path)?;
+    // Passed as bytes, because a path need not be UTF-8.
+    let target = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
+    match db.execute("VACUUM INTO ?1", [target]).map_err(|error| JournalError::from_sqlite("back up", path, error)) {
+        Ok(_) => Ok(()),
+        // Only the copy needs room; everything else that can go wrong is about what is copied.
+        Err(JournalError::Full { source, .. }) => Err(JournalError::Full { path: to.to_owned(), source }),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::journal::suite::{OnDisk, Place, load, records};
+    use crate::journal::{Journal, SqliteJournal};
+
+    #[test]
+    fn a_backup_of_a_journal_in_use_is_a_journal() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        journal.append(Seq(0), &records(1, 9)).unwrap();
+        journal.reader().unwrap().save_snapshot(Seq(5), b"five", Seq(1)).unwrap();
+        let copy = OnDisk::new();
+        backup(&place.path(), &copy.path()).unwrap();
+        journal.append(Seq(9), &records(10, 10)).unwrap();
+
+        assert_eq!(fs::metadata(copy.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        let bytes = fs::read(copy.path()).unwrap();
+        assert_eq!(check(&copy.path()).unwrap().records, 9);
+        assert!(fs::read(copy.path()).unwrap() == bytes, "looking changes nothing");
+        assert_eq!(fs::read_dir(copy.directory.path()).unwrap().count(), 1, "and leaves nothing beside it");
+        let mut restored = SqliteJournal::open(&copy.path()).unwrap();
+        let loaded = load(&mut restored).unwrap();
+        assert_eq!((loaded.snapshot, loaded.records), (Some((Seq(5), b"five".to_vec())), records(6, 9)));
+        restored.append(Seq(9), &records(10, 12)).unwrap();
+    }
+
+    #[test]
+    fn a_backup_overwrites_nothing_and_leaves_nothing_half_done() {
+        let place = OnDisk::new();
+        drop(place.open());
+        let target = place.directory.path().join("diary");
+        fs::write(&target, "Dear diary").unwrap();
+        let refused = backup(&place.path(), &target).unwrap_err();
+        assert!(refused.to_string().contains("exists"), "{refused}");
+        assert!(backup(&place.path(), &place.path()).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "Dear diary");
+
+        fs::remove_file(&target).unwrap();
+        let mut bytes = fs::read(place.path()).unwrap();
+        bytes[200..].fill(0xa5);
+        fs::write(place.path(), bytes).unwrap();
+        let refused = backup(&place.path(), &target).unwrap_err();
+        assert!(matches!(refused, JournalError::Corrupt { .. }), "{refused}");
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn a_backup_can_go_to_a_name_that_is_not_text() {
+        let place = OnDisk::new();
+        place.open().append(Seq(0), &records(1, 2)).unwrap();
+        let target = place.directory.path().join(std::ffi::OsStr::from_bytes(b"b\xff'; --"));
+        backup(&place.path(), &target).unwrap();
+        assert_eq!(check(&target).unwrap().head, Seq(2));
+    }
+
+    #[test]
+    fn a_check_counts_what_is_there_while_it_is_in_use() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        assert_eq!(check(&place.path()).unwrap(), Checked { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None });
+        for seq in 1..=9 {
+            journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+        }
+        journal.reader().unwrap().save_snapshot(Seq(6), b"six", Seq(4)).unwrap();
+        let expected = Checked { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
+        assert_eq!(check(&place.path()).unwrap(), expected);
+        journal.reader().unwrap().save_snapshot(Seq(9), b"nine", Seq(10)).unwrap();
+        let expected = Checked { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
+        assert_eq!(check(&place.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn compacting_makes_the_file_smaller_and_changes_nothing() {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        journal.append(Seq(0), &records(1, 20_000)).unwrap();
+        journal.append(Seq(20_000), &records(20_001, 20_005)).unwrap();
+        journal.reader().unwrap().save_snapshot(Seq(20_002), b"state", Seq(20_002)).unwrap();
+        let refused = compact(&place.path()).unwrap_err();
+        assert!(matches!(refused, JournalError::InUse { pid: Some(_), .. }), "{refused}");
+        let before = load(&mut *journal).unwrap();
+        drop(journal);
+        let (large, small) = compact(&place.path()).unwrap();
+        assert!(small * 10 < large, "from {large} to {small} bytes");
+        assert_eq!(fs::metadata(place.path()).unwrap().len(), small);
+        assert_eq!(load(&mut *place.open()).unwrap(), before);
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_ours_is_not_looked_after() {
+        let place = OnDisk::new();
+        let target = place.directory.path().join("copy");
+        let nothing = [check(&place.path()).err(), compact(&place.path()).err(), backup(&place.path(), &target).err()];
+        assert!(nothing.iter().all(|refused| matches!(refused, Some(JournalError::Io { .. }))), "{nothing:?}");
+        fs::write(place.path(), "Dear diary").unwrap();
+        let foreign = [check(&place.path()).err(), compact(&place.path()).err(), backup(&place.path(), &target).err()];
+        assert!(foreign.iter().all(|refused| matches!(refused, Some(JournalError::Foreign { .. }))), "{foreign:?}");
+        assert_eq!(fs::read_to_string(place.path()).unwrap(), "Dear diary");
+        assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 1);
+    }
+}

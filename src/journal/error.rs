@@ -1,0 +1,222 @@
+//! What can go wrong with a journal, each with what to do about it.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+
+use crate::engine::Seq;
+
+/// What lies underneath, for those who want the details.
+type Source = Box<dyn Error + Send + Sync>;
+
+/// Why a journal could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Somebody else has appended, so what the caller knows is out of date. Nothing was written.
+    #[error(
+        "the journal goes on after {found}, not after {expected}: another server has taken over; \
+         stop this one, and start it again if it should be the one that serves"
+    )]
+    Superseded {
+        /// The head the caller believed in.
+        expected: Seq,
+        /// The head there is.
+        found: Seq,
+    },
+    /// Another process has it open, or keeps it locked.
+    #[error(
+        "the journal {} is in use by {}; stop that first, or choose another directory with --data",
+        .path.display(), by(.pid)
+    )]
+    InUse {
+        /// The journal.
+        path: PathBuf,
+        /// Who, where that is known.
+        pid: Option<u32>,
+    },
+    /// Written by a later version.
+    #[error(
+        "the journal {} has format {found}, and this git-dibs knows formats up to {known}; \
+         use the newer git-dibs that wrote it",
+        .path.display()
+    )]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest this version knows.
+        known: i64,
+    },
+    /// Not one of ours; it was left as it is.
+    #[error(
+        "{} is not a git-dibs journal and was left as it is; move it away, or choose another directory with --data",
+        .path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Ours, but something in it is missing or makes no sense.
+    #[error(
+        "the journal {} is damaged: {what}; keep a copy of it, see what git dibs db check says, and restore a backup",
+        .path.display()
+    )]
+    Corrupt {
+        /// The journal.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A snapshot this version cannot make sense of.
+    #[error("{what} in the journal cannot be read: {why}; see what git dibs db check says, and restore a backup")]
+    Unreadable {
+        /// Which part.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No room to write.
+    #[error("there is no room left to write {}; free some space there, then start again", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: Source,
+    },
+    /// No right to write.
+    #[error(
+        "{} cannot be written; let this user write the file and its directory, \
+         and see that the file system is not mounted read-only",
+        .path.display()
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An earlier append failed, and only opening it again shows what is stored.
+    #[error(
+        "an earlier write to the journal {} failed, so nothing more is written; start the server again",
+        .path.display()
+    )]
+    Broken {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// Anything else the system refused.
+    #[error("could not {doing} {}: {source}; once that is put right, start again", .path.display())]
+    Io {
+        /// What was tried, as in "could not …".
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: Source,
+    },
+}
+
+impl JournalError {
+    /// What a failed system call means for the file at `path`.
+    pub(super) fn from_io(doing: &'static str, path: &Path, error: io::Error) -> JournalError {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                JournalError::Full { path, source: error.into() }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => JournalError::ReadOnly { path },
+            _ => JournalError::Io { doing, path, source: error.into() },
+        }
+    }
+
+    /// What a failed SQLite call means for the journal at `path`.
+    pub(super) fn from_sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> JournalError {
+        let path = path.to_owned();
+        // That is how SQLite says that the index beside its log cannot grow.
+        if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) {
+            return JournalError::Full { path, source: error.into() };
+        }
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => JournalError::Full { path, source: error.into() },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { path },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::InUse { path, pid: None },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                JournalError::Corrupt { path, what: error.to_string() }
+            }
+            _ => JournalError::Io { doing, path, source: error.into() },
+        }
+    }
+
+    /// Damage at `path`, in words that follow "is damaged:".
+    pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> JournalError {
+        JournalError::Corrupt { path: path.to_owned(), what: what.into() }
+    }
+}
+
+fn by(pid: &Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "another program".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_says_what_to_do() {
+        let path = || PathBuf::from("/d/journal.db");
+        let source = || Source::from("quota");
+        let said = [
+            JournalError::Superseded { expected: Seq(4), found: Seq(7) },
+            JournalError::InUse { path: path(), pid: Some(42) },
+            JournalError::InUse { path: path(), pid: None },
+            JournalError::Newer { path: path(), found: 2, known: 1 },
+            JournalError::Foreign { path: path() },
+            JournalError::corrupt(&path(), "after #2 comes #5"),
+            JournalError::Full { path: path(), source: source() },
+            JournalError::ReadOnly { path: path() },
+            JournalError::Broken { path: path() },
+            JournalError::Io { doing: "read", path: path(), source: source() },
+        ]
+        .map(|error| error.to_string());
+        insta::assert_snapshot!(said.join("\n"), @r"
+        the journal goes on after #7, not after #4: another server has taken over; stop this one, and start it again if it should be the one that serves
+        the journal /d/journal.db is in use by process 42; stop that first, or choose another directory with --data
+        the journal /d/journal.db is in use by another program; stop that first, or choose another directory with --data
+        the journal /d/journal.db has format 2, and this git-dibs knows formats up to 1; use the newer git-dibs that wrote it
+        /d/journal.db is not a git-dibs journal and was left as it is; move it away, or choose another directory with --data
+        the journal /d/journal.db is damaged: after #2 comes #5; keep a copy of it, see what git dibs db check says, and restore a backup
+        there is no room left to write /d/journal.db; free some space there, then start again
+        /d/journal.db cannot be written; let this user write the file and its directory, and see that the file system is not mounted read-only
+        an earlier write to the journal /d/journal.db failed, so nothing more is written; start the server again
+        could not read /d/journal.db: quota; once that is put right, start again
+        ");
+    }
+
+    #[test]
+    fn the_system_is_understood() {
+        let path = Path::new("/d/journal.db");
+        let from_io = |code| JournalError::from_io("write", path, io::Error::from_raw_os_error(code));
+        assert!(matches!(from_io(libc::ENOSPC), JournalError::Full { .. }));
+        assert!(matches!(from_io(libc::EDQUOT), JournalError::Full { .. }));
+        assert!(matches!(from_io(libc::EACCES), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_io(libc::EROFS), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_io(libc::EIO), JournalError::Io { .. }));
+        let from_sqlite = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            JournalError::from_sqlite("write", path, error)
+        };
+        use rusqlite::ffi;
+        assert!(matches!(from_sqlite(ffi::SQLITE_FULL), JournalError::Full { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_SHMSIZE), JournalError::Full { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_READONLY_DIRECTORY), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_BUSY_RECOVERY), JournalError::InUse { pid: None, .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_CORRUPT_INDEX), JournalError::Corrupt { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_NOTADB), JournalError::Corrupt { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_FSYNC), JournalError::Io { .. }));
+    }
+}

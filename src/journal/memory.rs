@@ -1,0 +1,139 @@
+//! A journal that lasts as long as somebody holds on to it.
+//!
+//! Nothing here touches a file. A test "restarts" with [`MemoryJournal::reopen`].
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Journal, JournalError, JournalReader, Loaded, OnLoaded, Page, assert_numbered};
+use crate::engine::{Record, Seq};
+
+/// Records in memory, for tests.
+#[derive(Default)]
+pub struct MemoryJournal {
+    store: Arc<Mutex<Store>>,
+    /// What this handle believes; the store may have gone on without it.
+    head: Seq,
+    broken: bool,
+}
+
+struct MemoryReader {
+    store: Arc<Mutex<Store>>,
+}
+
+#[derive(Default)]
+struct Store {
+    head: Seq,
+    snapshot: Option<(Seq, Vec<u8>)>,
+    /// Numbered without gaps, ending with `head`.
+    records: Vec<Record>,
+    full: bool,
+}
+
+impl MemoryJournal {
+    /// An empty one.
+    pub fn new() -> MemoryJournal {
+        MemoryJournal::default()
+    }
+
+    /// The same store as a restarted server would find it.
+    pub fn reopen(&self) -> MemoryJournal {
+        MemoryJournal { store: Arc::clone(&self.store), head: lock(&self.store).head, broken: false }
+    }
+
+    /// From now on every append fails as on a full disk; `false` makes room again.
+    pub fn set_full(&self, full: bool) {
+        lock(&self.store).full = full;
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        self.head = load(&self.store, Seq(u64::MAX), on)?;
+        Ok(self.head)
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        assert_numbered(after, records);
+        if self.broken {
+            return Err(JournalError::Broken { path: place() });
+        }
+        if after != self.head {
+            return Err(JournalError::Superseded { expected: after, found: self.head });
+        }
+        let mut store = lock(&self.store);
+        if after != store.head {
+            return Err(JournalError::Superseded { expected: after, found: store.head });
+        }
+        if store.full {
+            self.broken = true;
+            return Err(JournalError::Full { path: place(), source: "the test said so".into() });
+        }
+        store.records.extend_from_slice(records);
+        self.head = Seq(after.0 + records.len() as u64);
+        store.head = self.head;
+        Ok(())
+    }
+
+    fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
+        Ok(Box::new(MemoryReader { store: Arc::clone(&self.store) }))
+    }
+}
+
+impl JournalReader for MemoryReader {
+    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        load(&self.store, up_to, on)
+    }
+
+    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+        let store = lock(&self.store);
+        let records = store.records.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
+        Ok(Page { records, oldest: store.oldest() })
+    }
+
+    fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
+        let mut store = lock(&self.store);
+        let head = store.head;
+        assert!(at <= head, "a snapshot at {at} was taken of a journal that ends at {head}");
+        let stored = store.snapshot.as_ref().map_or(Seq::ZERO, |(stored, _)| *stored);
+        if at > stored {
+            store.snapshot = Some((at, state.to_vec()));
+        }
+        store.records.retain(|record| record.seq >= keep_from || record.seq > at);
+        Ok(())
+    }
+}
+
+impl Store {
+    fn oldest(&self) -> Seq {
+        self.records.first().map_or(self.head.next(), |record| record.seq)
+    }
+}
+
+/// Works on a copy, so that whoever is told may use the journal too.
+fn load(store: &Mutex<Store>, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    let (snapshot, records) = {
+        let store = lock(store);
+        (store.snapshot.clone(), store.records.clone())
+    };
+    let mut reached = Seq::ZERO;
+    if let Some((at, state)) = &snapshot {
+        on(Loaded::Snapshot { at: *at, state })?;
+        reached = *at;
+    }
+    let from = reached;
+    for record in records.into_iter().filter(|record| record.seq > from && record.seq <= up_to) {
+        reached = record.seq;
+        on(Loaded::Record(record))?;
+    }
+    Ok(reached)
+}
+
+/// A test that failed while it held the lock has left whole records behind, so its poison says nothing.
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn place() -> PathBuf {
+    PathBuf::from("in memory")
+}

@@ -1,0 +1,168 @@
+//! From rows back to records, with a look at whether anything is missing.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::engine::{Record, Seq};
+use crate::journal::{JournalError, Loaded, OnLoaded, Page};
+
+/// The last record ever appended.
+pub(in crate::journal) fn head(db: &Connection, path: &Path) -> Result<Seq, JournalError> {
+    let head = db.prepare_cached("SELECT seq FROM head").and_then(|mut head| head.query_row([], |row| number(row, 0)));
+    head.map_err(|error| unread(path, error))
+}
+
+/// The newest snapshot and the records after it, as they were at one moment. Answers the last number seen.
+pub(in crate::journal) fn load(
+    db: &Connection,
+    path: &Path,
+    up_to: Option<Seq>,
+    on: OnLoaded<'_>,
+) -> Result<Seq, JournalError> {
+    let moment = db.unchecked_transaction().map_err(|error| unread(path, error))?;
+    let mut reached = Seq::ZERO;
+    if let Some((at, state)) = snapshot(&moment, path)? {
+        on(Loaded::Snapshot { at, state: &state })?;
+        reached = at;
+    }
+    let up_to = up_to.unwrap_or(Seq(u64::MAX));
+    walk(&moment, path, reached, |records| {
+        for record in records {
+            if record.seq > up_to {
+                return Ok(false);
+            }
+            reached = record.seq;
+            on(Loaded::Record(record))?;
+        }
+        Ok(true)
+    })?;
+    Ok(reached)
+}
+
+/// Up to `limit` records after `after`.
+pub(in crate::journal) fn read(db: &Connection, path: &Path, after: Seq, limit: usize) -> Result<Page, JournalError> {
+    let moment = db.unchecked_transaction().map_err(|error| unread(path, error))?;
+    let oldest = oldest(&moment, path)?;
+    let mut page = Page { records: Vec::new(), oldest };
+    // Whoever asks for something older gets what is left.
+    let after = after.max(Seq(oldest.0.saturating_sub(1)));
+    walk(&moment, path, after, |records| {
+        let room = limit - page.records.len();
+        page.records.extend(records.into_iter().take(room));
+        Ok(page.records.len() < limit)
+    })?;
+    Ok(page)
+}
+
+/// The oldest record still stored, or the number the next one will get.
+pub(in crate::journal) fn oldest(db: &Connection, path: &Path) -> Result<Seq, JournalError> {
+    let oldest = db.query_row("SELECT first FROM batch ORDER BY first LIMIT 1", [], |row| number(row, 0)).optional();
+    match oldest.map_err(|error| unread(path, error))? {
+        Some(oldest) => Ok(oldest),
+        None => head(db, path).map(Seq::next),
+    }
+}
+
+/// The snapshot in force, whole.
+pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Option<(Seq, Vec<u8>)>, JournalError> {
+    let failed = |error| unread(path, error);
+    let newest: Option<(Seq, i64, i64)> = db
+        .query_row("SELECT at, pieces, bytes FROM snapshot ORDER BY at DESC LIMIT 1", [], |row| {
+            Ok((number(row, 0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()
+        .map_err(failed)?;
+    let Some((at, pieces, bytes)) = newest else { return Ok(None) };
+    let mut state = Vec::new();
+    let mut found = 0_i64;
+    let mut statement = db.prepare("SELECT n, bytes FROM snapshot_piece WHERE at = ?1 ORDER BY n").map_err(failed)?;
+    let mut rows = statement.query(params![sql(at)]).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let n: i64 = row.get(0).map_err(failed)?;
+        if n != found {
+            return Err(JournalError::corrupt(path, format!("piece {found} of its snapshot at {at} is missing")));
+        }
+        found += 1;
+        state.extend_from_slice(row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(failed)?);
+    }
+    if found != pieces || state.len() as i64 != bytes {
+        let what = format!(
+            "its snapshot at {at} should be {bytes} bytes in {pieces} pieces and is {} bytes in {found} pieces",
+            state.len()
+        );
+        return Err(JournalError::corrupt(path, what));
+    }
+    Ok(Some((at, state)))
+}
+
+/// Hands out the records after `after`, what was appended together at a time, until told to stop. Each must follow the
+/// one before.
+pub(in crate::journal) fn walk(
+    db: &Connection,
+    path: &Path,
+    after: Seq,
+    mut on: impl FnMut(Vec<Record>) -> Result<bool, JournalError>,
+) -> Result<(), JournalError> {
+    let failed = |error| unread(path, error);
+    // Begins at the row that holds `after`, found by its key, and passes over it if it holds nothing later.
+    let mut statement = db
+        .prepare_cached(
+            "SELECT first, last, records FROM batch
+              WHERE first >= ifnull((SELECT max(first) FROM batch WHERE first <= ?1), 0) AND last > ?1
+              ORDER BY first",
+        )
+        .map_err(failed)?;
+    let mut rows = statement.query(params![sql(after)]).map_err(failed)?;
+    let mut reached = after;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let mut records = parse(row, path)?;
+        let known = records.iter().take_while(|record| record.seq <= reached).count();
+        records.drain(..known);
+        if let Some(first) = records.first()
+            && first.seq.0 != reached.0 + 1
+        {
+            return Err(JournalError::corrupt(path, format!("after {reached} comes {}", first.seq)));
+        }
+        reached = records.last().map_or(reached, |record| record.seq);
+        if !on(records)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A number as SQLite keeps it. One that is too large is beyond every record, and so is the largest there is.
+pub(in crate::journal) fn sql(seq: Seq) -> i64 {
+    i64::try_from(seq.0).unwrap_or(i64::MAX)
+}
+
+fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Seq> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map(Seq).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn parse(row: &Row<'_>, path: &Path) -> Result<Vec<Record>, JournalError> {
+    let failed = |error| unread(path, error);
+    let (first, last) = (number(row, 0).map_err(failed)?, number(row, 1).map_err(failed)?);
+    let unreadable = |why: &dyn std::fmt::Display| {
+        JournalError::corrupt(path, format!("the records {first} to {last} do not read: {why}"))
+    };
+    let text = row.get_ref(2).map_err(failed)?.as_str().map_err(|error| unreadable(&error))?;
+    let records: Vec<Record> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+    if !records.iter().map(|record| record.seq.0).eq(first.0..=last.0) {
+        let what = format!("the row for the records {first} to {last} has others in it");
+        return Err(JournalError::corrupt(path, what));
+    }
+    Ok(records)
+}
+
+fn unread(path: &Path, error: rusqlite::Error) -> JournalError {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    match error {
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..) => {
+            JournalError::corrupt(path, error.to_string())
+        }
+        error => JournalError::from_sqlite("read", path, error),
+    }
+}

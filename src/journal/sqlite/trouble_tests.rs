@@ -1,0 +1,349 @@
+//! Full disks, torn files, damage: nothing acknowledged is lost, nothing half-written is seen.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::file::beside;
+use super::{SqliteJournal, rows};
+use crate::engine::Seq;
+use crate::journal::suite::{OnDisk, Place, load, record, records};
+use crate::journal::{Journal, JournalError};
+
+/// Appends until it fails. Answers the last number acknowledged, and how it failed.
+fn append_until_it_fails(journal: &mut SqliteJournal, from: Seq) -> (Seq, JournalError) {
+    let text = "x".repeat(3000);
+    let mut head = from;
+    loop {
+        let batch = [record(head.0 + 1, &text), record(head.0 + 2, &text)];
+        match journal.append(head, &batch) {
+            Ok(()) => head = batch[1].seq,
+            Err(error) => return (head, error),
+        }
+        assert!(head < Seq(100_000), "it should have failed by now");
+    }
+}
+
+#[test]
+fn a_full_file_keeps_what_was_acknowledged() {
+    let place = OnDisk::new();
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    journal.db.pragma_update(None, "max_page_count", 100).unwrap();
+    let (head, error) = append_until_it_fails(&mut journal, Seq(0));
+    assert!(head > Seq(10), "it was too small from the start");
+    assert!(matches!(error, JournalError::Full { .. }), "{error}");
+    assert!(error.to_string().ends_with("free some space there, then start again"), "{error}");
+
+    // It says so until it is opened again, whatever has become of the room.
+    journal.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    let refused = journal.append(head, &records(head.0 + 1, head.0 + 1)).unwrap_err();
+    assert!(matches!(refused, JournalError::Broken { .. }), "{refused}");
+    drop(journal);
+    let mut journal = place.open();
+    assert_eq!(load(&mut *journal).unwrap().head, head);
+    journal.append(head, &records(head.0 + 1, head.0 + 1)).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_keeps_what_was_acknowledged() {
+    let place = OnDisk::new();
+    with_file_system(place.directory.path(), "size=2m", || {
+        let ballast = place.directory.path().join("ballast");
+        fs::write(&ballast, vec![0; 512 << 10]).unwrap();
+        let mut journal = SqliteJournal::open(&place.path()).unwrap();
+        let mut reader = journal.reader().unwrap();
+        let (head, error) = append_until_it_fails(&mut journal, Seq(0));
+        assert!(head > Seq(10), "it was too small from the start");
+        assert!(matches!(error, JournalError::Full { .. }), "{error}");
+        assert!(matches!(journal.append(head, &[]), Err(JournalError::Broken { .. })));
+
+        // A snapshot finds no room either, and takes nothing with it.
+        let error = reader.save_snapshot(head, &[7; 1 << 20], Seq(u64::MAX)).unwrap_err();
+        assert!(matches!(error, JournalError::Full { .. }), "{error}");
+        drop((journal, reader));
+
+        // Starting again without room may fail, but only with that reason, and without harm.
+        match SqliteJournal::open(&place.path()) {
+            Ok(mut journal) => assert_eq!(load(&mut journal).unwrap().head, head),
+            Err(error) => assert!(matches!(error, JournalError::Full { .. }), "{error}"),
+        }
+        fs::remove_file(ballast).unwrap();
+        let mut journal = SqliteJournal::open(&place.path()).unwrap();
+        let loaded = load(&mut journal).unwrap();
+        assert_eq!((loaded.snapshot, loaded.head), (None, head));
+        assert_eq!(loaded.records.len() as u64, head.0);
+        journal.append(head, &records(head.0 + 1, head.0 + 1)).unwrap();
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_full_from_the_start_leaves_no_journal() {
+    let place = OnDisk::new();
+    with_file_system(place.directory.path(), "size=256k", || {
+        let ballast = place.directory.path().join("ballast");
+        // Whatever room is left for the first steps, what follows is either a journal or none.
+        let (mut worked, mut failed) = (0, 0);
+        for left in (0..40).map(|pages| pages * 4096) {
+            fs::write(&ballast, vec![0; (256 << 10) - left]).unwrap();
+            match SqliteJournal::open(&place.path()) {
+                Ok(_) => worked += 1,
+                Err(JournalError::Full { .. }) => failed += 1,
+                Err(error) => panic!("with {left} bytes left: {error}"),
+            }
+            fs::remove_file(&ballast).unwrap();
+            assert_eq!(load(&mut *place.open()).unwrap().head, Seq::ZERO, "{left}");
+            for name in ["", "-wal", "-shm", ".lock", ".new"] {
+                let _ = fs::remove_file(beside(&place.path(), name));
+            }
+        }
+        assert!(worked > 0 && failed > 0, "{worked} and {failed}");
+    });
+}
+
+#[test]
+fn a_journal_that_may_not_be_written_says_so() {
+    let place = OnDisk::new();
+    let directory = place.directory.path();
+    let attempt = |set_read_only: &dyn Fn(bool)| {
+        place.open().append(Seq(0), &records(1, 2)).unwrap();
+        set_read_only(true);
+        let refused = SqliteJournal::open(&place.path()).err().expect("it cannot be written");
+        assert!(matches!(refused, JournalError::ReadOnly { .. }), "{refused}");
+        let new = SqliteJournal::open(&place.directory.path().join("new.db")).err().expect("it cannot be created");
+        assert!(matches!(new, JournalError::ReadOnly { .. }), "{new}");
+        set_read_only(false);
+        assert_eq!(load(&mut *place.open()).unwrap().head, Seq(2));
+    };
+    if !is_root() {
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        return attempt(&|read_only| mode(directory, if read_only { 0o500 } else { 0o700 }));
+    }
+    #[cfg(target_os = "linux")]
+    with_file_system(directory, "size=4m", || {
+        attempt(&|read_only| {
+            let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
+            mount(Path::new("tmpfs"), directory, flags, "size=4m").unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_file_that_may_not_be_written_says_so() {
+    let place = OnDisk::new();
+    drop(place.open());
+    let path = place.path();
+    let attempt = || {
+        let refused = SqliteJournal::open(&path).err().expect("it cannot be written");
+        assert!(matches!(refused, JournalError::ReadOnly { .. }), "{refused}");
+    };
+    if !is_root() {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        return attempt();
+    }
+    #[cfg(target_os = "linux")]
+    with_own_mounts(|| {
+        mount(&path, &path, libc::MS_BIND, "")?;
+        mount(&path, &path, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY, "")?;
+        attempt();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_log_cut_off_anywhere_is_a_prefix() {
+    let place = OnDisk::new();
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    let mut ends = vec![0];
+    let mut append = |journal: &mut SqliteJournal, count: u64, text: &str| {
+        let head = *ends.last().unwrap();
+        let batch: Vec<_> = (head + 1..=head + count).map(|seq| record(seq, text)).collect();
+        journal.append(Seq(head), &batch).unwrap();
+        ends.push(head + count);
+    };
+    for count in [1, 1, 40, 2, 1] {
+        append(&mut journal, count, "before the snapshot");
+    }
+    journal.reader().unwrap().save_snapshot(Seq(44), &[44; 9000], Seq(43)).unwrap();
+    for (count, length) in [(1, 10), (1, 20_000), (3, 5), (30, 300)] {
+        append(&mut journal, count, &"y".repeat(length));
+    }
+    let (file, log) = (fs::read(place.path()).unwrap(), fs::read(beside(&place.path(), "-wal")).unwrap());
+    drop(journal);
+
+    let reopened = |log: &[u8], what: &str| {
+        let copy = OnDisk::new();
+        fs::write(copy.path(), &file).unwrap();
+        fs::write(beside(&copy.path(), "-wal"), log).unwrap();
+        let mut journal = SqliteJournal::open(&copy.path()).unwrap();
+        let loaded = load(&mut journal).unwrap();
+        let head = loaded.head.0;
+        assert!(ends.contains(&head), "{what}: {head} is half of an append");
+        let from = loaded.snapshot.map_or(0, |(at, state)| {
+            assert_eq!((at, state), (Seq(44), vec![44; 9000]), "{what}");
+            at.0
+        });
+        assert!(loaded.records.iter().map(|record| record.seq.0).eq(from + 1..=head), "{what}");
+        journal.append(Seq(head), &records(head + 1, head + 1)).unwrap();
+        (head, from)
+    };
+    let mut last = (0, 0);
+    for cut in (0..=log.len()).step_by(512) {
+        let now = reopened(&log[..cut], &format!("cut at {cut}"));
+        assert!(now >= last, "a longer log holds no less");
+        last = now;
+    }
+    assert_eq!(reopened(&log, "whole"), (*ends.last().unwrap(), 44));
+    // A block that never reached the disk although later ones did.
+    for hole in (0..log.len()).step_by(4096) {
+        let mut torn = log.clone();
+        let end = (hole + 512).min(torn.len());
+        torn[hole..end].fill(0);
+        reopened(&torn, &format!("hole at {hole}"));
+    }
+}
+
+#[test]
+fn damage_is_named_and_never_passed_over() {
+    let cases = [
+        ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 do not read"),
+        ("UPDATE batch SET records = replace(records, 'opened', 'unheard-of') WHERE first = 5", "unheard-of"),
+        (
+            "UPDATE batch SET records = CAST(x'ff' AS TEXT) WHERE first = 1",
+            "the records #1 to #2 do not read: invalid utf-8",
+        ),
+        ("UPDATE batch SET last = 3 WHERE first = 1", "the row for the records #1 to #3 has others in it"),
+        ("UPDATE batch SET first = 0 WHERE first = 1", "has others in it"),
+        ("UPDATE batch SET first = -1 WHERE first = 1", "out of range"),
+        ("DELETE FROM batch WHERE first = 1", "after #0 comes #3"),
+        ("DELETE FROM batch WHERE first = 3", "after #2 comes #5"),
+        ("INSERT INTO snapshot VALUES (2, 1, 5)", "should be 5 bytes in 1 pieces and is 0 bytes in 0 pieces"),
+        (
+            "INSERT INTO snapshot VALUES (2, 2, 2); INSERT INTO snapshot_piece VALUES (2, 1, x'00')",
+            "piece 0 of its snapshot at #2 is missing",
+        ),
+        (
+            "INSERT INTO snapshot VALUES (2, 1, 3); INSERT INTO snapshot_piece VALUES (2, 0, x'0000')",
+            "should be 3 bytes in 1 pieces and is 2 bytes in 1 pieces",
+        ),
+        ("DROP TABLE snapshot_piece; INSERT INTO snapshot VALUES (2, 1, 3)", "no such table"),
+    ];
+    for (damage, said) in cases {
+        let place = OnDisk::new();
+        let mut journal = SqliteJournal::open(&place.path()).unwrap();
+        for first in [1, 3, 5] {
+            journal.append(Seq(first - 1), &records(first, first + 1)).unwrap();
+        }
+        journal.db.execute_batch(damage).unwrap();
+        let error = load(&mut journal).expect_err(damage);
+        assert!(error.to_string().contains(said), "{damage}: {error}");
+        drop(journal);
+        let error = crate::journal::db::check(&place.path()).expect_err(damage);
+        assert!(error.to_string().contains(said), "{damage}: {error}");
+    }
+}
+
+#[test]
+fn pages_of_rubbish_are_damage() {
+    let place = OnDisk::new();
+    let mut journal = place.open();
+    journal.append(Seq(0), &records(1, 2000)).unwrap();
+    drop(journal);
+    let whole = fs::read(place.path()).unwrap();
+    let mut named = 0;
+    for page in 0..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        // The first page keeps the header that says whose file it is.
+        let from = if page == 0 { 100 } else { page * 4096 };
+        damaged[from..(page + 1) * 4096].fill(0xa5);
+        fs::write(place.path(), damaged).unwrap();
+        let loaded = SqliteJournal::open(&place.path()).and_then(|mut journal| load(&mut journal));
+        match loaded {
+            Err(JournalError::Corrupt { .. }) => named += 1,
+            Err(error) => panic!("page {page}: {error}"),
+            Ok(all) => assert_eq!(all.records, records(1, 2000), "page {page} is not used by records"),
+        }
+    }
+    assert!(named > 10);
+}
+
+#[test]
+fn pieces_of_a_snapshot_that_was_never_finished_are_swept() {
+    let place = OnDisk::new();
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    journal.append(Seq(0), &records(1, 9)).unwrap();
+    for at in [3, 8] {
+        journal.db.execute("INSERT INTO snapshot_piece VALUES (?1, 0, x'00')", [at]).unwrap();
+    }
+    assert_eq!(load(&mut journal).unwrap().snapshot, None);
+    journal.reader().unwrap().save_snapshot(Seq(8), b"eight", Seq(9)).unwrap();
+    assert_eq!(load(&mut journal).unwrap().snapshot, Some((Seq(8), b"eight".to_vec())));
+    let pieces: i64 = journal.db.query_row("SELECT count(*) FROM snapshot_piece", [], |row| row.get(0)).unwrap();
+    assert_eq!(pieces, 1);
+}
+
+#[test]
+fn somebody_elses_lock_is_said_to_be_one() {
+    let place = OnDisk::new();
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    journal.db.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let shell = rusqlite::Connection::open(place.path()).unwrap();
+    shell.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = journal.append(Seq(0), &records(1, 1)).unwrap_err();
+    assert!(error.to_string().contains("is in use by another program; stop that first"), "{error}");
+    drop(shell);
+    assert_eq!(rows::head(&journal.db, journal.path()).unwrap(), Seq::ZERO);
+}
+
+/// Modes mean nothing to root, so for root there must be something stronger.
+fn is_root() -> bool {
+    // SAFETY: asks for a number.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Runs `test` with a file system of its own at `directory`.
+#[cfg(target_os = "linux")]
+fn with_file_system(directory: &Path, options: &str, test: impl FnOnce() + Send) {
+    with_own_mounts(|| {
+        mount(Path::new("tmpfs"), directory, 0, options)?;
+        test();
+        Ok(())
+    });
+}
+
+/// Runs `test` on a thread that sees mounts of its own, which go away with it. Where that is not allowed, says so.
+#[cfg(target_os = "linux")]
+fn with_own_mounts(test: impl FnOnce() -> std::io::Result<()> + Send) {
+    let allowed = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            // SAFETY: concerns this thread and none other.
+            if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            mount(Path::new("none"), Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, "")?;
+            test()
+        });
+        run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    if let Err(error) = allowed {
+        skipped(std::thread::current().name().unwrap_or_default(), &format!("mounting a file system: {error}"));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn mount(from: &Path, at: &Path, flags: libc::c_ulong, options: &str) -> std::io::Result<()> {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+    let (from, at, options) = (text(from), text(at), CString::new(options).unwrap());
+    // SAFETY: all are strings that end with a zero and outlive the call.
+    let answer = unsafe { libc::mount(from.as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, options.as_ptr().cast()) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Past the test harness, which would swallow it.
+fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}

@@ -1,0 +1,313 @@
+//! A pattern as a table: one row per state, one column per class of bytes.
+//!
+//! The table accepts exactly the names git can have that the pattern matches: components are not empty and neither
+//! `.` nor `..`. From every state in it some such name can still be reached, so "nothing that begins so can match" is
+//! the state [`DEAD`] and nothing else.
+
+use std::collections::HashMap;
+
+use regex_automata::dfa::Automaton;
+use regex_automata::dfa::dense;
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::{start, syntax};
+use regex_automata::{Anchored, MatchKind};
+
+/// The automaton as regex-automata builds it.
+type Dfa = dense::DFA<Vec<u32>>;
+
+/// How big an automaton may become while it is built, so that no pattern is slow.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// States in the finished table.
+    pub states: usize,
+    /// Bytes of the intermediate automata, each.
+    pub bytes: usize,
+}
+
+/// The pattern outgrew its [`Limits`].
+#[derive(Debug)]
+pub(super) struct TooComplex;
+
+/// Nothing can match from here on.
+pub(super) const DEAD: u16 = 0;
+/// Every walk begins here, unless the pattern matches nothing at all.
+const FIRST: u16 = 1;
+
+pub(super) struct Table {
+    /// The column of each byte.
+    classes: [u8; 256],
+    columns: usize,
+    /// Row after row; the row of [`DEAD`] leads only to itself.
+    next: Box<[u16]>,
+    /// By state.
+    accepting: Box<[bool]>,
+}
+
+impl Table {
+    /// Builds the table of a regular expression over bytes that is anchored at both ends.
+    /// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
+    pub(super) fn build(regex: &str, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
+        let dfa = dense::Builder::new()
+            .configure(
+                dense::Config::new()
+                    .start_kind(regex_automata::dfa::StartKind::Anchored)
+                    .match_kind(MatchKind::All)
+                    .accelerate(false)
+                    .dfa_size_limit(Some(limits.bytes))
+                    .determinize_size_limit(Some(limits.bytes)),
+            )
+            .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
+            .thompson(
+                thompson::Config::new()
+                    .utf8(false)
+                    .nfa_size_limit(Some(limits.bytes))
+                    .which_captures(thompson::WhichCaptures::None),
+            )
+            .build(regex)
+            .map_err(|_| TooComplex)?;
+        let raw = Raw::explore(&dfa, no_upper_case, limits)?;
+        Ok(raw.trimmed())
+    }
+
+    /// The state a walk begins in.
+    pub(super) fn start(&self) -> u16 {
+        if self.states() > 1 { FIRST } else { DEAD }
+    }
+
+    /// Where `byte` leads.
+    pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
+        self.next[usize::from(state) * self.columns + usize::from(self.classes[usize::from(byte)])]
+    }
+
+    /// Whether a name may end here.
+    pub(super) fn accepts(&self, state: u16) -> bool {
+        self.accepting[usize::from(state)]
+    }
+
+    /// How many states there are, [`DEAD`] included.
+    pub(super) fn states(&self) -> usize {
+        self.accepting.len()
+    }
+
+    /// How many classes of bytes there are.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The class of a byte.
+    pub(super) fn class(&self, byte: u8) -> usize {
+        usize::from(self.classes[usize::from(byte)])
+    }
+
+    /// What it takes in memory, roughly.
+    pub(super) fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.next.len() * 2 + self.accepting.len()
+    }
+
+    /// The longest text every match begins with.
+    pub(super) fn common_prefix(&self) -> Vec<u8> {
+        let mut prefix = Vec::new();
+        let mut state = self.start();
+        let bytes = self.one_byte_of_each_class();
+        // Some match lies ahead of every state, so this ends where the first of them ends, at the latest.
+        while state != DEAD && !self.accepts(state) {
+            let mut ways = bytes.iter().filter(|(_, class)| self.row(state)[*class] != DEAD);
+            let (Some(&(Some(byte), class)), None) = (ways.next(), ways.next()) else { break };
+            prefix.push(byte);
+            state = self.row(state)[class];
+        }
+        prefix
+    }
+
+    /// The longest text every match ends with, up to `max` bytes.
+    pub(super) fn common_suffix(&self, max: usize) -> Vec<u8> {
+        let bytes = self.one_byte_of_each_class();
+        let mut suffix = Vec::new();
+        // The states from which exactly the suffix found so far is left to go.
+        let mut ends = self.accepting.to_vec();
+        while suffix.len() < max && !ends[usize::from(self.start())] {
+            let mut before = vec![false; self.states()];
+            let mut only = None;
+            for state in 1..self.states() {
+                for &(byte, class) in &bytes {
+                    if !ends[usize::from(self.row(state as u16)[class])] {
+                        continue;
+                    }
+                    // A class of several bytes, or a second class: the suffix is not the same for all matches.
+                    if byte.is_none() || only.is_some_and(|only| only != byte) {
+                        suffix.reverse();
+                        return suffix;
+                    }
+                    only = Some(byte);
+                    before[state] = true;
+                }
+            }
+            let Some(Some(byte)) = only else { break };
+            suffix.push(byte);
+            ends = before;
+        }
+        suffix.reverse();
+        suffix
+    }
+
+    fn row(&self, state: u16) -> &[u16] {
+        &self.next[usize::from(state) * self.columns..][..self.columns]
+    }
+
+    /// Each class with its byte, or with `None` where it has several.
+    fn one_byte_of_each_class(&self) -> Vec<(Option<u8>, usize)> {
+        let mut bytes = vec![(None, 0); self.columns];
+        let mut seen = vec![false; self.columns];
+        for byte in 0..=255u8 {
+            let class = self.class(byte);
+            bytes[class] = (if seen[class] { None } else { Some(byte) }, class);
+            seen[class] = true;
+        }
+        bytes
+    }
+}
+
+/// How far a component has come; what keeps `.`, `..` and empty components out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Component {
+    Nothing,
+    Dot,
+    DotDot,
+    Named,
+}
+
+impl Component {
+    fn after(self, byte: u8) -> Option<Component> {
+        match (self, byte) {
+            (_, 0) => None,
+            (Component::Named, b'/') => Some(Component::Nothing),
+            (_, b'/') => None,
+            (Component::Nothing, b'.') => Some(Component::Dot),
+            (Component::Dot, b'.') => Some(Component::DotDot),
+            _ => Some(Component::Named),
+        }
+    }
+}
+
+/// A table as it is found, before what leads nowhere is cut away.
+struct Raw {
+    classes: [u8; 256],
+    columns: usize,
+    next: Vec<u16>,
+    accepting: Vec<bool>,
+}
+
+impl Raw {
+    fn explore(dfa: &Dfa, no_upper_case: bool, limits: Limits) -> Result<Raw, TooComplex> {
+        let (classes, bytes) = classes(dfa, no_upper_case);
+        let columns = bytes.len();
+        let first = dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|_| TooComplex)?;
+        let mut raw = Raw { classes, columns, next: vec![DEAD; columns], accepting: vec![false] };
+        let mut ids: HashMap<(StateID, Component), u16> = HashMap::new();
+        let mut found = vec![(first, Component::Nothing)];
+        ids.insert(found[0], FIRST);
+        let mut at = 0;
+        while let Some(&(state, component)) = found.get(at) {
+            at += 1;
+            let ends = component == Component::Named && dfa.is_match_state(dfa.next_eoi_state(state));
+            raw.accepting.push(ends);
+            for &byte in &bytes {
+                let target = match component.after(byte) {
+                    Some(component) if !(no_upper_case && byte.is_ascii_uppercase()) => {
+                        Some((dfa.next_state(state, byte), component)).filter(|(next, _)| !dfa.is_dead_state(*next))
+                    }
+                    _ => None,
+                };
+                let Some(target) = target else {
+                    raw.next.push(DEAD);
+                    continue;
+                };
+                let new = found.len() + 1;
+                let id = *ids.entry(target).or_insert(new as u16);
+                if usize::from(id) == new {
+                    if new > limits.states {
+                        return Err(TooComplex);
+                    }
+                    found.push(target);
+                }
+                raw.next.push(id);
+            }
+        }
+        Ok(raw)
+    }
+
+    /// Keeps the states from which a match can be reached, and one column where several are alike.
+    fn trimmed(self) -> Table {
+        let states = self.accepting.len();
+        let mut before: Vec<Vec<u16>> = vec![Vec::new(); states];
+        for state in 1..states {
+            for &next in &self.next[state * self.columns..][..self.columns] {
+                before[usize::from(next)].push(state as u16);
+            }
+        }
+        let mut alive = self.accepting.clone();
+        let mut open: Vec<usize> = (0..states).filter(|&state| alive[state]).collect();
+        while let Some(state) = open.pop() {
+            for &earlier in &before[state] {
+                if !std::mem::replace(&mut alive[usize::from(earlier)], true) {
+                    open.push(usize::from(earlier));
+                }
+            }
+        }
+        // The first state stays the first: the order is kept.
+        let mut renamed = vec![DEAD; states];
+        let kept: Vec<usize> = (1..states).filter(|&state| alive[state]).collect();
+        for (index, &state) in kept.iter().enumerate() {
+            renamed[state] = index as u16 + 1;
+        }
+
+        let column = |class: usize| -> Vec<u16> {
+            kept.iter().map(|&state| renamed[usize::from(self.next[state * self.columns + class])]).collect()
+        };
+        let mut distinct: HashMap<Vec<u16>, u8> = HashMap::new();
+        let mut columns: Vec<Vec<u16>> = Vec::new();
+        let merged: Vec<u8> = (0..self.columns)
+            .map(|class| {
+                let column = column(class);
+                *distinct.entry(column).or_insert_with_key(|column| {
+                    columns.push(column.clone());
+                    (columns.len() - 1) as u8
+                })
+            })
+            .collect();
+        let mut next = vec![DEAD; columns.len()];
+        for row in 0..kept.len() {
+            next.extend(columns.iter().map(|column| column[row]));
+        }
+        let mut accepting = vec![false];
+        accepting.extend(kept.iter().map(|&state| self.accepting[state]));
+        Table {
+            classes: self.classes.map(|class| merged[usize::from(class)]),
+            columns: columns.len(),
+            next: next.into(),
+            accepting: accepting.into(),
+        }
+    }
+}
+
+/// Classes of bytes that neither the automaton nor [`Component`] tells apart, and one byte of each.
+fn classes(dfa: &Dfa, no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
+    let mut classes = [0; 256];
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut seen: HashMap<(u8, u8), u8> = HashMap::new();
+    for byte in 0..=255u8 {
+        let ours = match byte {
+            b'/' => 1,
+            b'.' => 2,
+            0 => 3,
+            b'A'..=b'Z' if no_upper_case => 3,
+            _ => 0,
+        };
+        classes[usize::from(byte)] = *seen.entry((dfa.byte_classes().get(byte), ours)).or_insert_with(|| {
+            bytes.push(byte);
+            (bytes.len() - 1) as u8
+        });
+    }
+    (classes, bytes)
+}

@@ -1,0 +1,141 @@
+//! The one search behind every overlap of patterns: the shortest path that two tables both accept.
+
+use super::automaton::{DEAD, Table};
+
+/// The shortest path both accept that somebody could write as a key, among equals the most readable one.
+///
+/// The search goes breadth first through pairs of states, together with how far the component has come: that keeps
+/// out what [`super::path`] refuses, above all `.git`. Both tables have kept out empty components, `.` and `..`.
+pub(super) fn shortest(a: &Table, b: &Table) -> Option<Vec<u8>> {
+    let bytes = telling_bytes(a, b);
+    let mut seen = Seen::new(a, b);
+    let mut steps = vec![Step { a: a.start(), b: b.start(), name: Name::Begins, byte: 0, from: 0 }];
+    if a.start() == DEAD || b.start() == DEAD {
+        return None;
+    }
+    let mut at = 0;
+    while at < steps.len() {
+        let Step { a: in_a, b: in_b, name, .. } = steps[at];
+        for &byte in &bytes {
+            let (next_a, next_b) = (a.next(in_a, byte), b.next(in_b, byte));
+            if next_a == DEAD || next_b == DEAD {
+                continue;
+            }
+            let Some(name) = name.after(byte) else { continue };
+            if !seen.insert(next_a, next_b, name) {
+                continue;
+            }
+            steps.push(Step { a: next_a, b: next_b, name, byte, from: at });
+            if name != Name::DotGit && a.accepts(next_a) && b.accepts(next_b) {
+                return Some(walked(&steps));
+            }
+        }
+        at += 1;
+    }
+    None
+}
+
+/// One step of the search, and the step it came from.
+struct Step {
+    a: u16,
+    b: u16,
+    name: Name,
+    byte: u8,
+    from: usize,
+}
+
+/// The path that led to the last step.
+fn walked(steps: &[Step]) -> Vec<u8> {
+    let mut path = Vec::new();
+    let mut at = steps.len() - 1;
+    while at != 0 {
+        path.push(steps[at].byte);
+        at = steps[at].from;
+    }
+    path.reverse();
+    path
+}
+
+/// How much of `.git` the component is so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Begins,
+    Dot,
+    DotG,
+    DotGi,
+    DotGit,
+    Other,
+}
+
+impl Name {
+    const COUNT: usize = 6;
+
+    fn after(self, byte: u8) -> Option<Name> {
+        Some(match (self, byte) {
+            (Name::DotGit, b'/') => return None,
+            (_, b'/') => Name::Begins,
+            (Name::Begins, b'.') => Name::Dot,
+            (Name::Dot, b'g' | b'G') => Name::DotG,
+            (Name::DotG, b'i' | b'I') => Name::DotGi,
+            (Name::DotGi, b't' | b'T') => Name::DotGit,
+            _ => Name::Other,
+        })
+    }
+}
+
+/// The bytes of a path in the order in which an example should prefer them. The slash comes late: of two examples
+/// the flatter one is easier to read. What keys cannot have (control bytes, the backslash) is not among them.
+fn readable_bytes() -> impl Iterator<Item = u8> {
+    let rest = (b'!'..=b'~').filter(|b| !b.is_ascii_alphanumeric() && !b"_-./\\".contains(b));
+    (b'a'..=b'z')
+        .chain(b'0'..=b'9')
+        .chain(*b"_-.")
+        .chain(b'A'..=b'Z')
+        .chain(*b"/")
+        .chain(rest)
+        .chain(*b" ")
+        .chain(0x80..=0xff)
+}
+
+/// One byte for each way in which the tables and [`Name`] can go on, the most readable of its kind.
+fn telling_bytes(a: &Table, b: &Table) -> Vec<u8> {
+    let kinds_of_name = 5;
+    let mut seen = vec![false; a.columns() * b.columns() * kinds_of_name];
+    readable_bytes()
+        .filter(|&byte| {
+            // A slash needs no kind of its own: both tables tell it apart already.
+            let kind = match byte {
+                b'.' => 1,
+                b'g' | b'G' => 2,
+                b'i' | b'I' => 3,
+                b't' | b'T' => 4,
+                _ => 0,
+            };
+            let index = (a.class(byte) * b.columns() + b.class(byte)) * kinds_of_name + kind;
+            !std::mem::replace(&mut seen[index], true)
+        })
+        .collect()
+}
+
+/// Which pairs have been reached: a bit for each, because the tables are small.
+struct Seen {
+    bits: Vec<u64>,
+    states_b: usize,
+}
+
+impl Seen {
+    fn new(a: &Table, b: &Table) -> Seen {
+        let pairs = a.states() * b.states() * Name::COUNT;
+        Seen { bits: vec![0; pairs.div_ceil(64)], states_b: b.states() }
+    }
+
+    /// Whether the pair is new.
+    fn insert(&mut self, a: u16, b: u16, name: Name) -> bool {
+        let index = (usize::from(a) * self.states_b + usize::from(b)) * Name::COUNT + name as usize;
+        let bit = 1 << (index % 64);
+        let word = &mut self.bits[index / 64];
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}

@@ -1,0 +1,240 @@
+//! Paths: which ones a repository can have, and the disguises of `.git` that git itself refuses.
+//!
+//! [`strict`] judges what people write, [`lenient`] takes names out of git, where stranger things exist.
+
+use std::borrow::Cow;
+
+/// The longest path, pattern or name; Linux takes no longer path either.
+pub(super) const TEXT_MAX_BYTES: usize = 4096;
+
+/// The longest component; what common file systems take.
+pub(super) const COMPONENT_MAX_BYTES: usize = 255;
+
+/// Why some text is no path, as the second half of a sentence.
+pub(super) type Reason = &'static str;
+
+const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
+const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
+const PARENT: Reason = "it has a \"..\" component; write where the path really leads, from the top of the repository";
+const TOO_LONG: Reason = "it is longer than 4,096 bytes";
+
+/// Checks a path somebody wrote and folds its structure: `./`, `//` and inner `.` go away.
+/// A slash at the end goes away too; the caller has looked at it before.
+pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
+    strict_text(text)?;
+    if has_drive_letter(text) {
+        return Err("it starts with a drive letter; write it relative to the top of the repository");
+    }
+    let mut folds = false;
+    let mut last = "";
+    for component in text.split('/') {
+        if component.is_empty() || component == "." {
+            folds = true;
+            continue;
+        }
+        strict_component(component)?;
+        last = component;
+    }
+    if last.is_empty() {
+        return Err(EMPTY);
+    }
+    if last.ends_with(char::is_whitespace) {
+        return Err("it ends with white space; take that off");
+    }
+    Ok(if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) })
+}
+
+/// The part of [`strict`] that holds for the text as a whole; patterns are judged by it too.
+pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
+    if text.len() > TEXT_MAX_BYTES {
+        return Err(TOO_LONG);
+    }
+    if text.starts_with('/') {
+        return Err(ABSOLUTE);
+    }
+    for byte in text.bytes() {
+        if byte == b'\\' {
+            return Err("it contains a backslash; separate components with \"/\"");
+        }
+        if byte.is_ascii_control() {
+            return Err("it contains a control byte");
+        }
+    }
+    Ok(())
+}
+
+/// The part of [`strict`] that holds for one component; `.` and empty ones have been folded away.
+pub(super) fn strict_component(component: &str) -> Result<(), Reason> {
+    if component == ".." {
+        return Err(PARENT);
+    }
+    if component.len() > COMPONENT_MAX_BYTES {
+        return Err("it has a component longer than 255 bytes");
+    }
+    if is_dot_git(component) {
+        return Err("git keeps \".git\" to itself, in any case and spelling");
+    }
+    Ok(())
+}
+
+/// Takes a name as git can have it in a tree: any bytes but NUL, as long as it stays inside the repository.
+pub(super) fn lenient(name: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
+    if name.first() == Some(&b'/') {
+        return Err(ABSOLUTE);
+    }
+    if name.contains(&0) {
+        return Err("it contains a NUL byte");
+    }
+    let is_kept = |component: &&[u8]| !component.is_empty() && component != b".";
+    let components = || name.split(|&b| b == b'/');
+    if components().any(|component| component == b"..") {
+        return Err(PARENT);
+    }
+    if components().all(|component| is_kept(&component)) {
+        return Ok(Cow::Borrowed(name));
+    }
+    let kept: Vec<&[u8]> = components().filter(is_kept).collect();
+    if kept.is_empty() { Err(EMPTY) } else { Ok(Cow::Owned(kept.join(&b'/'))) }
+}
+
+/// Refuses a name out of git only for its length; apart from [`lenient`], which must take what is in old journals.
+pub(super) fn check_length(name: &[u8]) -> Result<(), Reason> {
+    if name.len() > TEXT_MAX_BYTES { Err(TOO_LONG) } else { Ok(()) }
+}
+
+/// `C:` and anything after it.
+pub(super) fn has_drive_letter(text: &str) -> bool {
+    matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
+}
+
+fn fold(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for component in text.split('/').filter(|c| !c.is_empty() && *c != ".") {
+        if !out.is_empty() {
+            out.push('/');
+        }
+        out.push_str(component);
+    }
+    out
+}
+
+/// Whether some file system git protects would take the component for `.git`.
+pub(super) fn is_dot_git(component: &str) -> bool {
+    // Nearly every component ends here: both disguises begin with one of these, or hide that behind non-ASCII.
+    let first = component.as_bytes().first();
+    let suspicious = matches!(first, Some(b'.' | b'g' | b'G' | 0x80..));
+    suspicious && (is_ntfs_dot_git(component) || is_hfs_dot_git(component))
+}
+
+/// NTFS drops dots and spaces at the end, keeps `git~1` as the short name of `.git`, and reads `:` as the start of a stream.
+fn is_ntfs_dot_git(component: &str) -> bool {
+    let starts = |name: &str| component.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let rest = if starts(".git") {
+        &component[4..]
+    } else if starts("git~1") {
+        &component[5..]
+    } else {
+        return false;
+    };
+    let rest = rest.trim_start_matches(['.', ' ']);
+    rest.is_empty() || rest.starts_with([':', '\\'])
+}
+
+/// HFS+ does not see some code points at all, wherever they are, and does not see case.
+fn is_hfs_dot_git(component: &str) -> bool {
+    let mut seen = component.chars().filter(|&c| !is_hfs_ignored(c));
+    ".git".chars().all(|wanted| seen.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted))) && seen.next().is_none()
+}
+
+fn is_hfs_ignored(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structure_is_folded() {
+        for (text, folded) in [
+            ("src/a.rs", "src/a.rs"),
+            ("./src/a.rs", "src/a.rs"),
+            ("src//a.rs", "src/a.rs"),
+            ("src/./a.rs", "src/a.rs"),
+            (".//./src/.//a.rs", "src/a.rs"),
+            ("src/.", "src"),
+            ("...", "..."),
+            ("a b/c d", "a b/c d"),
+            (".github/x", ".github/x"),
+            ("src/a:b", "src/a:b"),
+        ] {
+            assert_eq!(strict(text).unwrap(), folded);
+        }
+    }
+
+    #[test]
+    fn every_disguise_of_dot_git() {
+        for name in [
+            ".git",
+            ".GIT",
+            ".Git",
+            ".gIt",
+            ".git.",
+            ".git..",
+            ".git ",
+            ".git . .",
+            "git~1",
+            "GIT~1",
+            "git~1.",
+            "git~1 ",
+            ".git::$INDEX_ALLOCATION",
+            ".git:stream",
+            ".git.:x",
+            ".git :x",
+            "git~1:x",
+            "git~1::$INDEX_ALLOCATION",
+            ".g\u{200c}it",
+            "\u{200c}.git",
+            ".git\u{200d}",
+            ".\u{202a}g\u{202e}I\u{206a}t\u{206f}",
+            "\u{feff}.GIT\u{feff}",
+        ] {
+            assert!(is_dot_git(name), "{name:?}");
+        }
+        for name in [
+            ".gitignore",
+            ".github",
+            ".gitmodules",
+            "git",
+            "git~2",
+            "git~10",
+            "git~1x",
+            ".git.x",
+            ".git x",
+            ".gitx",
+            ".gi",
+            "x.git",
+            "gita",
+            ".g",
+            "agit~1",
+            ".g\u{200b}it",
+            ".git~1",
+            "git~",
+            "é.git",
+            ".gît",
+        ] {
+            assert!(!is_dot_git(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_out_of_git_are_taken_as_they_are() {
+        for name in [&b"a\\b"[..], b"a ", b"a\nb", b"\xff\xfe", b"C:x", b"db:x", b"a*", b".git/x", b"...", b"-f"] {
+            assert_eq!(lenient(name).unwrap(), name);
+        }
+        assert_eq!(lenient(b"./a//b/").unwrap(), &b"a/b"[..]);
+        for name in [&b""[..], b".", b"..", b"/a", b"a/../b", b"a\0b", b"./", b"./."] {
+            assert!(lenient(name).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Text under the keys: the form that is compared, percent encoding, and quoting for sentences.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
+/// How much of a refused text a sentence repeats; whoever sent 4,000 bytes knows what they sent.
+const QUOTED_MAX_CHARS: usize = 120;
+
+/// The form in which names are compared: Unicode NFC and, where `fold_case`, without case.
+/// `None` when that is the name itself, which is the usual case and costs nothing.
+pub(super) fn compared(name: &[u8], fold_case: bool) -> Option<Vec<u8>> {
+    if name.is_ascii() {
+        let same = !fold_case || !name.iter().any(u8::is_ascii_uppercase);
+        return if same { None } else { Some(name.to_ascii_lowercase()) };
+    }
+    // What is not UTF-8 has no Unicode form; it is kept, and the text around it is treated as usual, so that a
+    // directory compares alike whether or not the file name below it is UTF-8.
+    let mut form = Vec::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        form.extend_from_slice(compared_text(chunk.valid(), fold_case).as_bytes());
+        form.extend_from_slice(chunk.invalid());
+    }
+    if form == name { None } else { Some(form) }
+}
+
+/// [`compared`] for text.
+pub(super) fn compared_text(text: &str, fold_case: bool) -> Cow<'_, str> {
+    if text.is_ascii() {
+        let same = !fold_case || !text.bytes().any(|b| b.is_ascii_uppercase());
+        return if same { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
+    }
+    if fold_case {
+        // Upper case first: only so do ß and ss, or the two small sigmas, come out alike.
+        let folded = text.nfc().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+        return Cow::Owned(folded.nfc().collect());
+    }
+    if is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
+}
+
+/// Writes each byte that is not part of UTF-8 text, each control byte and `%` itself as `%XX`.
+pub(super) fn percent_encode(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len() + 8);
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '%' || c.is_ascii_control() { push_percent(&mut out, c as u8) } else { out.push(c) }
+        }
+        chunk.invalid().iter().for_each(|&byte| push_percent(&mut out, byte));
+    }
+    out
+}
+
+fn push_percent(out: &mut String, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.push('%');
+    out.push(HEX[usize::from(byte >> 4)] as char);
+    out.push(HEX[usize::from(byte & 15)] as char);
+}
+
+/// Undoes [`percent_encode`]; `None` where a `%` is not followed by two hexadecimal digits.
+pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let high = (bytes.next()? as char).to_digit(16)?;
+        let low = (bytes.next()? as char).to_digit(16)?;
+        out.push((high << 4 | low) as u8);
+    }
+    Some(Cow::Owned(out))
+}
+
+/// The text as a sentence shows it: in quotes, escaped, and cut when it is long.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX_CHARS) {
+        None => format!("{text:?}"),
+        Some((cut, _)) => format!("{:?}…", &text[..cut]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_in_nfc() {
+        assert_eq!(compared("cafe\u{301}".as_bytes(), false).unwrap(), "café".as_bytes());
+        assert_eq!(compared("café".as_bytes(), false), None);
+        assert_eq!(compared(b"Plain.RS", false), None);
+        assert_eq!(compared(b"caf\xe9/e\xcc\x81", false).unwrap(), b"caf\xe9/\xc3\xa9");
+    }
+
+    #[test]
+    fn case_is_folded_beyond_ascii() {
+        for (a, b) in
+            [("README", "readme"), ("STRASSE", "straße"), ("Σίσυφος", "ΣΊΣΥΦΟΣ"), ("\u{212a}", "k"), ("É", "e\u{301}")]
+        {
+            assert_eq!(compared_text(a, true), compared_text(b, true), "{a} {b}");
+        }
+        assert_ne!(compared_text("README", false), compared_text("readme", false));
+        assert_eq!(compared(b"A\xffB", true).unwrap(), b"a\xffb");
+    }
+
+    #[test]
+    fn no_character_turns_into_structure() {
+        // A path is cut into components before it is folded; that is only right while nothing folds into a `/`,
+        // and a pattern is only safe while nothing folds into one of its own characters.
+        for c in ('\u{80}'..=char::MAX).filter(|c| !c.is_ascii()) {
+            for fold_case in [false, true] {
+                let text = c.to_string();
+                let form = compared_text(&text, fold_case);
+                assert!(
+                    !form.contains(['/', '\\', '*', '?', '[', ']', '{', '}', ',', '.', ':', '!']),
+                    "{c:?} becomes {form:?}"
+                );
+                assert!(!form.bytes().any(|b| b.is_ascii_control()), "{c:?}");
+                assert!(!fold_case || !form.bytes().any(|b| b.is_ascii_uppercase()), "{c:?} becomes {form:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn percent_round_trip() {
+        for name in [&b"plain"[..], b"100%", b"a\xff\xfeb", b"a\nb\x7f", "é%é".as_bytes(), b"\xf0\x9f"] {
+            let text = percent_encode(name);
+            assert_eq!(percent_decode(&text).unwrap(), name, "{text}");
+        }
+        assert_eq!(percent_encode(b"a\xffb%\n"), "a%FFb%25%0A");
+        assert_eq!(percent_decode("%fF").unwrap(), &b"\xff"[..]);
+        for bad in ["%", "%4", "%zz", "a%", "%+1"] {
+            assert!(percent_decode(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(quoted("a\"b\n"), r#""a\"b\n""#);
+        assert_eq!(quoted(&"é".repeat(500)).chars().count(), QUOTED_MAX_CHARS + 3);
+    }
+}

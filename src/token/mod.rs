@@ -1,0 +1,80 @@
+//! Tokens: who is calling, and what they may do.
+//!
+//! A token is a JWT. Nothing in here knows HTTP, a clock or who holds what: text and the time come in, [`Claims`] or a
+//! [`BadToken`] go out. Start at [`Keyring::verify`]; [`Keyring::mint`] makes the tokens this server hands out itself.
+//!
+//! Neither a token nor a secret is ever part of an error, a `Debug` text or a log line.
+
+mod cache;
+mod claims;
+mod jwks;
+mod keyring;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+pub use claims::{Claims, IDENTITY_MAX, LEEWAY_SECONDS, NAME_MAX, Scope, TIME_MAX};
+pub use jwks::JWKS_MAX;
+pub use keyring::{Keyring, KeyringConfig, Mint, TOKEN_MAX};
+pub use secret::{SECRET_MAX, SECRET_MIN, secret_file};
+
+/// A token that opens nothing. It does not say which check failed: that would help only somebody who is guessing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadToken {
+    /// It was good once; a new one will do.
+    #[error("the token has expired")]
+    Expired,
+    /// Anything else.
+    #[error("the token is not valid")]
+    Invalid,
+}
+
+/// The keyring cannot be made, reloaded or used; one sentence for the person who runs the server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyringError(String);
+
+/// What exactly is wrong with a token: for tests and for whoever mints one, never for whoever presents one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Flaw {
+    #[error("the token is too long")]
+    TooLong,
+    #[error("the token is not a JWT, or a claim has the wrong type")]
+    Unreadable,
+    #[error("the header names something critical")]
+    Critical,
+    #[error("the header says it is another kind of token")]
+    Type,
+    #[error("nothing here verifies tokens with this kid")]
+    UnknownKid,
+    #[error("the algorithm is not the one its kid is pinned to")]
+    Algorithm,
+    #[error("the signature is wrong")]
+    Signature,
+    #[error("the issuer is missing or wrong")]
+    Issuer,
+    #[error("the audience is missing or wrong")]
+    Audience,
+    #[error("the subject is missing, empty, too long or has control characters")]
+    Subject,
+    #[error("the session id is not 1 to 128 letters, digits, dots, dashes and underscores")]
+    Session,
+    #[error("the repository name is empty, too long or has control characters")]
+    Repo,
+    #[error("the name is too long or has control characters")]
+    Name,
+    #[error("the feature is too long or has control characters")]
+    Feature,
+    #[error("the expiry is missing or no time in seconds")]
+    Expiry,
+    #[error("the token is not valid yet")]
+    NotYet,
+    #[error("the token has expired")]
+    Expired,
+}
+
+impl From<Flaw> for BadToken {
+    fn from(flaw: Flaw) -> BadToken {
+        if flaw == Flaw::Expired { BadToken::Expired } else { BadToken::Invalid }
+    }
+}

@@ -1,0 +1,277 @@
+//! Reading a request body: a shape, or a sentence that names the field.
+
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+/// The most keys one request may reserve.
+pub const RESERVE_KEYS_MAX: usize = 10_000;
+
+/// The most a sentence repeats of what was sent, in bytes; a body may be megabytes of one wrong string.
+const QUOTE_MAX: usize = 200;
+
+/// A body that is not what the call takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct BadBody {
+    /// The field that is wrong, such as `ttlSeconds` or `filePaths[3]`, where it is one field.
+    pub field: Option<String>,
+    /// What is wrong, for a person.
+    pub sentence: String,
+}
+
+impl BadBody {
+    /// One field is wrong: `what` goes on after its name, as in "must not be empty".
+    pub fn field(name: &str, what: impl std::fmt::Display) -> BadBody {
+        BadBody { field: Some(name.to_owned()), sentence: format!("The field {name} {what}.") }
+    }
+}
+
+/// Takes a body apart. An empty one counts as `{}`, so that a call whose fields are all optional needs none.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
+    let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    // The derived code would also take a list of values in the order of the fields; no client may come to rely on that.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(BadBody { field: None, sentence: "The body is not a JSON object.".to_owned() });
+    }
+    // Keeping track of the path costs more than reading, so only a body that is already known to be wrong pays for it.
+    serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, error))
+}
+
+/// What one request names: a single key or a list, which are answered differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OneOrMany<'a> {
+    /// `filePath`.
+    One(&'a str),
+    /// `filePaths`, at least one.
+    Many(&'a [String]),
+}
+
+impl<'a> OneOrMany<'a> {
+    /// Every key, in the order of the request.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let (one, many) = match self {
+            OneOrMany::One(key) => (Some(key), &[][..]),
+            OneOrMany::Many(keys) => (None, keys),
+        };
+        one.into_iter().chain(many.iter().map(String::as_str))
+    }
+
+    /// Exactly one of the two fields, and something in it.
+    pub(super) fn of(one: Option<&'a str>, many: Option<&'a [String]>) -> Result<OneOrMany<'a>, BadBody> {
+        match (one, many) {
+            (Some(key), None) => Ok(OneOrMany::One(key)),
+            (None, Some([])) => Err(BadBody::field("filePaths", "must name at least one key")),
+            (None, Some(keys)) => Ok(OneOrMany::Many(keys)),
+            (None, None) => Err(BadBody::field("filePath", "is missing; send filePath, or filePaths for several")),
+            (Some(_), Some(_)) => Err(BadBody::field("filePaths", "cannot stand beside filePath; send one of the two")),
+        }
+    }
+}
+
+/// Reads a body that is known to be wrong once more, this time keeping track of where.
+fn explain<T: DeserializeOwned>(bytes: &[u8], first: serde_json::Error) -> BadBody {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let (path, error) = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+        // The value itself is fine, so what follows it is not.
+        Ok(_) => return BadBody { field: None, sentence: format!("The body is not JSON: {first}.") },
+        Err(error) => (error.path().to_string(), error.into_inner()),
+    };
+    let message = error.to_string();
+    match error.classify() {
+        Category::Data => {
+            // The position is worth something in broken JSON; here the field's name says it better.
+            let what = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
+            let field = (path != ".").then_some(path).or_else(|| named(what));
+            let sentence = match &field {
+                Some(field) if what.starts_with("missing field") => format!("The field {field} is missing."),
+                Some(field) if what.starts_with("duplicate field") => format!("The field {field} is there twice."),
+                Some(field) => format!("The field {field} is wrong: {}.", shortened(what)),
+                None => format!("The body is wrong: {}.", shortened(what)),
+            };
+            BadBody { field, sentence }
+        }
+        Category::Syntax | Category::Eof | Category::Io => {
+            BadBody { field: None, sentence: format!("The body is not JSON: {}.", shortened(&message)) }
+        }
+    }
+}
+
+/// The field that serde names inside its message, where the path cannot: "missing field `reason`".
+fn named(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("missing field `").or_else(|| message.strip_prefix("duplicate field `"))?;
+    rest.strip_suffix('`').map(str::to_owned)
+}
+
+/// At most [`QUOTE_MAX`] bytes of a message, with its end kept: that is where serde says what it expected.
+fn shortened(message: &str) -> String {
+    if message.len() <= QUOTE_MAX {
+        return message.to_owned();
+    }
+    let head = &message[..message.floor_char_boundary(QUOTE_MAX / 2)];
+    let tail = &message[message.ceil_char_boundary(message.len() - QUOTE_MAX / 2)..];
+    format!("{head}…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+    use super::*;
+
+    fn reserve(body: &str) -> Result<Reserve, BadBody> {
+        read::<Reserve>(body.as_bytes())
+    }
+
+    /// The field that is named and the sentence.
+    fn wrong(body: &str) -> (Option<String>, String) {
+        let bad = reserve(body).unwrap_err();
+        (bad.field, bad.sentence)
+    }
+
+    #[test]
+    fn reads_everything_and_ignores_the_unknown() {
+        let ask = reserve(
+            r#"{"filePath": "a", "ttlSeconds": 120, "mode": "collaborative", "reason": "why", "waitSeconds": 5,
+                "ifVersion": 3, "encoding": "percent", "colour": {"deep": [1, 2]}}"#,
+        );
+        let expected = Reserve {
+            file_path: Some("a".to_owned()),
+            file_paths: None,
+            ttl_seconds: Some(120),
+            mode: Some(Mode::Shared),
+            reason: Some("why".into()),
+            wait_seconds: Some(5),
+            if_version: Some(3),
+            encoding: Some(Encoding::Percent),
+        };
+        assert_eq!(ask, Ok(expected));
+    }
+
+    #[test]
+    fn null_is_absent_and_an_empty_body_is_an_empty_object() {
+        let nulls = r#"{"filePath": null, "filePaths": null, "ttlSeconds": null, "mode": null, "reason": null}"#;
+        assert_eq!(reserve(nulls), Ok(Reserve::default()));
+        assert_eq!(read::<EndSession>(b""), Ok(EndSession::default()));
+        assert_eq!(read::<EndSession>(b" \r\n"), Ok(EndSession::default()));
+        assert_eq!(read::<Override>(b"").unwrap_err().field.as_deref(), Some("reason"));
+    }
+
+    #[test]
+    fn a_wrong_type_names_its_field() {
+        for (body, field, sentence) in [
+            (
+                r#"{"ttlSeconds": "60"}"#,
+                "ttlSeconds",
+                r#"The field ttlSeconds is wrong: invalid type: string "60", expected a whole number."#,
+            ),
+            (
+                r#"{"ttlSeconds": 60.5}"#,
+                "ttlSeconds",
+                "The field ttlSeconds is wrong: invalid type: floating point `60.5`, expected a whole number.",
+            ),
+            (
+                r#"{"filePath": 7}"#,
+                "filePath",
+                "The field filePath is wrong: invalid type: integer `7`, expected a string.",
+            ),
+            (
+                r#"{"filePaths": ["a", {}]}"#,
+                "filePaths[1]",
+                "The field filePaths[1] is wrong: invalid type: map, expected a string.",
+            ),
+            (
+                r#"{"mode": "both"}"#,
+                "mode",
+                r#"The field mode is wrong: invalid value: string "both", expected "exclusive" or "shared" or "collaborative"."#,
+            ),
+            (
+                r#"{"mode": {"shared": null}}"#,
+                "mode",
+                r#"The field mode is wrong: invalid type: map, expected "exclusive" or "shared" or "collaborative"."#,
+            ),
+            (r#"{"reason": "a", "reason": "b"}"#, "reason", "The field reason is there twice."),
+        ] {
+            assert_eq!(wrong(body), (Some(field.to_owned()), sentence.to_owned()), "{body}");
+        }
+        let missing = read::<UnlockRequest>(br#"{"filePath": "a"}"#).unwrap_err();
+        assert_eq!(missing, BadBody::field("reason", "is missing"));
+    }
+
+    #[test]
+    fn what_is_no_object_is_said_so() {
+        for body in ["[]", "[\"a\"]", "7", "\"a\"", "null", "<html>"] {
+            assert_eq!(wrong(body), (None, "The body is not a JSON object.".to_owned()), "{body}");
+        }
+        for body in
+            ["{", "{\"filePath\": \"a\"", "{\"filePath\"}", "{} {}", "{}x", "{\"filePath\": \"\\ud800\"}", "{a:1}"]
+        {
+            let (field, sentence) = wrong(body);
+            assert!(field.is_none() && sentence.starts_with("The body is not JSON: "), "{body}: {sentence}");
+        }
+        assert!(read::<Reserve>(b"{\"filePath\": \"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_left_to_the_rules() {
+        for (number, read) in [
+            ("-5", -5),
+            ("0", 0),
+            ("60.0", 60),
+            ("6e1", 60),
+            ("9223372036854775808", i64::MAX),
+            ("99999999999999999999999999", i64::MAX),
+            ("-99999999999999999999999999", i64::MIN),
+            ("1e300", i64::MAX),
+        ] {
+            let ask = reserve(&format!(r#"{{"ttlSeconds": {number}}}"#)).unwrap();
+            assert_eq!(ask.ttl_seconds, Some(read), "{number}");
+        }
+    }
+
+    #[test]
+    fn deep_and_huge_bodies_are_short_sentences() {
+        let deep = format!(r#"{{"filePath": {}"#, "[".repeat(100_000));
+        assert!(wrong(&deep).1.len() < 400);
+        let ignored = format!(r#"{{"x": {}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(reserve(&ignored), Ok(Reserve::default()), "ignored values are skipped without recursion");
+        let long = format!(r#"{{"ttlSeconds": "{}"}}"#, "ü".repeat(100_000));
+        let (field, sentence) = wrong(&long);
+        assert_eq!(field.as_deref(), Some("ttlSeconds"));
+        assert!(sentence.len() < 400 && sentence.ends_with("expected a whole number."), "{sentence}");
+    }
+
+    #[test]
+    fn one_or_many_wants_exactly_one_field_with_something_in_it() {
+        let asked = |body: &str| {
+            let ask = reserve(body).unwrap();
+            ask.one_or_many().map(|asked| asked.iter().map(str::to_owned).collect::<Vec<_>>())
+        };
+        assert_eq!(asked(r#"{"filePath": "a"}"#), Ok(vec!["a".to_owned()]));
+        assert_eq!(asked(r#"{"filePaths": ["a", "b"]}"#), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(asked("{}").unwrap_err().field.as_deref(), Some("filePath"));
+        assert_eq!(asked(r#"{"filePaths": []}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+        assert_eq!(asked(r#"{"filePath": "a", "filePaths": ["b"]}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+
+        let most = Reserve { file_paths: Some(vec!["a".to_owned(); RESERVE_KEYS_MAX]), ..Reserve::default() };
+        assert!(most.one_or_many().is_ok());
+        let more = Reserve { file_paths: Some(vec!["a".to_owned(); RESERVE_KEYS_MAX + 1]), ..Reserve::default() };
+        assert!(more.one_or_many().is_err());
+    }
+
+    #[test]
+    fn a_check_takes_either_name_and_may_be_empty() {
+        let paths = |body: &str| read::<Check>(body.as_bytes()).unwrap().into_paths();
+        assert_eq!(paths(r#"{"paths": ["a"]}"#), Ok(vec!["a".to_owned()]));
+        assert_eq!(paths(r#"{"filePaths": ["a"]}"#), Ok(vec!["a".to_owned()]));
+        assert_eq!(paths(r#"{"paths": []}"#), Ok(vec![]));
+        assert!(paths("{}").is_err());
+        assert!(paths(r#"{"paths": ["a"], "filePaths": ["a"]}"#).is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = read::<Reserve>(&bytes);
+            let _ = read::<Check>(&[b"{\"paths\":", &*bytes, b"}"].concat());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Looking around and operating: everything held, overrides, figures, health.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Encoding, Mode, Notice, Text, Time};
+
+/// One live reservation, in the lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// Its id.
+    pub reservation_id: String,
+    /// What is held, as its holder wrote it.
+    pub file_path: String,
+    /// Its holder.
+    pub session_id: Text,
+    /// The holder's display name.
+    #[serde(default)]
+    pub session_name: Option<Text>,
+    /// How.
+    pub mode: Mode,
+    /// What for.
+    #[serde(default)]
+    pub reason: Option<Text>,
+    /// Since when.
+    pub reserved_at: Time,
+    /// Until when without renewal.
+    pub expires_at: Time,
+    /// Grows with every grant in the repository, never reused.
+    pub fence: u64,
+    /// How the name is written, where that is not plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+}
+
+/// `GET /api/reservations` and `GET /api/sessions/{id}/reserved-files`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationList {
+    /// One page of them.
+    pub reservations: Vec<Reservation>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What the session should know, where it asked about itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// `DELETE /api/reservations/{reservationId}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Override {
+    /// Why; the holder and the history get it.
+    pub reason: Text,
+}
+
+/// A change that has nothing more to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    /// Always.
+    pub ok: bool,
+    /// What the session should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// `GET /api/stats`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// Grants since the journal began.
+    pub total_locks: u64,
+    /// Held now.
+    pub active_locks: u64,
+    /// Ended because their time ran out.
+    pub expired_locks: u64,
+    /// Requests refused or queued because somebody held what they wanted.
+    pub conflicts_detected: u64,
+    /// In seconds, over those that have ended.
+    pub average_hold_time: f64,
+    /// Requests in the queue now.
+    pub waiters: u64,
+    /// Sessions alive now.
+    pub sessions: u64,
+}
+
+/// `GET /healthz` and `GET /readyz`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// `ok`, or a word for why not, such as `starting`.
+    pub status: Text,
+    /// The server's version.
+    #[serde(default)]
+    pub version: Text,
+    /// The server's clock, so that a client can see how far its own is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Time>,
+}
