@@ -6,12 +6,14 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::client::{Endpoint, Found};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
+use crate::wire;
 
 use super::environment::Environment;
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{AskError, Identity, Moment, Origin, PROBE, Policy, probe_answer, text};
+use super::{AskError, Moment, PROBE, Policy, ask, probe_answer, text};
 
 /// A server's clock further off than this confuses people who read its times.
 const SKEW_MAX: Duration = Duration::from_secs(5);
@@ -38,24 +40,16 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-/// What a server tells about itself and the caller.
+/// What a server tells about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Its version.
-    pub version: String,
+struct Seen {
+    version: String,
     /// Its clock, and ours in the same moment.
-    pub clocks: Option<(SystemTime, SystemTime)>,
-    /// The session our token speaks for.
-    pub session: Option<String>,
-    /// How long the token stays valid.
-    pub token_left: Option<Duration>,
+    clocks: Option<(SystemTime, SystemTime)>,
 }
 
-/// How the doctor reaches the server.
-pub type Look<'a> = dyn FnOnce(&Identity) -> Result<Seen, AskError> + 'a;
-
 /// Looks at everything.
-pub fn examine(repo: &Repo, environment: &Environment, look: Box<Look<'_>>) -> Vec<Finding> {
+pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
     let mut findings = Findings::default();
     let git = findings.versions(repo);
     let in_config = git.is_some_and(|git| git >= Version::CONFIG_HOOKS);
@@ -66,7 +60,10 @@ pub fn examine(repo: &Repo, environment: &Environment, look: Box<Look<'_>>) -> V
     match Settings::of(repo) {
         Ok(settings) => {
             findings.settings(environment, &settings);
-            findings.server(repo, environment, &settings, look);
+            match ask::find(None, repo, environment, &settings).and_then(|found| Ok((look(&found)?, found))) {
+                Ok((seen, found)) => findings.server(&found, &seen),
+                Err(error) => findings.silence(&error),
+            }
         }
         Err(error) => findings.bad(error.to_string(), "Repair git's configuration."),
     }
@@ -149,35 +146,23 @@ impl Findings {
         self.good(format!("{enforce}; {require}; at a commit {at_commit}, at a push {at_push}"));
     }
 
-    fn server(&mut self, repo: &Repo, environment: &Environment, settings: &Settings, look: Box<Look<'_>>) {
-        let identity = match Identity::find(None, repo, environment, settings) {
-            Ok(identity) => identity,
-            Err(error) => return self.silence(error),
-        };
-        let seen = match look(&identity) {
-            Ok(seen) => seen,
-            Err(error) => return self.silence(error),
-        };
-        let (version, source) = (text::clean(&seen.version, 40), &identity.server.source);
-        self.good(format!("the server answers (git-dibs {version}, found through {source})"));
-        if seen.version != env!("CARGO_PKG_VERSION") {
-            let own = env!("CARGO_PKG_VERSION");
+    fn server(&mut self, found: &Found, seen: &Seen) {
+        let (version, own) = (text::clean(&seen.version, 40), env!("CARGO_PKG_VERSION"));
+        let at = found.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
+        self.good(format!("the server answers (git-dibs {version} at {at})"));
+        if seen.version != own {
             self.note(format!("the server is {version}, this program {own}"), "Use the same version on both sides.");
         }
-        match (identity.origin, &seen.session, seen.token_left) {
-            (Origin::Session, Some(session), Some(left)) => {
-                let session = text::clean(session, 130);
-                self.good(format!("the token speaks for session {session}, {} left", text::time_left(left)));
+        match (&found.session, &found.credential) {
+            (Some(session), _) => self.good(format!("the token speaks for session {}", text::clean(session, 130))),
+            (None, Some(credential)) => {
+                let from = &credential.from;
+                let what = format!(
+                    "no session works here; the token in {from} is a person's, kept only from what others hold"
+                );
+                self.note(what, "To reserve files yourself: git dibs session start");
             }
-            (Origin::Session, Some(session), None) => {
-                self.good(format!("the token speaks for session {}", text::clean(session, 130)));
-            }
-            (Origin::Session, None, _) => self.good("the token is accepted, but speaks for no session".to_owned()),
-            (Origin::Person, ..) => {
-                let what = "no session works here; you are a person, kept only from what others hold";
-                self.note(what.to_owned(), "To reserve files yourself: git dibs session start");
-            }
-            (Origin::Nobody, ..) => {
+            (None, None) => {
                 self.note("there is no token here".to_owned(), "Get one with: git dibs session start");
             }
         }
@@ -192,8 +177,8 @@ impl Findings {
         }
     }
 
-    fn silence(&mut self, error: AskError) {
-        let advice = match &error {
+    fn silence(&mut self, error: &AskError) {
+        let advice = match error {
             AskError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
             AskError::Unauthorized(_) | AskError::Ended(_) => "Start a session with: git dibs session start",
             AskError::Broken(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
@@ -212,6 +197,19 @@ impl Findings {
     fn bad(&mut self, what: String, advice: &str) {
         self.0.push(Finding { level: Level::Bad, what, advice: Some(advice.to_owned()) });
     }
+}
+
+/// Asks the server how it is, and whether it takes our token.
+fn look(found: &Found) -> Result<Seen, AskError> {
+    let mut client = ask::client(found)?;
+    let health = client.health().map_err(ask::failed)?;
+    let ours = SystemTime::now();
+    // A question about nothing is answered to whoever may ask.
+    let nothing = wire::Check { paths: Some(Vec::new()), ..wire::Check::default() };
+    client.check(found.session.as_deref(), &nothing).map_err(ask::failed)?;
+    let theirs = health.now.and_then(|now| u64::try_from(now.0).ok());
+    let clocks = theirs.map(|theirs| (SystemTime::UNIX_EPOCH + Duration::from_millis(theirs), ours));
+    Ok(Seen { version: health.version.to_string(), clocks })
 }
 
 /// What git would run.
@@ -305,4 +303,28 @@ fn manager_mentions_us(dir: &HooksDir, moment: Moment) -> bool {
 
 fn reads_us(file: &Path) -> bool {
     std::fs::read(file).is_ok_and(|text| mentions_us(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_clocks_that_differ_are_told() {
+        let found = Found { endpoints: vec![Endpoint::parse("http://x:1").unwrap()], credential: None, session: None };
+        let now = SystemTime::now();
+        let told = |version: &str, skew: u64| {
+            let seen = Seen { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };
+            let mut findings = Findings::default();
+            findings.server(&found, &seen);
+            findings.0.into_iter().map(|finding| (finding.level, finding.what)).collect::<Vec<_>>()
+        };
+        let off = told("9.9.9\x1b", 90);
+        assert!(off.contains(&(Level::Note, "the server's clock and ours differ by 1 min 30 s".to_owned())), "{off:?}");
+        let own = env!("CARGO_PKG_VERSION");
+        assert!(off.contains(&(Level::Note, format!("the server is 9.9.9\\x1b, this program {own}"))), "{off:?}");
+        assert!(off.contains(&(Level::Note, "there is no token here".to_owned())), "{off:?}");
+        let fine = told(own, 1);
+        assert_eq!(fine.iter().filter(|(level, _)| *level == Level::Note).count(), 1, "only the token: {fine:?}");
+    }
 }

@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use git_dibs::git::{Repo, Version};
-use git_dibs::hook::doctor::{Seen, examine};
+use git_dibs::git::Version;
+use git_dibs::hook::Moment;
 use git_dibs::hook::install::Wish;
-use git_dibs::hook::{Environment, Moment};
 
+use crate::server::Server;
 use crate::world::{Report, World, said, script};
 
 fn wish(world: &World) -> Wish {
@@ -91,7 +91,7 @@ fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
     install_in(&world, "work");
 
     let act = "echo 1 >>a; git commit -qam m; git push -q";
-    let output = world.try_shell("work", act, &[("DIBS_TEST_SILENCE", "x"), ("DIBS_ON_UNREACHABLE", "allow")]);
+    let output = world.try_shell("work", act, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")]);
     assert!(output.status.success(), "{}", said(&output));
     let ran = std::fs::read_to_string(world.path("ran")).unwrap();
     let (commit, push) = ran.split_once("pre-push ").unwrap();
@@ -110,7 +110,7 @@ fn a_hook_that_was_there_can_still_say_no() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\necho no from before >&2; exit 3\n");
     install_in(&world, "work");
-    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[("DIBS_TEST_SILENCE", "x")]);
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[("DIBS_TEST_JUDGE", "1")]);
     assert!(!output.status.success());
     assert!(said(&output).contains("no from before"));
     if git_uses_files() {
@@ -130,11 +130,7 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-push"), "#!/bin/sh\ntouch \"$TOP/uploaded\"\n");
     install_in(&world, "work");
-    let output = world.try_shell(
-        "work",
-        "echo 1 >>a; git commit -qam m; git push -q",
-        &[("DIBS_TEST_SILENCE", "nobody listens")],
-    );
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m; git push -q", &[("DIBS_TEST_JUDGE", "1")]);
     assert!(!output.status.success());
     let text = said(&output);
     assert!(text.contains("this commit was not checked (dibs.onUnreachable=warn by default)"), "{text}");
@@ -148,7 +144,7 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
 #[test]
 fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
     let world = World::with_hooks(false);
-    let silence = ("DIBS_TEST_SILENCE", "nobody listens");
+    let silence = ("DIBS_TEST_JUDGE", "1");
     let told = |act: &str, more: &[(&str, &str)]| {
         let output = world.try_shell("work", act, &[&[silence], more].concat());
         (output.status.success(), said(&output))
@@ -168,7 +164,7 @@ fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
 #[test]
 fn the_same_commit_is_judged_once() {
     let world = World::with_hooks(false);
-    let silence = [("DIBS_TEST_SILENCE", "nobody listens")];
+    let silence = [("DIBS_TEST_JUDGE", "1")];
     let count = |act: &str| {
         let output = world.try_shell("work", act, &silence);
         assert!(output.status.success(), "{}", said(&output));
@@ -370,7 +366,7 @@ fn git_lfs_still_gets_its_stdin() {
     );
     install_in(&world, "work");
     world.shell("work", "echo large >x.bin; git add .gitattributes x.bin; git commit -qm lfs");
-    let quiet = [("DIBS_TEST_SILENCE", "x"), ("DIBS_ON_UNREACHABLE", "allow")];
+    let quiet = [("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")];
     let output = world.try_shell("work", "git push -q", &quiet);
     assert!(output.status.success(), "{}", said(&output));
     let uploaded = tree(&world.path("origin.git/lfs/objects"));
@@ -393,7 +389,7 @@ fn the_doctor_runs_every_hook_in_every_worktree() {
     let found = world.examine("side");
     assert_eq!(about(&found, " fires in ", "Good").len(), 12, "{found:#?}");
     assert_eq!(about(&found, "no longer exists", "Note").len(), 1);
-    assert_eq!(about(&found, "nobody listens", "Bad").len(), 1);
+    assert_eq!(about(&found, "No server answers at http://127.0.0.1:1", "Bad").len(), 1);
     assert!(!world.path("ran").exists());
     assert!(found.iter().all(|(level, _, advice)| level == "Good" || advice.is_some()), "{found:#?}");
 }
@@ -457,21 +453,23 @@ fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
 }
 
 #[test]
-fn the_doctor_compares_versions_and_clocks() {
+fn the_doctor_finds_the_server_and_who_is_asking() {
     let world = World::with_hooks(false);
-    let now = std::time::SystemTime::now();
-    let seen = Seen {
-        version: "9.9.9".to_owned(),
-        clocks: Some((now + std::time::Duration::from_secs(90), now)),
-        session: None,
-        token_left: None,
-    };
-    let repo = Repo::at(&world.path("work")).unwrap();
-    let environment = Environment::from_pairs([("DIBS_URL", "http://127.0.0.1:1")]);
-    let found = examine(&repo, &environment, Box::new(move |_| Ok(seen)));
-    let found: Vec<_> = found.into_iter().map(|of| (format!("{:?}", of.level), of.what, of.advice)).collect();
-    assert_eq!(about(&found, "differ by 1 min 30 s", "Note").len(), 1, "{found:#?}");
-    assert_eq!(about(&found, "the server is 9.9.9", "Note").len(), 1);
-    assert_eq!(about(&found, "there is no token", "Note").len(), 1);
-    assert_eq!(about(&found, "the server answers", "Good").len(), 1);
+    let server = Server::start(&world);
+    let found = world.examine_with("work", &[]);
+    assert_eq!(about(&found, "the server answers (git-dibs ", "Good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "clock agrees", "Good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "no session works here", "Note").len(), 1, "{found:#?}");
+    let mut bo = server.session("bo", &[]);
+    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
+    assert_eq!(about(&found, "the token speaks for session bo", "Good").len(), 1, "{found:#?}");
+    bo.hold("a", git_dibs::wire::Mode::Exclusive);
+    bo.end();
+    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
+    assert_eq!(about(&found, "bo has ended", "Bad").len(), 1, "{found:#?}");
+    let found = world.examine_with("work", &[("DIBS_TOKEN", "not.a.token")]);
+    assert!(
+        found.iter().any(|(level, _, advice)| level == "Bad" && advice.as_ref().unwrap().contains("session start")),
+        "{found:#?}"
+    );
 }

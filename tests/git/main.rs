@@ -6,5 +6,7 @@
 mod install;
 mod moments;
 mod names;
+mod server;
 mod situations;
+mod verdicts;
 mod world;

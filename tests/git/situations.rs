@@ -5,17 +5,29 @@
 //! change; prepare-commit-msg ran and had nothing to judge. Each begins in `work`, a clone of `origin.git` with the
 //! files `a b c dir/x dir/y run.sh`, on `main`, pushed.
 
+use crate::verdicts::try_with_each_path_held;
 use crate::world::World;
 
 macro_rules! situations {
-    ($($name:ident: $setup:expr, $act:expr => $judged:expr;)*) => { $(
-        #[test]
-        fn $name() {
-            let world = World::with_hooks(false);
-            world.shell("work", $setup);
-            assert_eq!(world.judged("work", $act), $judged);
+    ($($name:ident: $setup:expr, $act:expr => $judged:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let world = World::with_hooks(false);
+                world.shell("work", $setup);
+                assert_eq!(world.judged("work", $act), $judged);
+            }
+        )*
+        mod held {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    try_with_each_path_held($setup, $act, $judged);
+                }
+            )*
         }
-    )* };
+    };
 }
 
 /// A branch `topic` with the other side's work on `b`, pushed; we are back on `main`.
@@ -83,7 +95,7 @@ situations! {
     merge_continue: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git merge topic >/dev/null || true; echo both >b; git add b",
         "git merge --continue >/dev/null" => "pre-commit b | prepare-commit-msg b";
     octopus: &[TOPIC, "git checkout -q -b two main; echo 2 >>c; git commit -qam two; git checkout -q main;", MOVED].concat(),
-        "git merge -q topic two 2>/dev/null >&2" => "pre-merge-commit | prepare-commit-msg";
+        "git merge -q topic two >/dev/null" => "pre-merge-commit | prepare-commit-msg";
     merge_in_a_linked_worktree: &[TOPIC, "git worktree add -q -b side ../side; cd ../side;", MOVED].concat(), "cd ../side; git merge -q topic" => "pre-merge-commit | prepare-commit-msg";
     squash: &[TOPIC, MOVED, "git merge --squash topic >/dev/null 2>&1"].concat(), "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
     squash_of_the_upstream: "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q); echo 1 >>a; git commit -qam mine; git fetch -q; git merge --squash origin/main >/dev/null 2>&1",
@@ -163,7 +175,7 @@ situations! {
     force_push_over_commits_we_never_saw: "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>c; git commit -qam theirs; git push -q); echo 1 >>a; git commit -qam mine",
         "git push -q --force" => "pre-push a";
     push_of_several_refs: "git checkout -q -b one; echo 1 >>a; git commit -qam m; git checkout -q -b two main; echo 1 >>b; git commit -qam m", "git push -q origin one two" => "pre-push a b";
-    push_all_and_mirror: "git checkout -q -b one; echo 1 >>a; git commit -qam m; git update-ref refs/dibs/ledger $(git commit-tree -m l HEAD^{tree})", "git push -q --mirror 2>/dev/null" => "pre-push a";
+    push_all_and_mirror: "git checkout -q -b one; echo 1 >>a; git commit -qam m; git update-ref refs/dibs/ledger $(git commit-tree -m l HEAD^{tree})", "git push -q --mirror" => "pre-push a";
     push_of_a_light_tag: "echo 1 >>a; git commit -qam m; git tag v1; git reset -q --hard HEAD^", "git push -q origin v1" => "pre-push a";
     push_of_an_annotated_tag: "echo 1 >>a; git commit -qam m; git tag -a -m t v1; git tag -a -m t2 v2 v1 2>/dev/null; git reset -q --hard HEAD^", "git push -q origin v2" => "pre-push a";
     push_of_a_tag_of_a_blob_and_a_tree: "git tag blob HEAD:a; git tag -a -m t tree HEAD:dir; echo 1 >>a; git commit -qam later", "git push -q origin blob tree" => "pre-push";

@@ -11,7 +11,7 @@ use git_dibs::git::{Repo, Settings};
 use git_dibs::hook::collect::{Told, plan};
 use git_dibs::hook::doctor::{Finding, examine};
 use git_dibs::hook::install::{self, Wish};
-use git_dibs::hook::{AskError, Call, Environment, Moment, Policy, main, text};
+use git_dibs::hook::{Call, Environment, Moment, Policy, main, text};
 use serde_json::json;
 
 /// What every world begins with: a clone `work` of `origin.git`, with these files pushed.
@@ -77,15 +77,30 @@ impl World {
 
     /// What the doctor finds where nobody answers: level, what, advice.
     pub fn examine(&self, dir: &str) -> Vec<(String, String, Option<String>)> {
-        serde_json::from_value(self.inside(dir, "doctor", &json!({}))).unwrap()
+        self.examine_with(dir, &[("DIBS_URL", "http://127.0.0.1:1")])
+    }
+
+    /// What the doctor finds with these variables.
+    pub fn examine_with(&self, dir: &str, variables: &[(&str, &str)]) -> Vec<(String, String, Option<String>)> {
+        serde_json::from_value(self.inside_with(dir, "doctor", &json!({}), variables)).unwrap()
     }
 
     /// Calls the library in a process that has this world's environment.
     fn inside(&self, dir: &str, what: &str, how: &serde_json::Value) -> serde_json::Value {
+        self.inside_with(dir, what, how, &[])
+    }
+
+    fn inside_with(
+        &self,
+        dir: &str,
+        what: &str,
+        how: &serde_json::Value,
+        variables: &[(&str, &str)],
+    ) -> serde_json::Value {
         let result = self.path("result");
         let mut command = self.command(dir, std::env::current_exe().unwrap().to_str().unwrap());
         command.args(["--exact", "world::as_a_hook", "--nocapture"]);
-        command.env("DIBS_TEST_ARGS", format!("{what}\n{how}\n{}", result.display()));
+        command.env("DIBS_TEST_ARGS", format!("{what}\n{how}\n{}", result.display())).envs(variables.iter().copied());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap()
@@ -157,7 +172,7 @@ fn program() -> String {
     let binary = std::env::current_exe().unwrap();
     format!(
         "#!/bin/sh\n\
-         [ -n \"$DIBS_TEST_RECORD$DIBS_TEST_SILENCE$DIBS_PROBE\" ] || exit 0\n\
+         [ -n \"$DIBS_TEST_RECORD$DIBS_TEST_JUDGE$DIBS_PROBE\" ] || exit 0\n\
          DIBS_TEST_ARGS=$(printf '%s\\n' \"$@\") exec '{}' --exact world::as_a_hook --nocapture\n",
         binary.display()
     )
@@ -209,9 +224,7 @@ fn call(what: &str, how: &serde_json::Value) -> serde_json::Value {
         }
         "uninstall" => json!(told(install::uninstall(&repo).unwrap())),
         "doctor" => {
-            let environment = Environment::from_pairs([("DIBS_URL", "http://127.0.0.1:1")]);
-            let nobody = AskError::Unreachable("nobody listens on http://127.0.0.1:1".to_owned());
-            let findings = examine(&repo, &environment, Box::new(move |_| Err(nobody)));
+            let findings = examine(&repo, &Environment::of_process());
             let told = |finding: Finding| (format!("{:?}", finding.level), finding.what, finding.advice);
             json!(findings.into_iter().map(told).collect::<Vec<_>>())
         }
@@ -231,11 +244,7 @@ fn hook(mut args: impl Iterator<Item = String>) -> ! {
     call.args = args.collect();
     match std::env::var_os("DIBS_TEST_RECORD") {
         Some(file) => record(&call, Path::new(&file)),
-        None => {
-            let silence = std::env::var("DIBS_TEST_SILENCE").unwrap_or_default();
-            let ask = Box::new(|_: &_, _: &[Vec<u8>]| Err(AskError::Unreachable(silence)));
-            std::process::exit(main(&call, &mut std::io::stdin(), ask));
-        }
+        None => std::process::exit(main(&call, &mut std::io::stdin())),
     }
     std::process::exit(0);
 }
