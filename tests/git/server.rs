@@ -72,6 +72,19 @@ impl Session {
         self.client.reserve(&self.id, &ask).unwrap();
     }
 
+    /// Reserves `key` for so many seconds.
+    pub fn hold_for(&mut self, key: &str, seconds: i64) {
+        let ask =
+            wire::Reserve { file_path: Some(key.to_owned()), ttl_seconds: Some(seconds), ..wire::Reserve::default() };
+        self.client.reserve(&self.id, &ask).unwrap();
+    }
+
+    /// Waits for `key` until it is free.
+    pub fn wait_for(&mut self, key: &str) {
+        let ask = wire::Reserve { file_path: Some(key.to_owned()), wait_seconds: Some(60), ..wire::Reserve::default() };
+        self.client.reserve(&self.id, &ask).unwrap();
+    }
+
     /// Lets go of everything.
     pub fn release(&mut self) {
         self.client.release_all(&self.id).unwrap();

@@ -89,6 +89,20 @@ fn the_holder_passes_and_so_does_everybody_once_it_is_released() {
 }
 
 #[test]
+fn what_has_expired_is_in_nobodys_way() {
+    let world = World::with_hooks(false);
+    let case = Case::new(&world);
+    let (mut ana, mut bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
+    let cy = case.server.session("cy", &[]);
+    ana.hold_for("a", 1);
+    // Whoever waits in the queue is told the moment it is over.
+    bo.wait_for("a");
+    bo.release();
+    let (passed, text) = case.commit(&case.server.variables(Some(&cy)), "");
+    assert!(passed && !text.contains("git-dibs:"), "{text}");
+}
+
+#[test]
 fn an_ended_session_holds_nothing_and_its_token_is_no_use() {
     let world = World::with_hooks(false);
     let case = Case::new(&world);
@@ -275,4 +289,30 @@ fn a_server_that_is_no_use_is_a_sentence_within_the_time_limits() {
     }
     let output = world.try_shell("work", "git commit -qm m", &[("DIBS_TEST_JUDGE", "1")]);
     assert!(output.status.success() && said(&output).contains("No server is known here"), "{}", said(&output));
+}
+
+#[test]
+fn places_where_nothing_can_be_judged_are_sentences() {
+    let world = World::with_hooks(false);
+    let hook = |dir: &str, script: &str, name: &str| {
+        let script = format!("{script} $TOP/program hook {name} -- </dev/null");
+        let output = world.try_shell(dir, &script, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_URL", "http://127.0.0.1:1")]);
+        assert!(!said(&output).contains("panicked"), "{}", said(&output));
+        (output.status.code(), said(&output))
+    };
+    let (code, text) = hook("", "", "pre-commit");
+    assert!(
+        code == Some(0) && text.contains("this commit was not checked") && text.contains("not a git repository"),
+        "{text}"
+    );
+    let (code, text) = hook("", "", "no-such-hook");
+    assert!(code == Some(2) && text.contains("there is no hook"), "{text}");
+    let (code, text) = hook("work", "echo 1 >>a; git add a; mkdir -p .git/dibs/token;", "pre-commit");
+    assert!(code == Some(0) && text.contains("cannot be read") && text.contains("git dibs session start"), "{text}");
+    let (code, text) = hook("work", "echo junk >.git/index;", "pre-commit");
+    assert!(code == Some(0) && text.contains("git diff-index failed"), "{text}");
+    let (code, text) = hook("work", "echo junk >.git/index; export DIBS_ON_UNREACHABLE=block;", "pre-commit");
+    assert!(code == Some(1) && text.contains("DIBS_ON_UNREACHABLE=block"), "{text}");
+    let (code, text) = hook("work", "echo junk >.git/HEAD;", "pre-commit");
+    assert!(code == Some(0) && text.contains("this commit was not checked"), "{text}");
 }
