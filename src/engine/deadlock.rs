@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::command::CycleStep;
 use super::ids::Seq;
 use super::record::{Mode, Want};
-use super::reserve::{Blocker, clash};
+use super::reserve::{Blocker, clash, is_enough};
 use super::state::Engine;
 use crate::key::Key;
 
@@ -164,7 +164,13 @@ impl Engine {
             let first = place.waiters.partition_point(|seq| *seq <= after);
             for seq in &place.waiters[first..] {
                 let waiter = &self.waiters[seq];
-                if waiter.session != to && clash(waiter.mode, mode) {
+                if waiter.session == to || !clash(waiter.mode, mode) {
+                    continue;
+                }
+                // The same exceptions as in `blockers`, or there would be circles of waits that nobody waits.
+                let held = self.mode_at(place, waiter.session);
+                let passes = after > Seq::ZERO && held.is_some_and(|held| clash(held, mode));
+                if !is_enough(held, waiter.mode) && !passes {
                     see(Edge { from: waiter.session, to, wants: place.key.clone(), holds: key.clone() });
                 }
             }

@@ -235,8 +235,7 @@ impl Engine {
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let held = self.held_by(session, key).map(|slot| self.reservations[slot].mode);
-        if held == Some(Mode::Exclusive) || held == Some(mode) {
-            // What one holds can be renewed or downgraded whoever waits for it.
+        if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
         self.index.meet(key, |id| {
@@ -363,6 +362,11 @@ impl Engine {
         };
         first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
+}
+
+/// What one holds can be renewed or downgraded, whoever waits for it.
+pub(super) fn is_enough(held: Option<Mode>, wanted: Mode) -> bool {
+    held == Some(Mode::Exclusive) || held == Some(wanted)
 }
 
 /// Two sessions cannot have this at once.

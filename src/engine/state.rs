@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::command::{Notice, Outcome, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, PlaceId};
+use super::index::{Index, Place, PlaceId};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
 use super::slab::Slab;
 use super::timer::Timer;
@@ -529,6 +529,12 @@ impl Engine {
     pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
         let place = self.index.place(self.index.find(key)?);
         place.holders.iter().find(|slot| self.reservations[*slot].session == session)
+    }
+
+    /// How a session holds what this place stands for, if it does.
+    pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
+        let held = place.holders.iter().map(|slot| &self.reservations[slot]);
+        held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }
 
     /// The waits that ended since this was last called, and how.
