@@ -42,15 +42,15 @@ impl Side {
 }
 
 impl Engine {
-    /// The circle that would close if this session waited for these keys.
-    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode) -> Option<Vec<CycleStep>> {
+    /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
+    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> Option<Vec<CycleStep>> {
         let mut behind = Side::default();
         self.waiting_for(session, |edge| behind.reach(edge.from, edge));
         if behind.next.is_empty() {
             return None;
         }
         let mut ahead = Side::default();
-        self.blocked_by(session, wants, mode, Seq(u64::MAX), |edge| ahead.reach(edge.to, edge));
+        self.blocked_by(session, wants, mode, place, |edge| ahead.reach(edge.to, edge));
         self.join(session, ahead, behind)
     }
 

@@ -45,6 +45,7 @@ impl Engine {
             self.leave(waiter, LeftWhy::Stopped, now, out);
         }
         self.freed.clear();
+        self.weakened.clear();
         self.settled.clear();
     }
 

@@ -26,7 +26,7 @@ impl Engine {
         if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
             return refusal;
         }
-        if let Some(cycle) = self.circle(slot, &ask.wants, ask.mode) {
+        if let Some(cycle) = self.circle(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
             return Outcome::Deadlock(cycle);
         }
         let Reserve { session, wants, mode, reason, if_version, .. } = ask;
@@ -46,6 +46,7 @@ impl Engine {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
                 Some(Outcome::WaitOver { why, conflicts })
             }
+            LeftWhy::Deadlock => self.circle(waiter.session, &waiter.wants, waiter.mode, seq).map(Outcome::Deadlock),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => None,
         };
         let outcome = outcome.unwrap_or(Outcome::WaitOver { why, conflicts: Vec::new() });
@@ -69,7 +70,13 @@ impl Engine {
                 });
             }
             // Whatever the last one freed is wanted by others behind it: it was the one in their way.
-            let Some(seq) = candidates.pop_first() else { return };
+            let Some(seq) = candidates.pop_first() else {
+                match self.weakened.pop_first() {
+                    Some(seq) => self.dismiss_circle(seq, now, out),
+                    None => return,
+                }
+                continue;
+            };
             let Some(waiter) = self.waiters.get(&seq) else { continue };
             // Versions only grow: such a wait would never be granted, and those behind it need not stand there for it.
             if self.wrong_version(&waiter.wants, waiter.if_version).is_some() {
@@ -84,6 +91,16 @@ impl Engine {
             self.emit(now, out, Event::Seated { waiter: seq, session });
             let grants = self.grant(waiter.session, waiter.wants, waiter.mode, waiter.reason, now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
+        }
+    }
+
+    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
+    /// those waits for the session, neither would ever be granted.
+    fn dismiss_circle(&mut self, seq: Seq, now: Timestamp, out: &mut Vec<Record>) {
+        let Some(waiter) = self.waiters.get(&seq) else { return };
+        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
+            self.totals.deadlocks += 1;
+            self.leave(seq, LeftWhy::Deadlock, now, out);
         }
     }
 

@@ -101,7 +101,9 @@ impl Engine {
         if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
             // Others may hold it beside us now.
             self.freed.push(reservation.key.clone());
+            self.weaken(held);
         }
+        let reservation = &self.reservations[held];
         let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
         let session = self.sessions[session].id.clone();
         self.emit(now, out, Event::Amended { id, session, key, mode, ttl, reason });
@@ -210,12 +212,20 @@ impl Engine {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
         let session = self.sessions[reservation.session].id.clone();
-        self.emit(now, out, Event::Released { id, session, key: key.clone(), why: why.clone() });
-        self.make_moot(&id, why, now, out);
         if !self.waiters.is_empty() {
             self.freed.push(key.clone());
+            self.weaken(slot);
         }
+        self.emit(now, out, Event::Released { id, session, key: key.clone(), why: why.clone() });
+        self.make_moot(&id, why, now, out);
         key
+    }
+
+    /// Takes note of the waits that count on this reservation of their own session.
+    fn weaken(&mut self, slot: u32) {
+        let reservation = &self.reservations[slot];
+        let waiters = self.index.place(reservation.place).waiters.iter();
+        self.weakened.extend(waiters.filter(|seq| self.waiters[*seq].session == reservation.session));
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.

@@ -97,6 +97,8 @@ pub struct Engine {
     pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
     pub(super) freed: Vec<Key>,
+    /// Waits for a key their own session lost in the command being executed, or holds only shared since.
+    pub(super) weakened: BTreeSet<Seq>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
     pub(super) settled: Vec<(Seq, Outcome)>,
 }
@@ -209,6 +211,7 @@ impl Engine {
             patience: BTreeSet::new(),
             recent: Cell::new(0),
             freed: Vec::new(),
+            weakened: BTreeSet::new(),
             settled: Vec::new(),
         }
     }
