@@ -14,6 +14,7 @@ impl Engine {
         &mut self,
         slot: u32,
         ask: Reserve,
+        feature: Option<&Text>,
         until: Timestamp,
         now: Timestamp,
         out: &mut Vec<Record>,
@@ -31,7 +32,8 @@ impl Engine {
         }
         let Reserve { session, wants, mode, reason, if_version, .. } = ask;
         let seq = self.emit(now, out, Event::Queued { session, wants, mode, reason, if_version });
-        self.waiters.get_mut(&seq).expect("just queued").until = until;
+        let waiter = self.waiters.get_mut(&seq).expect("just queued");
+        (waiter.until, waiter.feature) = (until, feature.cloned());
         self.patience.insert((until, seq));
         Outcome::Queued(seq)
     }
@@ -41,7 +43,7 @@ impl Engine {
         let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
         let outcome = match why {
             LeftWhy::Version => self.wrong_version(&waiter.wants, waiter.if_version),
-            LeftWhy::Paused => self.pause_of(waiter.session, None).map(Outcome::Paused),
+            LeftWhy::Paused => self.pause_of(waiter.session, waiter.feature.as_ref()).map(Outcome::Paused),
             LeftWhy::TimedOut => {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
                 Some(Outcome::WaitOver { why, conflicts })
@@ -109,8 +111,10 @@ impl Engine {
         let stopped: Vec<Seq> = self
             .waiters
             .iter()
-            .filter(|(_, waiter)| self.sessions[waiter.session].feature.as_ref() == Some(feature))
-            .filter(|(_, waiter)| self.pause_of(waiter.session, None).is_some())
+            .filter(|(_, waiter)| {
+                let pause = self.pause_of(waiter.session, waiter.feature.as_ref());
+                pause.is_some_and(|pause| pause.feature == *feature)
+            })
             .map(|(seq, _)| *seq)
             .collect();
         for seq in stopped {

@@ -45,7 +45,7 @@ impl Engine {
         }
         if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
-                Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
+                Some(wait) => self.enqueue(slot, ask, feature, now.after(wait), now, out),
                 None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
             };
         }

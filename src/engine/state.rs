@@ -183,6 +183,8 @@ pub(super) struct Waiter {
     pub since: Timestamp,
     /// Working memory.
     pub until: Timestamp,
+    /// Working memory: the feature its token named.
+    pub feature: Option<Text>,
 }
 
 impl Engine {
@@ -279,6 +281,7 @@ impl Engine {
                     if_version: *if_version,
                     since: at,
                     until: Timestamp(i64::MAX),
+                    feature: None,
                 };
                 self.queued(seq, waiter);
             }
