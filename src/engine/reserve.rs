@@ -39,9 +39,8 @@ impl Engine {
         {
             return Outcome::Paused(pause);
         }
-        let limit = self.policy.reservations_per_session;
-        if self.sessions[slot].held.len() + fresh > limit {
-            return Outcome::OverQuota { what: "reservations of one session", limit };
+        if let Some(refusal) = self.over_quota(slot, fresh) {
+            return refusal;
         }
         if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
@@ -53,6 +52,16 @@ impl Engine {
             return refusal;
         }
         Outcome::Granted(self.grant(slot, ask.wants, ask.mode, ask.reason, now, out))
+    }
+
+    /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
+    /// granted later without asking again.
+    pub(super) fn over_quota(&self, slot: u32, more: usize) -> Option<Outcome> {
+        let session = &self.sessions[slot];
+        let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
+        let limit = self.policy.reservations_per_session;
+        let over = more > 0 && session.held.len() + waited_for + more > limit;
+        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
