@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::command::CycleStep;
 use super::ids::Seq;
 use super::record::{Mode, Want};
-use super::reserve::{Blocker, clash};
+use super::reserve::{Blocker, clash, is_enough};
 use super::state::Engine;
 use crate::key::Key;
 
@@ -42,15 +42,15 @@ impl Side {
 }
 
 impl Engine {
-    /// The circle that would close if this session waited for these keys.
-    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode) -> Option<Vec<CycleStep>> {
+    /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
+    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> Option<Vec<CycleStep>> {
         let mut behind = Side::default();
         self.waiting_for(session, |edge| behind.reach(edge.from, edge));
         if behind.next.is_empty() {
             return None;
         }
         let mut ahead = Side::default();
-        self.blocked_by(session, wants, mode, Seq(u64::MAX), |edge| ahead.reach(edge.to, edge));
+        self.blocked_by(session, wants, mode, place, |edge| ahead.reach(edge.to, edge));
         self.join(session, ahead, behind)
     }
 
@@ -165,7 +165,13 @@ impl Engine {
             let first = place.waiters.partition_point(|seq| *seq <= after);
             for seq in &place.waiters[first..] {
                 let waiter = &self.waiters[seq];
-                if waiter.session != to && clash(waiter.mode, mode) {
+                if waiter.session == to || !clash(waiter.mode, mode) {
+                    continue;
+                }
+                // The same exceptions as in `blockers`, or there would be circles of waits that nobody waits.
+                let held = self.mode_at(place, waiter.session);
+                let passes = after > Seq::ZERO && held.is_some_and(|held| clash(held, mode));
+                if !is_enough(held, waiter.mode) && !passes {
                     see(Edge { from: waiter.session, to, wants: place.key.clone(), holds: key.clone() });
                 }
             }

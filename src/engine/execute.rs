@@ -45,6 +45,7 @@ impl Engine {
             self.leave(waiter, LeftWhy::Stopped, now, out);
         }
         self.freed.clear();
+        self.weakened.clear();
         self.settled.clear();
     }
 
@@ -260,23 +261,24 @@ impl Engine {
         }
     }
 
-    /// The pause that stops a session, if its feature has one that is not its own.
+    /// The pause that stops a session, if a feature of its own or of its token has one that is not its own.
     pub(super) fn pause_of(&self, slot: u32, feature: Option<&Text>) -> Option<Pause> {
         if self.pauses.is_empty() {
             return None;
         }
-        let feature = feature.or(self.sessions[slot].feature.as_ref())?;
-        let place = self.index.place(*self.pauses.get(feature)?);
-        if place.holders.iter().any(|held| self.reservations[held].session == slot) {
-            return None;
-        }
-        let held = place.holders.iter().next()?;
-        let reservation = &self.reservations[held];
-        Some(Pause {
-            feature: feature.clone(),
-            by: self.person(reservation.session),
-            reason: reservation.reason.clone(),
-            until: reservation.expires,
+        let features = [feature, self.sessions[slot].feature.as_ref()];
+        features.into_iter().flatten().find_map(|feature| {
+            let place = self.index.place(*self.pauses.get(feature)?);
+            if place.holders.iter().any(|held| self.reservations[held].session == slot) {
+                return None;
+            }
+            let reservation = &self.reservations[place.holders.iter().next()?];
+            Some(Pause {
+                feature: feature.clone(),
+                by: self.person(reservation.session),
+                reason: reservation.reason.clone(),
+                until: reservation.expires,
+            })
         })
     }
 

@@ -1,5 +1,6 @@
 //! The recorded state as one value: what a snapshot keeps, and what "replay equals live" compares.
 
+use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::command::UnlockRequest;
@@ -98,7 +99,9 @@ impl Engine {
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
         let mut versions: Vec<_> = self.index.all().map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
+        let mut seen = HashSet::new();
         let resting = self.resting.iter().filter(|(place, version)| self.index.is_resting(*place, *version));
+        let resting = resting.filter(|(place, _)| seen.insert(*place));
         let resting = resting.map(|(place, version)| (self.index.place(*place).key.clone(), *version));
         // Refusals are no records; only what was counted is part of the recorded state.
         let totals =
@@ -158,7 +161,7 @@ impl Engine {
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
             let until = Timestamp(i64::MAX);
-            engine.queued(seq, Waiter { session, wants, mode, reason, if_version, since, until });
+            engine.queued(seq, Waiter { session, wants, mode, reason, if_version, since, until, feature: None });
         }
         for request in image.requests {
             engine.restore_request(request);

@@ -56,13 +56,12 @@ impl Engine {
         {
             return Outcome::Paused(pause);
         }
-        let limit = self.policy.reservations_per_session;
-        if self.sessions[slot].held.len() + fresh > limit {
-            return Outcome::OverQuota { what: "reservations of one session", limit };
+        if let Some(refusal) = self.over_quota(slot, fresh) {
+            return refusal;
         }
         if self.is_blocked(slot, &ask.wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
-                Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
+                Some(wait) => self.enqueue(slot, ask, feature, now.after(wait), now, out),
                 None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
             };
         }
@@ -70,6 +69,16 @@ impl Engine {
             return refusal;
         }
         Outcome::Granted(self.grant(slot, ask.wants, spots, ask.mode, ask.reason, now, out))
+    }
+
+    /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
+    /// granted later without asking again.
+    pub(super) fn over_quota(&self, slot: u32, more: usize) -> Option<Outcome> {
+        let session = &self.sessions[slot];
+        let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
+        let limit = self.policy.reservations_per_session;
+        let over = more > 0 && session.held.len() + waited_for + more > limit;
+        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
@@ -120,7 +129,9 @@ impl Engine {
         if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
             // Others may hold it beside us now.
             self.freed.push(reservation.key.clone());
+            self.weaken(held);
         }
+        let reservation = &self.reservations[held];
         let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
         let session = self.sessions[session].id.clone();
         self.emit(now, out, Event::Amended { id, session, key, mode, ttl, reason });
@@ -239,14 +250,22 @@ impl Engine {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
         let session = self.sessions[reservation.session].id.clone();
+        let spot = Spot { place: Some(reservation.place), held: Some(slot) };
         if !self.waiters.is_empty() {
             self.freed.push(key.clone());
+            self.weaken(slot);
         }
-        let spot = Spot { place: Some(reservation.place), held: Some(slot) };
         self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
         if !self.pending.is_empty() {
             self.make_moot(&id, why, now, out);
         }
+    }
+
+    /// Takes note of the waits that count on this reservation of their own session.
+    fn weaken(&mut self, slot: u32) {
+        let reservation = &self.reservations[slot];
+        let waiters = self.index.place(reservation.place).waiters.iter();
+        self.weakened.extend(waiters.filter(|seq| self.waiters[*seq].session == reservation.session));
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
@@ -268,8 +287,7 @@ impl Engine {
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let held = spot.held.map(|slot| self.reservations[slot].mode);
-        if held == Some(Mode::Exclusive) || held == Some(mode) {
-            // What one holds can be renewed or downgraded whoever waits for it.
+        if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
         self.index.meet_at(key, spot.place, |id| {
@@ -400,6 +418,11 @@ impl Engine {
         };
         first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
+}
+
+/// What one holds can be renewed or downgraded, whoever waits for it.
+pub(super) fn is_enough(held: Option<Mode>, wanted: Mode) -> bool {
+    held == Some(Mode::Exclusive) || held == Some(wanted)
 }
 
 /// Two sessions cannot have this at once.

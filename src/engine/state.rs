@@ -7,12 +7,12 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::command::{Notice, Outcome, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, PlaceId};
+use super::index::{Index, Place, PlaceId};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
 use super::slab::Slab;
 use super::timer::Timer;
@@ -99,6 +99,8 @@ pub struct Engine {
     pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
     pub(super) freed: Vec<Key>,
+    /// Waits for a key their own session lost in the command being executed, or holds only shared since.
+    pub(super) weakened: BTreeSet<Seq>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
     pub(super) settled: Vec<(Seq, Outcome)>,
 }
@@ -192,6 +194,8 @@ pub(super) struct Waiter {
     pub since: Timestamp,
     /// Working memory.
     pub until: Timestamp,
+    /// Working memory: the feature its token named.
+    pub feature: Option<Text>,
 }
 
 impl Engine {
@@ -221,6 +225,7 @@ impl Engine {
             spots: Vec::new(),
             recent: Cell::new(0),
             freed: Vec::new(),
+            weakened: BTreeSet::new(),
             settled: Vec::new(),
         }
     }
@@ -296,6 +301,7 @@ impl Engine {
                     if_version: *if_version,
                     since: at,
                     until: Timestamp(i64::MAX),
+                    feature: None,
                 };
                 self.queued(seq, waiter);
             }
@@ -445,7 +451,10 @@ impl Engine {
             let known = self.index.place(place);
             match (known.is_live(), known.was_held) {
                 (true, _) => {}
-                (false, true) => self.rest(place),
+                (false, true) => {
+                    self.rest(place);
+                    self.compact();
+                }
                 // There is no version to remember.
                 (false, false) => self.index.forget(place),
             }
@@ -515,7 +524,9 @@ impl Engine {
         }
         if self.resting.len() > 2 * self.index.len() + 1024 {
             let index = &self.index;
-            self.resting.retain(|(place, version)| index.is_resting(*place, *version));
+            let mut seen = HashSet::new();
+            // A key that was waited for in between is listed twice.
+            self.resting.retain(|(place, version)| index.is_resting(*place, *version) && seen.insert(*place));
         }
         if self.expiries.len() > 2 * live + 1024 {
             let reservations = &self.reservations;
@@ -558,6 +569,12 @@ impl Engine {
         Spot { place, held }
     }
 
+    /// How a session holds what this place stands for, if it does.
+    pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
+        let held = place.holders.iter().map(|slot| &self.reservations[slot]);
+        held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
+    }
+
     /// The waits that ended since this was last called, and how.
     pub fn take_settled(&mut self) -> Vec<(Seq, Outcome)> {
         std::mem::take(&mut self.settled)
@@ -591,4 +608,42 @@ fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
         list.pop_front();
     }
     list.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Actor, Command, LeftWhy, Reserve};
+
+    #[test]
+    fn waiting_for_a_key_that_rests_leaves_nothing_behind() {
+        let mut engine = Engine::new(Policy::default());
+        let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
+        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
+        let mut records = Vec::new();
+        let mut ask = |engine: &mut Engine, command| {
+            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records)
+        };
+        let reserve = |session: &SessionId| {
+            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
+            Command::Reserve(Reserve {
+                session: session.clone(),
+                wants: keys.iter().map(want).collect(),
+                mode: Mode::Exclusive,
+                reason: None,
+                wait: Some(Duration::from_secs(60)),
+                if_version: None,
+            })
+        };
+        for session in [&ana, &bo] {
+            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
+        }
+        ask(&mut engine, reserve(&ana));
+        ask(&mut engine, Command::Release { session: ana.clone(), keys: vec![keys[0].clone().into()] });
+        for _ in 0..10_000 {
+            let Outcome::Queued(waiter) = ask(&mut engine, reserve(&bo)) else { panic!("b is held") };
+            ask(&mut engine, Command::Leave { waiter, why: LeftWhy::Gone });
+        }
+        assert!(engine.resting.len() < 2_000, "{} entries for one key", engine.resting.len());
+    }
 }

@@ -89,7 +89,7 @@ impl Engine {
         Outcome::Request(self.requests[&id].clone())
     }
 
-    /// Handing over lets the asker pass the queue, but not anybody's reservation, and not into a circle.
+    /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
     fn cannot_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Option<Outcome> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
         let giver = &self.sessions[holder].id;
@@ -97,7 +97,11 @@ impl Engine {
         if !others.is_empty() {
             return Some(Outcome::Refused(others));
         }
-        self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock)
+        // What the asker waits for is counted already.
+        let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
+        let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
+        let full = self.over_quota(asker, usize::from(!counted));
+        full.or_else(|| self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock))
     }
 
     /// A reservation ended before its holder answered.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::Path as FilePath;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::client::{Client, ClientError, Found, Limits, Surroundings, Undiscovered, discover};
+use crate::client::{Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, discover};
 use crate::git::{Path, Repo, Settings};
 use crate::wire::{self, Code};
 
@@ -84,13 +84,11 @@ pub fn find(
     settings: &Settings,
 ) -> Result<Found, AskError> {
     let receiving = moment == Some(Moment::PreReceive);
-    let pushed = if receiving { environment.push_option("dibs-token") } else { None };
-    let env = |name: &str| match name {
-        "DIBS_TOKEN" if pushed.is_some() => pushed.clone(),
-        // It names the session of whoever set it, not of the token that was pushed.
-        "DIBS_SESSION" if pushed.is_some() => None,
-        name => environment.text(name),
+    let door = match receiving {
+        true => Door::Receiving(environment.push_option("dibs-token")),
+        false => Door::Worktree,
     };
+    let env = |name: &str| environment.text(name);
     let config = |name: &str| {
         let value = settings.get(name.strip_prefix("dibs.")?)?;
         let home = environment.get("HOME").map(FilePath::new);
@@ -100,7 +98,8 @@ pub fn find(
         }
     };
     let git_dir = (!receiving).then(|| repo.git_dir.clone());
-    let here = Surroundings { env: &env, config: &config, git_dir, common_dir: Some(repo.common_dir.clone()) };
+    let (flags, common_dir) = (Flags::default(), Some(repo.common_dir.clone()));
+    let here = Surroundings { flags, door, env: &env, config: &config, git_dir, common_dir };
     discover(&here).map_err(|error| match error {
         Undiscovered::BadToken { .. } => AskError::Unauthorized(error.to_string()),
         _ => AskError::Unreachable(error.to_string()),

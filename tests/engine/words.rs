@@ -129,6 +129,7 @@ pub fn left_word(why: LeftWhy) -> &'static str {
         LeftWhy::Ended => "ended",
         LeftWhy::Version => "version",
         LeftWhy::Paused => "paused",
+        LeftWhy::Deadlock => "deadlock",
     }
 }
 
