@@ -91,7 +91,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let plans = plan(if args.repo.is_empty() { &file.repo } else { &args.repo }, data.as_deref())?;
     let home = data.unwrap_or_else(|| plans[0].dir.clone());
     place::make_private(&home)?;
-    let keyring = Arc::new(keyring(&args, &file, &home)?);
+    let (keyring, secret_file) = keyring(&args, &file, &home)?;
+    let keyring = Arc::new(keyring);
 
     let stop = watch::Sender::new(false);
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
@@ -107,7 +108,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(async {
-        let (listeners, record) = listen(&args, &file, &home).await?;
+        let (listeners, mut record) = listen(&args, &file, &home).await?;
+        record.secret_file = secret_file;
         announce(&plans, &record, &keyring, args.json)?;
         tokio::spawn(watch_keys(keyring.clone()));
         tokio::spawn(refresh_read_tokens(keyring.clone(), plans.iter().map(read_token_of).collect()));
@@ -185,14 +187,16 @@ fn name_of(repo: &Repo) -> Text {
     name.strip_suffix(".git").unwrap_or(&name).into()
 }
 
-fn keyring(args: &Args, file: &File, home: &Path) -> Result<Keyring> {
+/// What verifies tokens, and where its secret is, if that is in a file.
+fn keyring(args: &Args, file: &File, home: &Path) -> Result<(Keyring, Option<PathBuf>)> {
     let secret = std::env::var("DIBS_JWT_SECRET").ok().filter(|secret| !secret.is_empty());
     let named = args.secret_file.clone().or_else(|| file.secret_file.clone());
     let secret_file = match (&secret, named) {
         (Some(_), Some(_)) => bail!("DIBS_JWT_SECRET and a secret file are both given; give only one of them"),
         (Some(_), None) => None,
-        (None, named) => Some(named.unwrap_or_else(|| place::secret(home))),
+        (None, named) => Some(std::path::absolute(named.unwrap_or_else(|| place::secret(home)))?),
     };
+    let recorded = secret_file.clone();
     let config = KeyringConfig {
         secret: secret.map(String::into_bytes),
         secret_file,
@@ -200,7 +204,7 @@ fn keyring(args: &Args, file: &File, home: &Path) -> Result<Keyring> {
         issuer: args.issuer.clone().or_else(|| file.issuer.clone()),
         audience: args.audience.clone().or_else(|| file.audience.clone()),
     };
-    Ok(Keyring::new(config)?)
+    Ok((Keyring::new(config)?, recorded))
 }
 
 fn open(
@@ -289,6 +293,8 @@ async fn listen(args: &Args, file: &File, home: &Path) -> Result<(Vec<Listener>,
         socket,
         url: Some(format!("http://{address}")),
         started_at: Time(unix_seconds() * 1000),
+        repo: None,
+        secret_file: None,
     };
     Ok((listeners, record))
 }
@@ -298,8 +304,9 @@ fn announce(plans: &[Plan], record: &ServerRecord, keyring: &Keyring, json: bool
     let bytes = serde_json::to_vec(record)?;
     for plan in plans {
         let dir = place::dibs_dir(&plan.repo);
+        let record = ServerRecord { repo: Some(plan.name.to_string()), ..record.clone() };
         place::make_private(&dir)?;
-        place::write_private(&dir.join("server.json"), &bytes)?;
+        place::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
         write_read_token(keyring, &read_token_of(plan))?;
     }
     if json {

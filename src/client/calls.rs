@@ -70,21 +70,7 @@ impl Client {
                 query.push_str(&format!("&{name}={}", part(value)));
             }
         }
-        let mut all = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            let page = match &cursor {
-                None => query.clone(),
-                Some(cursor) => format!("{query}&cursor={}", part(cursor)),
-            };
-            let page: wire::ReservationList = self.get(&page)?;
-            all.extend(page.reservations);
-            // A server that gives the same page for ever must not hold us for ever.
-            if page.next_cursor.is_none() || page.next_cursor == cursor {
-                return Ok(all);
-            }
-            cursor = page.next_cursor;
-        }
+        self.pages(&query, "reservations")
     }
 
     /// Takes a reservation away from its holder (admin).
@@ -101,9 +87,13 @@ impl Client {
         self.post("/api/sessions", ask)
     }
 
-    /// The sessions of the repository.
-    pub fn sessions(&mut self) -> Result<wire::SessionList, ClientError> {
-        self.get("/api/sessions")
+    /// The sessions of the repository, or those in one state, however many pages that is.
+    pub fn sessions(&mut self, state: Option<wire::SessionState>) -> Result<Vec<wire::SessionInfo>, ClientError> {
+        let mut query = format!("/api/sessions?limit={PAGE_MAX}");
+        if let Some(state) = state {
+            query.push_str(&format!("&state={}", state.as_str()));
+        }
+        self.pages(&query, "sessions")
     }
 
     /// One session.
@@ -156,7 +146,7 @@ impl Client {
     }
 
     /// Takes the session's own request back.
-    pub fn withdraw_unlock(&mut self, session: &str, request: &str) -> Result<wire::Done, ClientError> {
+    pub fn withdraw_unlock(&mut self, session: &str, request: &str) -> Result<wire::UnlockRequestInfo, ClientError> {
         self.delete(&own(session, &format!("unlock-requests/{}", part(request))), NO_BODY)
     }
 

@@ -12,6 +12,10 @@ const TOKEN_MAX: u64 = 16 * 1024;
 /// Where a token came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
+    /// The file that `--token-file` names.
+    Flag(PathBuf),
+    /// The push option `dibs-token`.
+    PushOption,
     /// `DIBS_TOKEN`.
     Environment,
     /// The worktree's own file, written when its session was started.
@@ -25,8 +29,11 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Origin::PushOption => f.write_str("the push option dibs-token"),
             Origin::Environment => f.write_str("DIBS_TOKEN"),
-            Origin::Worktree(path) | Origin::TokenFile(path) | Origin::LocalServer(path) => path.display().fmt(f),
+            Origin::Flag(path) | Origin::Worktree(path) | Origin::TokenFile(path) | Origin::LocalServer(path) => {
+                path.display().fmt(f)
+            }
         }
     }
 }
@@ -37,6 +44,10 @@ pub struct Credential {
     token: String,
     /// The session it speaks for; nobody's where it is a token for looking, for administration or for a worker.
     pub session: Option<String>,
+    /// The only repository it is for, as the server calls it.
+    pub repo: Option<String>,
+    /// Whether it may do anything.
+    pub is_admin: bool,
     /// Where it came from.
     pub from: Origin,
 }
@@ -52,7 +63,15 @@ impl Credential {
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("does not hold a token");
         }
-        Ok(Credential { token: token.to_owned(), session: session_of(token), from })
+        // Nobody is fooled by a forged token: the server checks it, we only need to know how to address it.
+        let claims: Claims = jsonwebtoken::dangerous::insecure_decode_claims(token).unwrap_or_default();
+        Ok(Credential {
+            token: token.to_owned(),
+            is_admin: claims.scope.as_deref() == Some("admin"),
+            repo: claims.repo.clone(),
+            session: claims.session(),
+            from,
+        })
     }
 
     /// Reads a token from a file; nothing where there is no such file.
@@ -84,21 +103,24 @@ pub(super) fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// The session a token names. Nobody is fooled by a forged one: the server checks it, we only need to address it.
-fn session_of(token: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Claims {
-        sub: Option<String>,
-        sid: Option<String>,
-        scope: Option<String>,
-    }
+/// What a token says about itself, as far as its bearer needs it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Claims {
+    sub: Option<String>,
+    sid: Option<String>,
+    scope: Option<String>,
+    repo: Option<String>,
+}
 
-    let claims: Claims = jsonwebtoken::dangerous::insecure_decode_claims(token).ok()?;
-    match claims.scope.as_deref() {
-        None | Some("session") => claims.sid.or(claims.sub),
-        // A worker's `sub` is the worker; only `sid` could be a session.
-        Some("worker") => claims.sid,
-        Some(_) => None,
+impl Claims {
+    fn session(self) -> Option<String> {
+        match self.scope.as_deref() {
+            None | Some("session") => self.sid.or(self.sub),
+            // A worker's `sub` is the worker; only `sid` could be a session.
+            Some("worker") => self.sid,
+            Some(_) => None,
+        }
     }
 }
 
@@ -124,6 +146,18 @@ mod tests {
         assert_eq!(session(json!({"sub": "boss", "scope": "admin"})), None);
         assert_eq!(Credential::new("opaque", Origin::Environment).unwrap().session, None);
         assert_eq!(Credential::new("a.b.c", Origin::Environment).unwrap().session, None);
+    }
+
+    #[test]
+    fn a_token_says_what_it_may_do_and_where() {
+        let read = |claims| {
+            let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
+            let credential = Credential::new(&token, Origin::Environment).unwrap();
+            (credential.is_admin, credential.repo)
+        };
+        assert_eq!(read(json!({"sub": "boss", "scope": "admin"})), (true, None));
+        assert_eq!(read(json!({"sub": "ana", "repo": "app"})), (false, Some("app".to_owned())));
+        assert_eq!(read(json!({"sub": ["odd"], "repo": 7})), (false, None));
     }
 
     #[test]

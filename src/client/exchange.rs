@@ -10,13 +10,15 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::address::part;
 use super::{ClientError, Credential, Endpoint};
-use crate::wire::ErrorBody;
+use crate::wire::{ErrorBody, Time};
 
 /// How long a socket whose queue is full is left alone before it is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -45,8 +47,19 @@ pub struct Client {
     credential: Option<Credential>,
     limits: Limits,
     kept: Option<Connection>,
+    /// The repository to name with every question, where the credential names none.
+    repo: Option<String>,
+    /// What the latest answer said, and when.
+    latest: Latest,
     /// Only `None` while it is dropped.
     runtime: Option<Runtime>,
+}
+
+/// The latest answer as it came.
+#[derive(Default)]
+struct Latest {
+    body: Bytes,
+    date: Option<Time>,
 }
 
 /// A connection that stands, and which way it was made. Closed when it is dropped, whatever was going on.
@@ -70,6 +83,7 @@ struct Answer {
     status: StatusCode,
     retry_after: Option<Duration>,
     redirected: bool,
+    date: Option<Time>,
     body: Bytes,
 }
 
@@ -85,7 +99,26 @@ impl Client {
     /// A client for a server that can be reached in these ways, tried in this order. Nothing is connected yet.
     pub fn new(endpoints: Vec<Endpoint>, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Client { endpoints, credential, limits, kept: None, runtime: Some(runtime) })
+        let latest = Latest::default();
+        Ok(Client { endpoints, credential, limits, kept: None, repo: None, latest, runtime: Some(runtime) })
+    }
+
+    /// The same for a server that has several repositories, of which this one is meant. A token that is for one
+    /// repository says so itself.
+    pub fn for_repo(mut self, repo: Option<String>) -> Client {
+        let says_so_itself = self.credential.as_ref().is_some_and(|credential| credential.repo.is_some());
+        self.repo = repo.filter(|_| !says_so_itself);
+        self
+    }
+
+    /// The body of the latest answer, refusals too, exactly as it came; empty where none came.
+    pub fn answer(&self) -> &[u8] {
+        &self.latest.body
+    }
+
+    /// What the server's clock said with its latest answer, to the second; its times are best compared with this.
+    pub fn server_time(&self) -> Option<Time> {
+        self.latest.date
     }
 
     /// Asks without a body.
@@ -113,6 +146,39 @@ impl Client {
         self.call(Method::DELETE, path, body.map(json), Duration::ZERO)
     }
 
+    /// Asks for every page of a list. What [`Client::answer`] gives afterwards is one document with all of them.
+    pub fn pages<T: DeserializeOwned>(&mut self, query: &str, list: &str) -> Result<Vec<T>, ClientError> {
+        let mut all: Vec<Value> = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut page: Value = match &cursor {
+                None => self.get(query)?,
+                Some(cursor) => self.get(&format!("{query}&cursor={}", part(cursor)))?,
+            };
+            let Some(Value::Array(items)) = page.get_mut(list).map(Value::take) else {
+                let what = format!("JSON of another shape: {list} is missing");
+                return Err(ClientError::Garbage { at: self.at(), what });
+            };
+            let is_only = cursor.is_none();
+            all.extend(items);
+            let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            // A server that gives the same page for ever must not hold us for ever.
+            if next.is_some() && next != cursor {
+                cursor = next;
+                continue;
+            }
+            let read = all.iter().map(T::deserialize).collect::<Result<_, _>>();
+            if !is_only {
+                page[list] = Value::Array(all);
+                self.latest.body = json(&page);
+            }
+            return read.map_err(|error: serde_json::Error| {
+                let what = format!("JSON of another shape: {error}");
+                ClientError::Garbage { at: self.at(), what }
+            });
+        }
+    }
+
     fn call<T: DeserializeOwned>(
         &mut self,
         method: Method,
@@ -121,6 +187,7 @@ impl Client {
         waiting: Duration,
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
+        self.latest = Latest::default();
         let runtime = self.runtime.take().expect("a client has its runtime until it is dropped");
         let outcome = runtime.block_on(async {
             let outcome = timeout(limit, self.exchange(&method, path, body)).await;
@@ -131,7 +198,11 @@ impl Client {
         });
         self.runtime = Some(runtime);
         match outcome {
-            Ok(answer) => understand(answer?, || self.at()),
+            Ok(answer) => {
+                let answer = answer?;
+                self.latest = Latest { body: answer.body.clone(), date: answer.date };
+                understand(answer, || self.at())
+            }
             Err(_) => Err(ClientError::TimedOut { at: self.at(), limit }),
         }
     }
@@ -192,9 +263,14 @@ impl Client {
         path: &str,
         body: Option<Bytes>,
     ) -> hyper::http::Result<Request<Full<Bytes>>> {
+        let mut uri = format!("{}{path}", endpoint.prefix());
+        if let Some(repo) = &self.repo {
+            uri.push_str(if path.contains('?') { "&repo=" } else { "?repo=" });
+            uri.push_str(&part(repo));
+        }
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", endpoint.prefix()))
+            .uri(uri)
             .header(header::HOST, endpoint.authority())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("git-dibs/", env!("CARGO_PKG_VERSION")));
@@ -270,6 +346,7 @@ async fn transfer(
         status: head.status,
         retry_after: seconds.map(Duration::from_secs),
         redirected: head.headers.contains_key(header::LOCATION),
+        date: head.headers.get(header::DATE).and_then(|value| http_date(value.to_str().ok()?)),
         body: body.to_bytes(),
     })
 }
@@ -300,6 +377,12 @@ fn describe(status: u16, body: &[u8], error: &serde_json::Error) -> String {
         _ => "an answer that is not JSON".to_owned(),
     };
     format!("{what} (status {status})")
+}
+
+/// Reads `Tue, 15 Nov 1994 08:12:31 GMT`.
+fn http_date(text: &str) -> Option<Time> {
+    let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(Time(zoned.timestamp().as_millisecond()))
 }
 
 fn json(body: &impl Serialize) -> Bytes {

@@ -17,6 +17,8 @@ mod tests;
 pub use address::Endpoint;
 pub use calls::Held;
 pub use credential::{Credential, Origin};
-pub use discover::{Found, ServerRecord, Surroundings, Undiscovered, discover};
+pub use discover::{
+    Door, Flags, Found, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, Surroundings, TOKEN_FILE, Undiscovered, discover,
+};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};

@@ -291,3 +291,46 @@ fn an_address_that_cannot_be_asked_is_a_sentence() {
     let error = client(endpoint).get::<wire::Health>("/not an address").unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");
 }
+
+#[test]
+fn the_answer_is_there_as_it_came_with_the_servers_time() {
+    let body = r#"{ "status":"ok",  "newer": [1] }"#;
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let whole = format!("HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let (endpoint, _requests) = stranger(vec![says(whole), says("")]);
+    let mut client = client(endpoint);
+    client.health().unwrap();
+    assert_eq!(client.answer(), body.as_bytes());
+    assert_eq!(client.server_time().unwrap().to_string(), "1994-11-06T08:49:37.000Z");
+    client.health().unwrap_err();
+    assert_eq!((client.answer(), client.server_time()), (&b""[..], None), "an old answer is no answer");
+}
+
+#[test]
+fn a_refusal_is_there_as_it_came_too() {
+    let body = r#"{"error":"No.","code":"FORBIDDEN","moon":"full"}"#;
+    let (endpoint, _requests) = stranger(vec![says(answer("403 Forbidden", body))]);
+    let mut client = client(endpoint);
+    client.health().unwrap_err();
+    assert_eq!(client.answer(), body.as_bytes());
+}
+
+#[test]
+fn the_repository_is_named_unless_the_token_does() {
+    let list = r#"{"reservations":[]}"#;
+    let asked = |token: &str| {
+        let (endpoint, requests) = stranger(vec![says(answer("200 OK", list)), says(answer("200 OK", list))]);
+        let credential = Credential::new(token, Origin::Environment).unwrap();
+        let client = Client::new(vec![endpoint], Some(credential), Limits::default()).unwrap();
+        let mut client = client.for_repo(Some("a b".to_owned()));
+        client.reservations(&Held::default()).unwrap();
+        client.reserved_files("ana").unwrap();
+        [(); 2].map(|()| requests.recv().unwrap().lines().next().unwrap().to_owned())
+    };
+    let [all, own] = asked("opaque");
+    assert_eq!(all, "GET /api/reservations?limit=1000&repo=a%20b HTTP/1.1");
+    assert_eq!(own, "GET /api/sessions/ana/reserved-files?repo=a%20b HTTP/1.1");
+    // {"sub":"ana","repo":"app"}
+    let [all, _] = asked("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEiLCJyZXBvIjoiYXBwIn0.x");
+    assert_eq!(all, "GET /api/reservations?limit=1000 HTTP/1.1");
+}

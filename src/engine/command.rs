@@ -272,8 +272,6 @@ pub struct Person {
 pub struct Grant {
     /// Its id.
     pub id: ReservationId,
-    /// Its holder.
-    pub session: SessionId,
     /// As the holder wrote it.
     pub key: Key,
     /// How.

@@ -87,7 +87,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Result<(), Outcome> {
-        let Some(slot) = self.session_ids.get(&intro.id).copied() else {
+        let Some(slot) = self.find_session(&intro.id) else {
             if self.alive >= self.policy.sessions {
                 return Err(Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
             }
@@ -130,13 +130,13 @@ impl Engine {
             }
             Command::Release { session, keys } => self.release(&session, &keys, now, out),
             Command::ReleaseAll { session } => {
-                let slot = self.session_ids[&session];
+                let slot = self.slot(&session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out))
             }
             Command::Renew { session, keys, ttl } => self.renew(&session, &keys, ttl, now, out),
             Command::Heartbeat { session } => self.heartbeat(&session, now),
             Command::End { session, state } => {
-                let slot = self.session_ids[&session];
+                let slot = self.slot(&session);
                 if self.sessions[slot].end.is_none() {
                     self.end(slot, state, now, out);
                 }
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     fn heartbeat(&mut self, session: &SessionId, now: Timestamp) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut expires = now.after(self.policy.session_timeout);
         self.sessions[slot].last_seen = now;
         for held in &self.sessions[slot].held {
@@ -247,10 +247,16 @@ impl Engine {
             }
             self.end(slot, EndState::Lost, now, out);
         }
-        // A wait whose time is up at the very moment its keys are free is granted.
+        // A wait whose time is up at the very moment its keys are free is granted, also where they are free because
+        // the one before gave up: it stays for the seating that ends every command.
         self.seat(now, out);
-        while let Some((_, waiter)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
-            self.leave(waiter, LeftWhy::TimedOut, now, out);
+        while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
+            let waiter = &self.waiters[&seq];
+            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
+                self.leave(seq, LeftWhy::TimedOut, now, out);
+            } else {
+                self.patience.remove(&(due, seq));
+            }
         }
     }
 

@@ -98,6 +98,8 @@ impl Engine {
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
         let mut versions: Vec<_> = self.index.all().map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
+        let resting = self.resting.iter().filter(|(place, version)| self.index.is_resting(*place, *version));
+        let resting = resting.map(|(place, version)| (self.index.place(*place).key.clone(), *version));
         // Refusals are no records; only what was counted is part of the recorded state.
         let totals =
             Totals { conflicts: self.totals.counted.0, deadlocks: self.totals.counted.1, ..self.totals.clone() };
@@ -110,7 +112,7 @@ impl Engine {
             requests,
             answered: self.answered.iter().copied().collect(),
             versions,
-            resting: self.resting.iter().cloned().collect(),
+            resting: resting.collect(),
             version_floor: self.version_floor,
             totals,
         }
@@ -129,7 +131,8 @@ impl Engine {
         for (key, version, was_held) in image.versions {
             engine.index.recall(&key.folded(fold), version, was_held);
         }
-        engine.resting = image.resting.into_iter().map(|(key, version)| (key.folded(fold), version)).collect();
+        let place = |(key, version): (Key, u64)| Some((engine.index.find(&key.folded(fold))?, version));
+        engine.resting = image.resting.into_iter().filter_map(place).collect();
         for held in image.reservations {
             let key = held.key.folded(fold);
             let session = engine.session_ids[&held.session];
@@ -169,18 +172,20 @@ impl Engine {
     fn restore_session(&mut self, image: SessionImage) {
         let SessionImage { id, name, feature, owner, opened, started, end, lapsed } = image;
         self.opened(opened, started, &id, name, feature, owner);
-        let slot = self.session_ids[&id];
+        let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
         if let Some((state, at, released)) = end {
+            let released = released.iter().map(|key| self.compared(key)).collect();
             self.sessions[slot].end = Some(End { state, at, released });
             self.alive -= 1;
         }
     }
 
-    fn restore_request(&mut self, request: UnlockRequest) {
+    fn restore_request(&mut self, mut request: UnlockRequest) {
+        request.key = self.compared(&request.key);
         if request.answer.is_none() {
             self.pending.entry(request.reservation).or_default().push(request.id);
-            let holder = self.session_ids[&request.holder];
+            let holder = self.slot(&request.holder);
             self.sessions[holder].incoming.push(request.id);
         }
         self.requests.insert(request.id, request);

@@ -5,6 +5,7 @@
 //! waited for), so a walk never sees what is merely remembered. The answers equal [`Key::overlaps`] pair by pair;
 //! a test says so.
 
+use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
@@ -115,7 +116,11 @@ pub struct Index {
     free_places: Vec<u32>,
     /// Places by key.
     keys: HashTable<PlaceId>,
+    /// Places that are held or waited for.
+    live: usize,
     hasher: DefaultHashBuilder,
+    /// The place last found: one command looks for the same key several times.
+    recent: Cell<PlaceId>,
 }
 
 impl Default for Index {
@@ -128,7 +133,9 @@ impl Default for Index {
             places: Vec::new(),
             free_places: Vec::new(),
             keys: HashTable::new(),
+            live: 0,
             hasher: DefaultHashBuilder::default(),
+            recent: Cell::new(0),
         }
     }
 }
@@ -153,8 +160,14 @@ impl Node {
 impl Index {
     /// The place of exactly this key, if it is in use or remembered.
     pub fn find(&self, key: &Key) -> Option<PlaceId> {
+        let recent = self.recent.get();
+        if self.places.get(recent as usize).and_then(Option::as_ref).is_some_and(|place| place.key == *key) {
+            return Some(recent);
+        }
         let hash = self.hasher.hash_one(key);
-        self.keys.find(hash, |id| self.place(*id).key == *key).copied()
+        let id = self.keys.find(hash, |id| self.place(*id).key == *key).copied()?;
+        self.recent.set(id);
+        Some(id)
     }
 
     /// The place behind a number that is in use.
@@ -171,10 +184,21 @@ impl Index {
         self.keys.len()
     }
 
+    /// How many of them are only remembered.
+    pub fn remembered(&self) -> usize {
+        self.keys.len() - self.live
+    }
+
     /// Brings back a key as an image remembers it.
     pub fn recall(&mut self, key: &Key, version: u64, was_held: bool) {
         let id = self.find_or_make(key, version);
         self.place_mut(id).was_held = was_held;
+    }
+
+    /// Whether the place is still there, at that version, and only remembered.
+    pub fn is_resting(&self, id: PlaceId, version: u64) -> bool {
+        let place = self.places.get(id as usize).and_then(Option::as_ref);
+        place.is_some_and(|place| place.version == version && !place.is_live())
     }
 
     /// Every place, live or remembered, in no order.
@@ -261,7 +285,10 @@ impl Index {
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
     pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
         match key.claim() {
-            Claim::Path(path) => self.meet_path(path, &mut see),
+            Claim::Path(path) => match self.find(key) {
+                Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
+                None => self.meet_path(path, &mut see),
+            },
             Claim::Glob(glob) => self.meet_glob(glob, &mut see),
             Claim::Name(name) => self.meet_name(name, &mut see),
             Claim::Below(name) => self.meet_below(name, &mut see),
@@ -274,25 +301,55 @@ impl Index {
             return ControlFlow::Continue(());
         }
         for name in path.split(|b| *b == b'/') {
-            let node = &self.nodes[at as usize];
-            // A held path above this one is a file where this path needs a directory.
-            self.see_own(node, see)?;
-            for id in &node.anchored {
-                let glob = self.glob(*id);
-                if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
-                    see(*id)?;
-                }
-            }
+            self.see_above(&self.nodes[at as usize], path, see)?;
             match self.child(at, name) {
                 Some(child) if self.nodes[child as usize].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
+        self.see_at(at, see)
+    }
+
+    /// The same for a path that has a node: up from there, with no names to look up.
+    fn meet_known_path<B>(
+        &self,
+        node: u32,
+        path: &[u8],
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.see_at(node, see)?;
+        let mut at = self.nodes[node as usize].parent;
+        while at != NONE {
+            let node = &self.nodes[at as usize];
+            self.see_above(node, path, see)?;
+            at = node.parent;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// At the node of a path: the path itself, and whatever lies below and needs it as a directory.
+    fn see_at<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
         let node = &self.nodes[at as usize];
         self.see_own(node, see)?;
-        // Whatever lies below needs this path as a directory.
         node.anchored.iter().try_for_each(|id| see(*id))?;
         self.see_all_below(at, see)
+    }
+
+    /// At a node above a path: a held file where the path needs a directory, and patterns that reach down to it.
+    fn see_above<B>(
+        &self,
+        node: &Node,
+        path: &[u8],
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.see_own(node, see)?;
+        for id in &node.anchored {
+            let glob = self.glob(*id);
+            if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
+                see(*id)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
@@ -489,6 +546,7 @@ impl Index {
         if was_live == is_live {
             return;
         }
+        self.live = if is_live { self.live + 1 } else { self.live - 1 };
         if anchored {
             let list = &mut self.nodes[at as usize].anchored;
             if is_live { list.push(id) } else { list.retain(|other| *other != id) }

@@ -57,6 +57,9 @@ impl Engine {
 
     /// Grants every wait that nothing blocks any more, in order. Only those that wait for a freed key can be such.
     pub(super) fn seat(&mut self, now: Timestamp, out: &mut Vec<Record>) {
+        if self.freed.is_empty() {
+            return;
+        }
         let mut candidates = BTreeSet::new();
         loop {
             for key in std::mem::take(&mut self.freed) {
@@ -68,11 +71,12 @@ impl Engine {
             // Whatever the last one freed is wanted by others behind it: it was the one in their way.
             let Some(seq) = candidates.pop_first() else { return };
             let Some(waiter) = self.waiters.get(&seq) else { continue };
-            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
-                continue;
-            }
+            // Versions only grow: such a wait would never be granted, and those behind it need not stand there for it.
             if self.wrong_version(&waiter.wants, waiter.if_version).is_some() {
                 self.leave(seq, LeftWhy::Version, now, out);
+                continue;
+            }
+            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
                 continue;
             }
             let waiter = waiter.clone();

@@ -31,7 +31,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[&ask.session];
+        let slot = self.slot(&ask.session);
         drop_repeats(&mut ask.wants);
         let fresh = ask.wants.iter().filter(|want| self.held_by(slot, &want.key).is_none()).count();
         if fresh > 0
@@ -114,23 +114,26 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
             match self.own(slot, named) {
                 Some(reservation) => held.push(reservation),
                 None => {
-                    if let Some(other) = self.holder_of(&named.key) {
+                    if let Some(other) = self.holder_of(named) {
                         return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
                     }
                 }
             }
         }
-        let mut seen = HashSet::new();
-        held.retain(|reservation| seen.insert(*reservation));
-        Outcome::Released(
-            held.into_iter().map(|reservation| self.release_one(reservation, &Why::Released, now, out)).collect(),
-        )
+        let mut released = Vec::with_capacity(held.len());
+        for reservation in held {
+            // The same name twice means the same reservation, and that is over by then.
+            if self.reservations.get(reservation).is_some() {
+                released.push(self.release_one(reservation, &Why::Released, now, out));
+            }
+        }
+        Outcome::Released(released)
     }
 
     pub(super) fn renew(
@@ -141,7 +144,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
             match self.own(slot, named) {
@@ -151,7 +154,7 @@ impl Engine {
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
                         return Outcome::Lapsed { key: named.key.clone() };
                     }
-                    let holder = self.holder_of(&named.key).map(|other| self.person(other));
+                    let holder = self.holder_of(named).map(|other| self.person(other));
                     return Outcome::NotHeld { key: named.key.clone(), holder };
                 }
             }
@@ -334,7 +337,6 @@ impl Engine {
         let held = &self.reservations[slot];
         Grant {
             id: held.id,
-            session: self.sessions[held.session].id.clone(),
             key: held.key.clone(),
             mode: held.mode,
             ttl: held.ttl,
@@ -353,10 +355,13 @@ impl Engine {
         self.held_by(session, &named.key).or_else(literal)
     }
 
-    /// The session that holds exactly this key, or the first of them.
-    fn holder_of(&self, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().next().map(|slot| self.reservations[slot].session)
+    /// The session that holds exactly what is named so, or the first of them.
+    fn holder_of(&self, named: &Named) -> Option<u32> {
+        let first = |key: &Key| {
+            let place = self.index.place(self.index.find(key)?);
+            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+        };
+        first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
 }
 

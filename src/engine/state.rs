@@ -3,6 +3,7 @@
 //! Recorded state is a fold of the records. Beside it lies working memory that no record tells of: deadlines, signs
 //! of life, notices not yet delivered. A replay brings back the former; [`Engine::resume`] sets the latter afresh.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -81,8 +82,9 @@ pub struct Engine {
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// The features whose line is stopped, and the place that stops it.
     pub(super) pauses: HashMap<Text, PlaceId>,
-    /// Keys nobody holds, the one let go longest ago first, with their version then.
-    pub(super) resting: VecDeque<(Key, u64)>,
+    /// Places nobody holds, the one let go longest ago first, with their version then. An entry whose place is gone,
+    /// held or at another version by now means nothing.
+    pub(super) resting: VecDeque<(PlaceId, u64)>,
     /// The version a key starts with.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
@@ -91,6 +93,8 @@ pub struct Engine {
     pub(super) expiries: Timer,
     pub(super) silences: Timer,
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
+    /// The session last asked for.
+    pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
     pub(super) freed: Vec<Key>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
@@ -203,6 +207,7 @@ impl Engine {
             expiries: Timer::default(),
             silences: Timer::default(),
             patience: BTreeSet::new(),
+            recent: Cell::new(0),
             freed: Vec::new(),
             settled: Vec::new(),
         }
@@ -227,14 +232,14 @@ impl Engine {
                 self.opened(seq, at, session, name.clone(), feature.clone(), owner.clone());
             }
             Event::Bound { session, owner } => {
-                let slot = self.session_ids[session];
+                let slot = self.slot(session);
                 self.sessions[slot].owner = Some(owner.clone());
             }
-            Event::Ended { session, state } => self.ended(at, self.session_ids[session], *state),
+            Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
-                let key = key.folded(self.policy.fold_case);
+                let key = self.compared(key);
                 let place = self.index.find_or_make(&key, self.version_floor);
-                let slot = self.session_ids[session];
+                let slot = self.slot(session);
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
                 let reservation = Reservation {
                     id: *id,
@@ -253,18 +258,18 @@ impl Engine {
                 self.reserved(reservation);
             }
             Event::Amended { id: _, session, key, mode, ttl, reason } => {
-                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                let slot = self.held_by(self.slot(session), &self.compared(key));
                 let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
                 (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
             }
             Event::Released { id: _, session, key, why } => {
-                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                let slot = self.held_by(self.slot(session), &self.compared(key));
                 self.released(slot.expect("only what is held is released"), at, why);
             }
             Event::Queued { session, wants, mode, reason, if_version } => {
-                let fold = |want: &Want| Want { key: want.key.folded(self.policy.fold_case), ..want.clone() };
+                let fold = |want: &Want| Want { key: self.compared(&want.key), ..want.clone() };
                 let waiter = Waiter {
-                    session: self.session_ids[session],
+                    session: self.slot(session),
                     wants: wants.iter().map(fold).collect(),
                     mode: *mode,
                     reason: reason.clone(),
@@ -274,13 +279,14 @@ impl Engine {
                 };
                 self.queued(seq, waiter);
             }
-            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter),
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter, at),
             Event::Counted { conflicts, deadlocks } => {
                 self.totals.counted = (*conflicts, *deadlocks);
                 self.totals.conflicts = self.totals.conflicts.max(*conflicts);
                 self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
             }
             Event::UnlockRequested { request, reservation, key, session, reason } => {
+                let key = self.compared(key);
                 self.asked(*request, *reservation, key, session, reason.clone(), at);
             }
             Event::UnlockAnswered { request, answer, by, note } => {
@@ -341,6 +347,8 @@ impl Engine {
         if let Some(feature) = paused_feature(&reservation.key) {
             self.pauses.insert(feature, place);
         }
+        // What is held again is not lost to time any more.
+        self.sessions[session].lapsed.retain(|key| *key != reservation.key);
         let slot = self.reservations.insert(reservation);
         self.index.hold(place, slot);
         self.sessions[session].held.push(slot);
@@ -385,13 +393,10 @@ impl Engine {
 
     /// Remembers the version of a key nobody holds, and forgets the oldest such.
     fn rest(&mut self, place: PlaceId) {
-        let place = self.index.place(place);
-        self.resting.push_back((place.key.clone(), place.version));
-        while self.resting.len() > VERSIONS_REMEMBERED {
-            let (key, version) = self.resting.pop_front().expect("not empty");
-            let Some(place) = self.index.find(&key) else { continue };
-            let known = self.index.place(place);
-            if known.version == version && !known.is_live() {
+        self.resting.push_back((place, self.index.place(place).version));
+        while self.index.remembered() > VERSIONS_REMEMBERED {
+            let (place, version) = self.resting.pop_front().expect("every place that is only remembered rests");
+            if self.index.is_resting(place, version) {
                 self.version_floor = self.version_floor.max(version + 1);
                 self.index.forget(place);
             }
@@ -407,9 +412,12 @@ impl Engine {
         self.waiters.insert(seq, waiter);
     }
 
-    fn unqueue(&mut self, seq: Seq) {
+    fn unqueue(&mut self, seq: Seq, at: Timestamp) {
         let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
-        self.sessions[waiter.session].waits.remove(&seq);
+        let session = &mut self.sessions[waiter.session];
+        session.waits.remove(&seq);
+        // Whoever waits is there, so silence begins with the end of the wait.
+        session.last_seen = session.last_seen.max(at);
         self.patience.remove(&(waiter.until, seq));
         for want in &waiter.wants {
             let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
@@ -424,19 +432,19 @@ impl Engine {
         }
     }
 
-    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: &Key, by: &SessionId, reason: Text, at: Timestamp) {
+    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: Key, by: &SessionId, reason: Text, at: Timestamp) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.reason = reason;
             return;
         }
-        let place = self.index.find(&key.folded(self.policy.fold_case)).expect("only what is held is asked for");
+        let place = self.index.find(&key).expect("only what is held is asked for");
         let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
         let holder = self.reservations[held.expect("only what is held is asked for")].session;
-        let by_name = self.sessions[self.session_ids[by]].name.clone();
+        let by_name = self.sessions[self.slot(by)].name.clone();
         let request = UnlockRequest {
             id,
             reservation,
-            key: key.clone(),
+            key,
             holder: self.sessions[holder].id.clone(),
             by: by.clone(),
             by_name,
@@ -487,12 +495,34 @@ impl Engine {
         }
         if self.resting.len() > 2 * self.index.len() + 1024 {
             let index = &self.index;
-            self.resting.retain(|(key, version)| index.find(key).is_some_and(|id| index.place(id).version == *version));
+            self.resting.retain(|(place, version)| index.is_resting(*place, *version));
         }
         if self.expiries.len() > 2 * live + 1024 {
             let reservations = &self.reservations;
             self.expiries.retain(|fence, slot| reservations.get(slot).is_some_and(|r| r.fence == fence));
         }
+    }
+
+    /// A key out of a record as this repository compares it. Records keep what the holder wrote; a command's keys were
+    /// read by the same rules already.
+    pub(super) fn compared(&self, key: &Key) -> Key {
+        if self.policy.fold_case { key.folded(true) } else { key.clone() }
+    }
+
+    /// The slot of a session that is known.
+    pub(super) fn slot(&self, id: &SessionId) -> u32 {
+        self.find_session(id).expect("a session in a record or past the door is known")
+    }
+
+    /// The slot of a session. One command asks for the same one several times.
+    pub(super) fn find_session(&self, id: &SessionId) -> Option<u32> {
+        let recent = self.recent.get();
+        if self.sessions.get(recent).is_some_and(|session| session.id == *id) {
+            return Some(recent);
+        }
+        let slot = self.session_ids.get(id).copied()?;
+        self.recent.set(slot);
+        Some(slot)
     }
 
     /// The reservation of exactly this key by this session.

@@ -21,7 +21,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let literal = || named.literal.as_ref().and_then(|key| self.other_holder(slot, key));
         let Some(held) = self.other_holder(slot, &named.key).or_else(literal) else {
             return Outcome::NobodyHolds(named.key.clone());
@@ -67,9 +67,9 @@ impl Engine {
             self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
             return Outcome::Request(self.requests[&id].clone());
         }
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
-        let asker = self.session_ids[&request.by];
+        let asker = self.slot(&request.by);
         let (mode, ttl) = (self.reservations[held].mode, self.reservations[held].ttl);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key.clone(), ttl };

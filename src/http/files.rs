@@ -49,16 +49,16 @@ pub async fn reserve(
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
     };
-    let reply = decide_or_wait(&caller.repo.desk, actor, session, Command::Reserve(ask)).await?;
+    let reply = decide_or_wait(&caller.repo.desk, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
-            Ok(Json(wire::Reserved { notices, ..outcome::reserved(grant) }).into_response())
+            Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let reservations = grants.iter().map(outcome::reserved).collect();
+            let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
         }
         (Outcome::Refused(conflicts), _) => {
@@ -111,16 +111,16 @@ pub async fn renew(
         Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Vec<_>>>()?.pop(),
         None => None,
     };
-    let reply = decide(&caller.repo.desk, actor, Command::Renew { session, keys, ttl }).await?;
+    let reply = decide(&caller.repo.desk, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
-            Ok(Json(wire::Renewed { notices, ..outcome::renewed(grant) }).into_response())
+            Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
-            let reservations = grants.iter().map(outcome::renewed).collect();
+            let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
             Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
         }
         (other, _) => Err(refusal(other, reply.now).with_notices(notices)),

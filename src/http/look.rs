@@ -13,7 +13,7 @@ use super::error::{ApiError, ApiResult};
 use super::files;
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
-use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId};
+use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
 use crate::wire::{self, Code};
 
 /// The most reservations on one page.
@@ -26,8 +26,10 @@ const PAGE: u64 = 100;
 pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
     let (actor, session) = caller.look_for(&id)?;
     let see = move |engine: &Engine, _| {
-        let name = engine.session(&session).map(|view| view.name);
-        name.map(|name| engine.held(&session).iter().map(|grant| outcome::listed(grant, name.clone())).collect())
+        let name = engine.session(&session)?.name;
+        let holder = Person { session, name };
+        let held = engine.held(&holder.session);
+        Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
     };
     let seen = look(&caller.repo.desk, actor, see).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
@@ -43,14 +45,17 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
         let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| grant.key.shown().starts_with(&**prefix));
-        let list = |grants: &mut dyn Iterator<Item = Grant>| -> Vec<_> {
-            let name = |id: &SessionId| engine.session(id).and_then(|view| view.name);
-            let page = grants.filter(wanted).take(limit + 1);
-            page.map(|grant| outcome::listed(&grant, name(&grant.session))).collect()
+        let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
+            let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
+            page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
         };
-        let mut page = match &session {
-            Some(id) => match SessionId::parse(id) {
-                Some(id) => list(&mut engine.held(&id).into_iter().filter(|grant| grant.fence > after)),
+        let mut page = match session {
+            Some(id) => match SessionId::parse(&id).and_then(|id| engine.session(&id)) {
+                Some(view) => {
+                    let holder = Person { session: view.id, name: view.name };
+                    let held = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
+                    list(&mut held.map(|grant| (holder.clone(), grant)))
+                }
                 None => Vec::new(),
             },
             None => list(&mut engine.reservations(after)),

@@ -21,8 +21,13 @@ type Dfa = dense::DFA<Vec<u32>>;
 pub(super) struct Limits {
     /// States in the finished table.
     pub states: usize,
-    /// Bytes of the intermediate automata, each.
-    pub bytes: usize,
+    /// States in the finished table that can be reached in more than one way. Only these multiply when two tables are
+    /// compared; a long list of names costs no more than its length.
+    pub knots: usize,
+    /// Bytes the intermediate automaton may take.
+    pub dfa_bytes: usize,
+    /// Bytes that finding its states may take, times the different bytes in the pattern: that is what time goes by.
+    pub search_work: usize,
 }
 
 /// The pattern outgrew its [`Limits`].
@@ -45,29 +50,29 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Builds the table of a regular expression over bytes that is anchored at both ends.
+    /// Builds the table of a pattern from its regular expression over bytes, which is anchored at both ends.
     /// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
-    pub(super) fn build(regex: &str, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
+    pub(super) fn build(pattern: &globset::Glob, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
         let dfa = dense::Builder::new()
             .configure(
                 dense::Config::new()
                     .start_kind(regex_automata::dfa::StartKind::Anchored)
                     .match_kind(MatchKind::All)
                     .accelerate(false)
-                    .dfa_size_limit(Some(limits.bytes))
-                    .determinize_size_limit(Some(limits.bytes)),
+                    .dfa_size_limit(Some(limits.dfa_bytes))
+                    .determinize_size_limit(Some(limits.search_work / distinct_bytes(pattern.glob()))),
             )
             .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
             .thompson(
                 thompson::Config::new()
                     .utf8(false)
-                    .nfa_size_limit(Some(limits.bytes))
+                    .nfa_size_limit(Some(limits.dfa_bytes))
                     .which_captures(thompson::WhichCaptures::None),
             )
-            .build(regex)
+            .build(pattern.regex())
             .map_err(|_| TooComplex)?;
-        let raw = Raw::explore(&dfa, no_upper_case, limits)?;
-        Ok(raw.trimmed())
+        let table = Raw::explore(&dfa, no_upper_case, limits)?.trimmed();
+        if table.knots() > limits.knots { Err(TooComplex) } else { Ok(table) }
     }
 
     /// The state a walk begins in.
@@ -78,6 +83,17 @@ impl Table {
     /// Where `byte` leads.
     pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
         self.next[usize::from(state) * self.columns + usize::from(self.classes[usize::from(byte)])]
+    }
+
+    /// Where a whole text leads.
+    pub(super) fn walk(&self, mut state: u16, bytes: &[u8]) -> u16 {
+        for &byte in bytes {
+            if state == DEAD {
+                break;
+            }
+            state = self.next(state, byte);
+        }
+        state
     }
 
     /// Whether a name may end here.
@@ -151,6 +167,25 @@ impl Table {
         suffix
     }
 
+    /// How many states can be reached in more than one way.
+    pub(super) fn knots(&self) -> usize {
+        // From the start on, a state is in the tree while one byte of one state in the tree is all that leads to it.
+        let bytes = self.one_byte_of_each_class();
+        let mut ways = vec![0u32; self.states()];
+        for state in 1..self.states() {
+            for &(byte, class) in &bytes {
+                ways[usize::from(self.row(state as u16)[class])] += if byte.is_some() { 1 } else { 2 };
+            }
+        }
+        let mut tree = 0;
+        let mut open = vec![self.start()];
+        while let Some(state) = open.pop().filter(|&state| state != DEAD) {
+            tree += 1;
+            open.extend(self.row(state).iter().copied().filter(|&next| next != DEAD && ways[usize::from(next)] == 1));
+        }
+        self.states() - 1 - tree
+    }
+
     fn row(&self, state: u16) -> &[u16] {
         &self.next[usize::from(state) * self.columns..][..self.columns]
     }
@@ -166,6 +201,13 @@ impl Table {
         }
         bytes
     }
+}
+
+/// How many different bytes the text has; never less than 16, below which other costs prevail.
+fn distinct_bytes(text: &str) -> usize {
+    let mut used = [false; 256];
+    text.bytes().for_each(|byte| used[usize::from(byte)] = true);
+    used.iter().filter(|&&used| used).count().max(16)
 }
 
 /// How far a component has come; what keeps `.`, `..` and empty components out.
