@@ -1,14 +1,14 @@
 //! `git-dibs token`: a token from the local server's secret, for trying things out and for scripts.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Exit, place};
+use super::mint::{self, Secret};
+use super::{Exit, place, talk};
 use crate::engine::SessionId;
 use crate::git::Repo;
-use crate::token::{Keyring, KeyringConfig, Mint, Scope};
+use crate::token::{Mint, Scope};
 
 /// Makes a token with the local server's secret and prints it.
 #[derive(clap::Args)]
@@ -42,36 +42,25 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.scope == Scope::Session && SessionId::parse(&args.subject).is_none() {
         bail!("{:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -", args.subject);
     }
-    let config = match std::env::var("DIBS_JWT_SECRET") {
-        Ok(secret) if args.data.is_none() && args.secret_file.is_none() => {
-            KeyringConfig { secret: Some(secret.into_bytes()), ..KeyringConfig::default() }
-        }
-        _ => {
-            let file = match (args.secret_file, args.data) {
-                (Some(file), _) => file,
-                (None, Some(dir)) => place::secret(&dir),
-                (None, None) => {
-                    let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
-                    let dir = place::dibs_dir(&repo);
-                    place::make_private(&dir)?;
-                    place::secret(&dir)
-                }
-            };
-            KeyringConfig { secret_file: Some(file), ..KeyringConfig::default() }
+    let secret = match (args.secret_file, args.data, mint::secret_of_environment()) {
+        (Some(file), ..) => Secret::File(file),
+        (None, Some(dir), _) => Secret::File(place::secret(&dir)),
+        (None, None, Some(secret)) => Secret::Itself(secret),
+        (None, None, None) => {
+            let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
+            let dir = place::dibs_dir(&repo);
+            place::make_private(&dir)?;
+            Secret::File(place::secret(&dir))
         }
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?.as_secs();
-    let now = i64::try_from(now).context("the clock is beyond all years")?;
-    let token = Keyring::new(config)?.mint(&Mint {
+    let mint = Mint {
         subject: args.subject.into(),
         scope: args.scope,
         repo: args.repo.map(Into::into),
         name: args.name.map(Into::into),
         feature: args.feature.map(Into::into),
-        issued: now,
-        expires: now + args.ttl,
-        session: None,
-    })?;
-    println!("{token}");
+        ..Mint::default()
+    };
+    talk::data(&format!("{}\n", mint::sign(secret, mint, args.ttl)?))?;
     Ok(Exit::Ok)
 }

@@ -95,10 +95,10 @@ pub struct ServerRecord {
     /// Since when it runs.
     pub started_at: crate::wire::Time,
     /// How it calls this repository.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
     /// The file with the secret that signs its tokens, where it is in a file.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_file: Option<PathBuf>,
 }
 
@@ -106,10 +106,10 @@ pub struct ServerRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undiscovered {
     /// No server is named anywhere.
-    #[error("No server is known here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url.")]
+    #[error("no server is known here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url")]
     NoServer,
     /// Something names a server, and it makes no sense.
-    #[error("{from} says {text:?}, which is not an address: {why}.")]
+    #[error("{from} says {text:?}, which is not an address: {why}")]
     BadAddress {
         /// Who says so.
         from: &'static str,
@@ -119,7 +119,7 @@ pub enum Undiscovered {
         why: &'static str,
     },
     /// The local server's record makes no sense.
-    #[error("{} {why}; starting the server again writes it anew: git dibs serve.", path.display())]
+    #[error("{} {why}; starting the server again writes it anew: git dibs serve", path.display())]
     BadRecord {
         /// The file.
         path: PathBuf,
@@ -127,7 +127,7 @@ pub enum Undiscovered {
         why: String,
     },
     /// There is a token, and it cannot be used.
-    #[error("The token in {from} {why}.")]
+    #[error("the token in {from} {why}")]
     BadToken {
         /// Where it is.
         from: Origin,
@@ -371,7 +371,7 @@ mod tests {
         let sentence = Place::new().env("DIBS_URL", "team:1").sentence();
         assert_eq!(
             sentence,
-            r#"DIBS_URL says "team:1", which is not an address: it should begin with http:// or unix:."#
+            r#"DIBS_URL says "team:1", which is not an address: it should begin with http:// or unix:"#
         );
         assert!(Place::new().config("dibs.url", "https://x").sentence().starts_with("git config dibs.url says"));
         for record in ["", "{}", "[]", "{\"pid\":\"x\"}", "<html>"] {
@@ -401,13 +401,13 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_used_is_a_sentence() {
         let sentence = Place::new().served().file("worktree/dibs/token", "\n").sentence();
-        assert!(sentence.ends_with("worktree/dibs/token is empty."), "{sentence}");
+        assert!(sentence.ends_with("worktree/dibs/token is empty"), "{sentence}");
         let sentence = Place::new().served().file("worktree/dibs/token/x", "").sentence();
         assert!(sentence.contains("worktree/dibs/token cannot be read"), "{sentence}");
         let sentence = Place::new().served().config("dibs.tokenFile", "/nowhere/token").sentence();
         assert!(sentence.contains("/nowhere/token is not there"), "{sentence}");
         let sentence = Place::new().served().env("DIBS_TOKEN", "secret secret").sentence();
-        assert_eq!(sentence, "The token in DIBS_TOKEN does not hold a token.");
+        assert_eq!(sentence, "the token in DIBS_TOKEN does not hold a token");
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!((place.endpoints(), place.token().as_deref()), (vec!["http://flag:3".to_owned()], Some("given")));
         assert_eq!(place.discover().unwrap().source, "--url");
         place.flags.token_file = Some("/nowhere/token".into());
-        assert!(place.sentence().ends_with("/nowhere/token is not there, but --token-file names it."));
+        assert!(place.sentence().ends_with("/nowhere/token is not there, but --token-file names it"));
     }
 
     #[test]

@@ -55,14 +55,14 @@ impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClientError::Unreachable { at, why } => {
-                write!(f, "No server answers at {at} ({why}); is git dibs serve running?")
+                write!(f, "no server answers at {at} ({why}); is git dibs serve running?")
             }
             ClientError::TimedOut { at, limit } => {
-                write!(f, "The server at {at} did not answer within {} s.", limit.as_secs_f64())
+                write!(f, "the server at {at} did not answer within {} s", limit.as_secs_f64())
             }
             ClientError::Refused { body, .. } => f.write_str(&body.error),
             ClientError::Garbage { at, what } => {
-                write!(f, "The server at {at} sent {what}; is that a git-dibs server?")
+                write!(f, "the server at {at} sent {what}; is that a git-dibs server?")
             }
         }
     }

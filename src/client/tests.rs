@@ -184,7 +184,7 @@ fn a_server_that_never_answers_is_left_and_sees_us_leave() {
     let mut client = Client::new(vec![endpoint], None, quick()).unwrap();
     let error = client.health().unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { .. }), "{error:?}");
-    assert!(error.to_string().ends_with("did not answer within 0.3 s."), "{error}");
+    assert!(error.to_string().ends_with("did not answer within 0.3 s"), "{error}");
     assert_eq!(saw_us_leave.recv_timeout(Duration::from_secs(30)), Ok(0), "while the client still lives");
     drop(client);
 }
@@ -216,7 +216,7 @@ fn nobody_there_is_a_sentence_with_every_way_that_was_tried() {
     let socket = Endpoint::Unix(dir.path().join("dibs.sock"));
     let tcp = Endpoint::parse(&format!("http://127.0.0.1:{port}")).unwrap();
     let expected = format!(
-        "No server answers at {socket} or {tcp} (no such file or directory; connection refused); is git dibs serve running?"
+        "no server answers at {socket} or {tcp} (no such file or directory; connection refused); is git dibs serve running?"
     );
     let error = Client::new(vec![socket, tcp], None, Limits::default()).unwrap().health().unwrap_err();
     assert_eq!(error.to_string(), expected);

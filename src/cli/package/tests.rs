@@ -1,0 +1,152 @@
+//! Packages as people write them, and as they should not.
+
+use super::*;
+
+fn parse(text: &str) -> Package {
+    Package::parse(text.as_bytes()).unwrap()
+}
+
+/// Every problem, as `line: what`.
+fn problems(text: &str) -> Vec<String> {
+    let problems = Package::parse(text.as_bytes()).unwrap_err();
+    problems.iter().map(|problem| format!("{}: {}", problem.line, problem.what)).collect()
+}
+
+#[test]
+fn a_package_is_what_it_lists() {
+    let text = "\
+title: users
+steps: [{a: [1, 2]}, {b: }]
+text: |
+  tabs\tare fine in here
+locks:
+  files:
+  - src/api/
+  - \"src/[id].ts\"
+  keys: [db:migration-slot, 'feature:F-1:freeze', deploy://x]
+  ttl_minutes: 5 # short
+  reason: move users
+more: ~
+";
+    let package = parse(text);
+    let names = ["src/api/", "src/[id].ts", "db:migration-slot", "feature:F-1:freeze", "deploy://x"];
+    assert_eq!(package.names().texts(), names);
+    assert_eq!((package.ttl_seconds(), package.reason()), (Some(300), Some("move users")));
+    assert_eq!(parse("{locks: {files: [a]}}").names().texts(), ["a"]);
+    assert_eq!(parse("\u{feff}---\nlocks:\n  files: [a]\n...\n").ttl_seconds(), None);
+}
+
+#[test]
+fn every_problem_is_told_with_its_line() {
+    let text = "\
+locks:
+  files:
+    - src/a.rs
+    - ../b.rs
+    - db:x
+    - 17
+    - [c]
+    - ./src//a.rs
+    - ~
+  keys:
+    - src/x.rs
+    - db:Not Good
+  ttl_minutes: soon
+  reason: [a, b]
+  file: d
+  keys: [db:y]
+";
+    let expected = [
+        "4: \"../b.rs\" is not a path that can be reserved: it has a \"..\" component; write where the path really leads, from the top of the repository.",
+        "5: \"db:x\" is not a file; put it under keys",
+        "6: 17 is a number; write it in quotes if something is called so",
+        "7: a list stands in files, and text should",
+        "8: \"./src//a.rs\" is here a second time; the first is on line 3",
+        "9: nothing stands in files, and text should",
+        "11: \"src/x.rs\" is a file or a pattern; put it under files",
+        "12: \"db:Not Good\" is not a key: write one literal like db:migration-slot or lower-case identifiers like db:schema:users.",
+        "13: ttl_minutes is text and should be a whole number",
+        "14: reason is a list and should be text",
+        "15: there is no field \"file\" in locks; there are files, keys, ttl_minutes and reason",
+        "16: keys is here a second time; the first is on line 10",
+    ];
+    assert_eq!(problems(text), expected);
+}
+
+#[test]
+fn what_is_no_package_is_said_to_be_none() {
+    assert_eq!(problems(""), ["1: locks is missing; see git dibs reserve --help"]);
+    assert_eq!(problems("title: x\nlock: {}\n"), ["1: locks is missing; see git dibs reserve --help"]);
+    assert_eq!(problems("- a\n- b\n"), ["1: a list stands here, and a mapping with locks should"]);
+    assert_eq!(problems("just text"), ["1: text stands here, and a mapping with locks should"]);
+    assert_eq!(
+        problems("a: 1\nlocks: [a]\n"),
+        ["2: locks is a list and should be a mapping with files, keys, ttl_minutes and reason"]
+    );
+    assert_eq!(problems("locks: {}"), ["1: locks names nothing; list something under files or keys"]);
+    assert_eq!(problems("locks:\n  files: []"), ["1: locks names nothing; list something under files or keys"]);
+    assert_eq!(
+        problems("locks: {files: [a]}\nlocks: {files: [b]}\n"),
+        ["2: locks is here a second time; the first is on line 1"]
+    );
+    assert_eq!(
+        problems("locks: {files: [a]}\n---\nlocks: {files: [b]}\n"),
+        ["3: a second document begins here; a work package is one document"]
+    );
+    let latin = Package::parse(b"a: b\nlocks: {files: [caf\xe9]}\n").unwrap_err();
+    assert_eq!((latin[0].line, latin[0].what.as_str()), (2, "it is not UTF-8"));
+}
+
+#[test]
+fn tabs_anchors_aliases_and_tags_are_refused() {
+    assert_eq!(
+        problems("locks:\n\tfiles:\n\t- a\n"),
+        [
+            "2: a tab at its beginning; YAML is indented with spaces",
+            "3: a tab at its beginning; YAML is indented with spaces"
+        ]
+    );
+    assert_eq!(
+        problems("base: &x [a]\nlocks:\n  files: *x\n"),
+        [
+            "1: an anchor (&name) is not read here; write the value where it is needed",
+            "3: an alias (*name) is not read here; write the value itself",
+            "3: files is an alias and should be a list",
+        ]
+    );
+    assert_eq!(problems("locks:\n  files: [!!binary YQ==]\n"), ["2: a tag (!name) is not read here; take it off"]);
+    assert_eq!(problems("locks: {files: [a]\nx: y\n").len(), 1, "what is not closed is one problem");
+}
+
+#[test]
+fn numbers_and_reasons_have_bounds() {
+    let ttl = |value: &str| problems(&format!("locks: {{files: [a], ttl_minutes: {value}}}")).remove(0);
+    assert_eq!(ttl("0"), "1: ttl_minutes is 0 and should be 1 to 527040");
+    assert_eq!(ttl("-5"), "1: ttl_minutes is -5 and should be 1 to 527040");
+    assert_eq!(ttl("9223372036854775807"), "1: ttl_minutes is 9223372036854775807 and should be 1 to 527040");
+    assert_eq!(ttl("99999999999999999999"), "1: ttl_minutes is a number and should be a whole number");
+    assert_eq!(ttl("1.5"), "1: ttl_minutes is a number and should be a whole number");
+    assert_eq!(ttl("\"5\""), "1: ttl_minutes is text and should be a whole number");
+    let long = format!("locks: {{files: [a], reason: {}}}", "x".repeat(1001));
+    assert_eq!(problems(&long), ["1: reason is longer than 1000 characters"]);
+    let many: String = (0..10_001).map(|n| format!("  - f{n}\n")).collect();
+    let many = problems(&format!("locks:\n  files:\n{many}"));
+    assert_eq!(many, ["1: locks names 10001 things, and 10000 is the most for one request"]);
+}
+
+#[test]
+fn a_huge_file_is_not_read() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), vec![b'#'; 10 << 20]).unwrap();
+    let failure = Package::read(file.path(), false).unwrap_err();
+    assert!(failure.sentence.contains("larger than 1048576 bytes"), "{failure}");
+    let failure = Package::read(Path::new("/nowhere/package.yaml"), false).unwrap_err();
+    assert!(failure.sentence.contains("/nowhere/package.yaml cannot be read"), "{failure}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_package_is_too_strange(text in "(locks|files|keys|ttl_minutes|[-a1:{}\\[\\]&*!|\"#,? \n\t]){0,40}") {
+        let _ = Package::parse(text.as_bytes());
+    }
+}
