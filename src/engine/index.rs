@@ -37,6 +37,8 @@ pub struct Place {
     pub waiters: Vec<Seq>,
     /// Somebody held it once, so its version means something.
     pub was_held: bool,
+    /// The record that let it rest, when it last came to be only remembered.
+    rested: Seq,
     /// Where it hangs in the tree.
     node: u32,
 }
@@ -195,10 +197,15 @@ impl Index {
         self.place_mut(id).was_held = was_held;
     }
 
-    /// Whether the place is still there, at that version, and only remembered.
-    pub fn is_resting(&self, id: PlaceId, version: u64) -> bool {
+    /// The place is only remembered from this record on.
+    pub fn rest(&mut self, id: PlaceId, since: Seq) {
+        self.place_mut(id).rested = since;
+    }
+
+    /// Whether the place is still there, and only remembered since this record.
+    pub fn is_resting(&self, id: PlaceId, since: Seq) -> bool {
         let place = self.places.get(id as usize).and_then(Option::as_ref);
-        place.is_some_and(|place| place.version == version && !place.is_live())
+        place.is_some_and(|place| place.rested == since && !place.is_live())
     }
 
     /// Every place, live or remembered, in no order.
@@ -217,7 +224,8 @@ impl Index {
             Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
         };
         let (holders, waiters) = (Holders::new(), Vec::new());
-        let place = Place { key: key.clone(), version, holders, waiters, was_held: false, node };
+        let (was_held, rested) = (false, Seq::ZERO);
+        let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
         let id = match self.free_places.pop() {
             Some(id) => {
                 self.places[id as usize] = Some(place);
