@@ -240,20 +240,23 @@ impl Engine {
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
     pub(super) fn is_blocked(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> bool {
         wants.iter().any(|want| {
-            self.blockers(session, &want.key, mode, place, |_, _| ControlFlow::Break(())) == ControlFlow::Break(())
+            let held = self.held_mode(session, &want.key);
+            self.blockers(held, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+                == ControlFlow::Break(())
         })
     }
 
     /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
+    /// `held` is how the session holds that very key, or would.
     pub(super) fn blockers<B>(
         &self,
+        held: Option<Mode>,
         session: u32,
         key: &Key,
         mode: Mode,
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = self.held_by(session, key).map(|slot| self.reservations[slot].mode);
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
@@ -282,7 +285,8 @@ impl Engine {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let _: ControlFlow<()> = self.blockers(session, &want.key, mode, before, |place, blocker| {
+            let held = self.held_mode(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(held, session, &want.key, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,

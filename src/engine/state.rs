@@ -541,6 +541,11 @@ impl Engine {
         place.holders.iter().find(|slot| self.reservations[*slot].session == session)
     }
 
+    /// How a session holds exactly this key, if it does.
+    pub(super) fn held_mode(&self, session: u32, key: &Key) -> Option<Mode> {
+        self.held_by(session, key).map(|slot| self.reservations[slot].mode)
+    }
+
     /// How a session holds what this place stands for, if it does.
     pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
         let held = place.holders.iter().map(|slot| &self.reservations[slot]);
