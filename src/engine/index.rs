@@ -605,3 +605,76 @@ impl Index {
 fn is_one_node(key: &Key) -> bool {
     matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyRules;
+
+    /// xorshift64*, so that a failure comes back.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+        }
+
+        fn key(&mut self) -> Key {
+            const PARTS: [&str; 12] = ["a", "b", "ab", "a.rs", "b.rs", "*", "**", "*.rs", "a*", "[ab]", "{a,b}", "?"];
+            let (parts, namespace) = match self.below(8) {
+                0..3 => (&PARTS[..5], ""),
+                3..7 => (&PARTS[..], ""),
+                _ => (&PARTS[..5], "flag:"),
+            };
+            let depth = 1 + self.below(4);
+            let path: Vec<&str> = (0..depth).map(|_| parts[self.below(parts.len())]).collect();
+            let end = if !namespace.is_empty() && self.below(2) == 0 { "/*" } else { "" };
+            Key::parse(&format!("{namespace}{}{end}", path.join("/")), &KeyRules::default()).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_key_meets_what_it_overlaps_and_nothing_else() {
+        for seed in 1..=8 {
+            let mut chance = Chance(seed);
+            let mut keys: Vec<Key> = (0..150).map(|_| chance.key()).collect();
+            keys.sort_by_key(Key::text);
+            keys.dedup();
+            let overlaps: Vec<Vec<bool>> =
+                keys.iter().map(|a| keys.iter().map(|b| a.overlaps(b).is_some()).collect()).collect();
+            let mut index = Index::default();
+            // How each key is in use: held by a reservation of its own number, waited for by a waiter of its own.
+            let mut used = vec![(false, false); keys.len()];
+            for _ in 0..3_000 {
+                let number = chance.below(keys.len());
+                let (reservation, waiter) = (number as u32, Seq(number as u64 + 1));
+                let place = index.find_or_make(&keys[number], 0);
+                let (held, waited) = &mut used[number];
+                match (chance.below(5), *held, *waited) {
+                    (0 | 1, false, _) => index.hold(place, reservation),
+                    (0 | 1, true, _) => index.let_go(place, reservation),
+                    (2 | 3, _, false) => index.queue(place, waiter),
+                    (2 | 3, _, true) => index.leave(place, waiter),
+                    (_, false, false) => index.forget(place),
+                    _ => {}
+                }
+                let place = index.find(&keys[number]).map(|place| index.place(place));
+                *held = place.is_some_and(|place| !place.holders.is_empty());
+                *waited = place.is_some_and(|place| !place.waiters.is_empty());
+                let asked = chance.below(keys.len());
+                let mut met = Vec::new();
+                let _: ControlFlow<()> = index.meet(&keys[asked], |place| {
+                    met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
+                    ControlFlow::Continue(())
+                });
+                met.sort_unstable();
+                let in_use = |number: &usize| used[*number].0 || used[*number].1;
+                let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();
+                assert_eq!(met, expected, "seed {seed}: what meets {:?}", keys[asked]);
+            }
+        }
+    }
+}
