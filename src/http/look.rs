@@ -93,7 +93,8 @@ pub async fn take_away(
 
 /// `GET /api/stats`
 pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
-    let numbers = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?.value;
+    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
+    let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
     let totals = numbers.totals;
     let average_hold_time = match totals.over {
         0 => 0.0,
@@ -111,6 +112,7 @@ pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
 }
 
 /// `GET /healthz`: the process runs.
+        notices,
 pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
     Json(health(&app, "ok"))
 }

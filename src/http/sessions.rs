@@ -90,22 +90,22 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionL
         let more = sessions.len() > limit;
         sessions.truncate(limit);
         let next_cursor = more.then(|| (skip + limit).to_string());
-        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor }
+        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor, notices: Vec::new() }
     };
-    Ok(Json(look(&caller.repo.desk, caller.look(), see).await?.value))
+    let seen = look(&caller.repo.desk, caller.look(), see).await?;
+    Ok(Json(wire::SessionList { notices: outcome::notices(seen.notices), ..seen.value }))
 }
 
 /// `GET /api/sessions/{id}`
 pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let session = SessionId::parse(&id).ok_or_else(missing)?;
-    let own = caller.claims.session.as_ref() == Some(&session);
     let seen = look(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
-    let mut info = info(seen.value.ok_or_else(missing)?);
-    if own {
-        info.notices = outcome::notices(seen.notices);
+    let notices = outcome::notices(seen.notices);
+    match seen.value {
+        Some(view) => Ok(Json(wire::SessionInfo { notices, ..info(view) })),
+        None => Err(missing().with_notices(notices)),
     }
-    Ok(Json(info))
 }
 
 /// `POST /api/sessions/{id}/heartbeat`
