@@ -44,7 +44,11 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| grant.key.shown().starts_with(&**prefix));
+        // A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
+        let begins = |shown: &str, prefix: &str| {
+            shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
+        };
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins(&grant.key.shown(), prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
