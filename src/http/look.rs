@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 
 use super::app::App;
 use super::ask::{decide, look};
@@ -13,6 +12,7 @@ use super::error::{ApiError, ApiResult};
 use super::files;
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
+use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
 use crate::wire::{self, Code};
 
@@ -112,11 +112,11 @@ pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
         average_hold_time,
         waiters: numbers.waiters as u64,
         sessions: numbers.sessions as u64,
+        notices,
     }))
 }
 
 /// `GET /healthz`: the process runs.
-        notices,
 pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
     Json(health(&app, "ok"))
 }
@@ -124,7 +124,7 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
 /// `GET /readyz`: every desk decides.
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(health(&app, "stopping"))).into_response();
+        return ApiError::from(Trouble::Stopped).into_response();
     }
     for repo in app.repositories.values() {
         if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {
