@@ -27,3 +27,5 @@ mod operating;
 
 mod bad_input;
 mod restart;
+
+mod disk;
