@@ -29,3 +29,4 @@ mod bad_input;
 mod restart;
 
 mod disk;
+mod kill;
