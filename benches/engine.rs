@@ -87,7 +87,7 @@ fn check() {
         for (position, path) in asked.iter().enumerate() {
             black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
         }
-        (cpu_time() - begin)
+        cpu_time() - begin
     };
     let free: Vec<String> = (0..10_000).map(|n| format!("other/tree/{}/file_{n}.txt", n % 100)).collect();
     let run_free = |engine: &Engine| {
@@ -95,7 +95,7 @@ fn check() {
         for (position, path) in free.iter().enumerate() {
             black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
         }
-        (cpu_time() - begin)
+        cpu_time() - begin
     };
     row(
         "check 10,000 free paths: 100k + 1k globs, beside 1k + 10",

@@ -43,7 +43,9 @@ impl Engine {
         let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
         let outcome = match why {
             LeftWhy::Version => self.wrong_version(&waiter.wants, waiter.if_version),
-            LeftWhy::Paused => self.pause_of(waiter.session, waiter.feature.as_ref()).map(Outcome::Paused),
+            LeftWhy::Paused => {
+                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Outcome::Paused(Box::new(pause)))
+            }
             LeftWhy::TimedOut => {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
                 Some(Outcome::WaitOver { why, conflicts })

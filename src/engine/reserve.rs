@@ -54,7 +54,7 @@ impl Engine {
         if fresh > 0
             && let Some(pause) = self.pause_of(slot, feature)
         {
-            return Outcome::Paused(pause);
+            return Outcome::Paused(Box::new(pause));
         }
         if let Some(refusal) = self.over_quota(slot, fresh) {
             return refusal;
@@ -82,6 +82,7 @@ impl Engine {
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, which a wait keeps apart too")]
     pub(super) fn grant(
         &mut self,
         slot: u32,

@@ -33,7 +33,7 @@ impl Engine {
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
         self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
-        Outcome::Request(self.requests[&request].clone())
+        Outcome::Request(Box::new(self.requests[&request].clone()))
     }
 
     /// The holder answers, or the asker takes the request back.
@@ -59,13 +59,13 @@ impl Engine {
             };
         }
         match request.answer {
-            Some(before) if before == answer => return Outcome::Request(request),
-            Some(_) => return Outcome::AnsweredBefore(request),
+            Some(before) if before == answer => return Outcome::Request(Box::new(request)),
+            Some(_) => return Outcome::AnsweredBefore(Box::new(request)),
             None => {}
         }
         if answer != Answer::Approved {
             self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
-            return Outcome::Request(self.requests[&id].clone());
+            return Outcome::Request(Box::new(self.requests[&id].clone()));
         }
         let slot = self.slot(session);
         let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
@@ -86,7 +86,7 @@ impl Engine {
             let spot = self.spot(asker, &want.key);
             self.grant(asker, vec![want], &[spot], mode, Some(request.reason), now, out);
         }
-        Outcome::Request(self.requests[&id].clone())
+        Outcome::Request(Box::new(self.requests[&id].clone()))
     }
 
     /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.

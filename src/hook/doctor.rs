@@ -311,7 +311,14 @@ mod tests {
 
     #[test]
     fn versions_and_clocks_that_differ_are_told() {
-        let found = Found { endpoints: vec![Endpoint::parse("http://x:1").unwrap()], credential: None, session: None };
+        let found = Found {
+            endpoints: vec![Endpoint::parse("http://x:1").unwrap()],
+            credential: None,
+            session: None,
+            repo: None,
+            source: "DIBS_URL".to_owned(),
+            secret_file: None,
+        };
         let now = SystemTime::now();
         let told = |version: &str, skew: u64| {
             let seen = Seen { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };

@@ -94,11 +94,12 @@ fn bad_paths() {
 #[test]
 fn malformed_names() {
     let long = format!("event:{}", "x".repeat(4_096));
-    let table: [(&str, &str); 54] = [
+    let table: [(&str, &str); 55] = [
         ("api:", "api:GET /v1/users"),
         ("api:GET", "api:GET /v1/users"),
         ("api:get /v1/users", "api:GET /v1/users"),
         ("api:Post /x", "api:POST /x"),
+        ("api:get /a\nb", "upper case"),
         ("api:GET  /v1", "one space"),
         ("api:GET v1", "starts with \"/\""),
         ("api:GET /a b", "white space"),
