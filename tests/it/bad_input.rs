@@ -199,6 +199,21 @@ fn bad_tokens() {
     // That it has expired is only said of a token that was good once.
     let forged = mint::hs256(&json!({ "sub": "ana", "exp": now - 60 }), b"another secret that is long enough");
     assert_eq!(text(&reserve(&forged).refused("UNAUTHENTICATED")["error"]), "the token is not valid");
+    // Whoever has no good token does not learn whether the rest of the request was any good.
+    for (method, target) in [
+        ("POST", "/api/sessions"),
+        ("GET", "/api/sessions"),
+        ("POST", "/api/sessions/ana/files/reserve"),
+        ("POST", "/api/check-conflicts"),
+        ("DELETE", "/api/reservations/x"),
+        ("GET", "/api/reservations?limit=x"),
+    ] {
+        for body in [&b""[..], b"{", b"[]", &[b'x'; 100_000]] {
+            let headers = [("authorization", &*format!("Bearer {forged}")), ("content-type", "application/json")];
+            world.send(method, target, &headers, body).refused("UNAUTHENTICATED");
+            world.send(method, target, &[], body).refused("UNAUTHENTICATED");
+        }
+    }
 
     // Good tokens that may not do this.
     let (reader, dead) = (world.reader(), world.session("dead"));

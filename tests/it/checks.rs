@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, text};
+use crate::world::{World, text, time};
 
 #[test]
 fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
@@ -110,4 +110,20 @@ fn a_hundred_thousand_paths_are_a_normal_call() {
     let clear = answer["clear"].as_array().unwrap();
     assert!(clear.iter().map(text).eq(paths.iter().filter(|path| !held(path))), "{} are clear", clear.len());
     assert_eq!(world.post("/api/check-conflicts", &world.reader(), json!({ "paths": [] })).ok()["clear"], json!([]));
+}
+
+/// Found by these tests: every two thousand paths the same notice was there once more.
+#[test]
+fn a_large_check_tells_its_notices_once() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+    bo.post("unlock-requests", json!({ "filePath": "a", "reason": "mine" })).expect(201);
+    let paths: Vec<String> = (0..10_000).map(|n| format!("file{n}")).collect();
+    let answer = ana.post("files/check-conflicts", json!({ "paths": paths })).ok();
+    assert_eq!(answer["clear"].as_array().unwrap().len(), 10_000);
+    let notices = answer["notices"].as_array().unwrap();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!((&notices[0]["kind"], &notices[0]["requestedBy"]), (&json!("unlockRequested"), &json!("bo")));
+    time(&notices[0]["requestedAt"]);
 }

@@ -27,3 +27,6 @@ mod operating;
 
 mod bad_input;
 mod restart;
+
+mod disk;
+mod kill;

@@ -78,6 +78,19 @@ fn the_list_of_everything_comes_in_pages() {
     list("limit=1000").ok();
 }
 
+/// Found by these tests: a file whose name looks like a pattern was not under its own directory.
+#[test]
+fn a_prefix_is_of_the_path_and_not_of_how_it_must_be_written() {
+    let world = World::new();
+    let ana = world.session("ana");
+    ana.reserve(json!({ "filePaths": ["src/a.ts", "file:src/[id].ts", "file:db:odd"] })).ok();
+    let count = |prefix: &str| {
+        let page = world.get(&format!("/api/reservations?prefix={prefix}"), &ana.token).ok();
+        page["reservations"].as_array().unwrap().len()
+    };
+    assert_eq!((count("src/"), count("src/["), count("file:")), (2, 1, 2));
+}
+
 #[test]
 fn an_admin_takes_a_reservation_away_with_a_reason() {
     let world = World::new();

@@ -156,3 +156,42 @@ fn a_silent_session_is_lost_and_everything_it_holds_is_released() {
     let repeated = ana.end();
     assert_eq!(repeated, json!({ "state": "lost", "releasedCount": 2, "releasedPaths": ["a", "db:slot"] }));
 }
+
+/// Found by these tests: whatever a session looked at, the news it had not heard yet were lost on the way.
+#[test]
+fn notices_ride_on_every_answer_to_a_sessions_own_calls() {
+    let world = World::new();
+    let (ana, bo, admin) = (world.session("ana"), world.session("bo"), world.admin());
+    bo.post("heartbeat", json!({})).ok();
+    let calls: [(&str, &str, Option<Value>); 15] = [
+        ("GET", "/api/sessions", None),
+        ("GET", "/api/sessions/ana", None),
+        ("GET", "/api/sessions/bo", None),
+        ("GET", "/api/sessions/nobody", None),
+        ("GET", "/api/reservations", None),
+        ("GET", "/api/stats", None),
+        ("POST", "/api/check-conflicts", Some(json!({ "paths": ["a"] }))),
+        ("GET", "/api/sessions/ana/reserved-files", None),
+        ("GET", "/api/sessions/ana/unlock-requests", None),
+        ("GET", "/api/sessions/ana/files/check-conflicts?paths=a", None),
+        ("POST", "/api/sessions/ana/files/reserve", Some(json!({ "filePath": "other" }))),
+        ("POST", "/api/sessions/ana/files/release", Some(json!({ "filePath": "other" }))),
+        ("POST", "/api/sessions/ana/files/renew", Some(json!({ "filePath": "never" }))),
+        ("POST", "/api/sessions/ana/files/release-all", Some(json!({}))),
+        ("POST", "/api/sessions/ana/heartbeat", Some(json!({}))),
+    ];
+    for (method, target, body) in calls {
+        let id = ana.hold("taken")["reservationId"].clone();
+        let taken = format!("/api/reservations/{}", text(&id));
+        world.delete(&taken, &admin, json!({ "reason": "release night" })).ok();
+        let answer = world.ask(method, target, &ana.token, body).json();
+        let notice = &answer["notices"][0];
+        assert_eq!(notice["kind"], "released", "{method} {target}: {answer}");
+        assert_eq!((&notice["reservationId"], &notice["filePath"]), (&id, &json!("taken")));
+        assert_eq!((&notice["why"], &notice["by"]), (&json!("overridden"), &json!("Ops")));
+        assert_eq!(notice["reason"], "release night");
+        time(&notice["at"]);
+        assert_eq!(ana.post("heartbeat", json!({})).ok()["notices"], json!([]), "it is told once");
+    }
+    assert_eq!(bo.post("heartbeat", json!({})).ok()["notices"], json!([]), "and to nobody else");
+}
