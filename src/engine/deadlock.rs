@@ -57,7 +57,14 @@ impl Engine {
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
     pub(super) fn circle_by_holding(&self, session: u32, key: &Key, mode: Mode) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::default();
-        self.waits_of(session, |edge| ahead.reach(edge.to, edge));
+        for seq in &self.sessions[session].waits {
+            let waiter = &self.waiters[seq];
+            for want in &waiter.wants {
+                // A wait for that very key is over then, or only wants more of it.
+                let held = if want.key == *key { Some(mode) } else { self.held_mode(session, &want.key) };
+                self.blocked_at(held, session, &want.key, waiter.mode, *seq, |edge| ahead.reach(edge.to, edge));
+            }
+        }
         if ahead.next.is_empty() {
             return None;
         }
@@ -130,16 +137,20 @@ impl Engine {
 
     fn blocked_by(&self, from: u32, wants: &[Want], mode: Mode, before: Seq, mut see: impl FnMut(Edge)) {
         for want in wants {
-            let spot = self.spot(from, &want.key);
-            let _: ControlFlow<()> = self.blockers(from, &want.key, spot, mode, before, |place, blocker| {
-                let (to, holds) = match blocker {
-                    Blocker::Holder(slot) => (self.reservations[slot].session, self.reservations[slot].key.clone()),
-                    Blocker::Waiter(seq) => (self.waiters[&seq].session, self.index.place(place).key.clone()),
-                };
-                see(Edge { from, to, wants: want.key.clone(), holds });
-                ControlFlow::Continue(())
-            });
+            let held = self.held_mode(from, &want.key);
+            self.blocked_at(held, from, &want.key, mode, before, &mut see);
         }
+    }
+
+    fn blocked_at(&self, held: Option<Mode>, from: u32, key: &Key, mode: Mode, before: Seq, mut see: impl FnMut(Edge)) {
+        let _: ControlFlow<()> = self.blockers(held, from, key, mode, before, |place, blocker| {
+            let (to, holds) = match blocker {
+                Blocker::Holder(slot) => (self.reservations[slot].session, self.reservations[slot].key.clone()),
+                Blocker::Waiter(seq) => (self.waiters[&seq].session, self.index.place(place).key.clone()),
+            };
+            see(Edge { from, to, wants: key.clone(), holds });
+            ControlFlow::Continue(())
+        });
     }
 
     /// Who waits for the session: for what it holds, or behind it in the queue.

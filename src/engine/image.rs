@@ -1,6 +1,5 @@
 //! The recorded state as one value: what a snapshot keeps, and what "replay equals live" compares.
 
-use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::command::UnlockRequest;
@@ -23,7 +22,7 @@ pub struct Image {
     answered: Vec<uuid::Uuid>,
     /// Every key in use or remembered, with its version and whether it was held before.
     versions: Vec<(Key, u64, bool)>,
-    /// Keys nobody holds, the one let go longest ago first.
+    /// Keys that are only remembered, the one that is so for longest first.
     resting: Vec<(Key, u64)>,
     version_floor: u64,
     totals: Totals,
@@ -99,10 +98,9 @@ impl Engine {
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
         let mut versions: Vec<_> = self.index.all().map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
-        let mut seen = HashSet::new();
-        let resting = self.resting.iter().filter(|(place, version)| self.index.is_resting(*place, *version));
-        let resting = resting.filter(|(place, _)| seen.insert(*place));
-        let resting = resting.map(|(place, version)| (self.index.place(*place).key.clone(), *version));
+        let resting = self.resting.iter().filter(|(place, since)| self.index.is_resting(*place, *since));
+        let resting = resting.map(|(place, _)| self.index.place(*place));
+        let resting = resting.map(|place| (place.key.clone(), place.version));
         // Refusals are no records; only what was counted is part of the recorded state.
         let totals =
             Totals { conflicts: self.totals.counted.0, deadlocks: self.totals.counted.1, ..self.totals.clone() };
@@ -134,8 +132,12 @@ impl Engine {
         for (key, version, was_held) in image.versions {
             engine.index.recall(&key.folded(fold), version, was_held);
         }
-        let place = |(key, version): (Key, u64)| Some((engine.index.find(&key.folded(fold))?, version));
-        engine.resting = image.resting.into_iter().filter_map(place).collect();
+        for (key, _) in image.resting {
+            if let Some(place) = engine.index.find(&key.folded(fold)) {
+                engine.index.rest(place, image.seq);
+                engine.resting.push_back((place, image.seq));
+            }
+        }
         for held in image.reservations {
             let key = held.key.folded(fold);
             let session = engine.session_ids[&held.session];

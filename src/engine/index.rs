@@ -37,6 +37,8 @@ pub struct Place {
     pub waiters: Vec<Seq>,
     /// Somebody held it once, so its version means something.
     pub was_held: bool,
+    /// The record that let it rest, when it last came to be only remembered.
+    rested: Seq,
     /// Where it hangs in the tree.
     node: u32,
 }
@@ -195,10 +197,15 @@ impl Index {
         self.place_mut(id).was_held = was_held;
     }
 
-    /// Whether the place is still there, at that version, and only remembered.
-    pub fn is_resting(&self, id: PlaceId, version: u64) -> bool {
+    /// The place is only remembered from this record on.
+    pub fn rest(&mut self, id: PlaceId, since: Seq) {
+        self.place_mut(id).rested = since;
+    }
+
+    /// Whether the place is still there, and only remembered since this record.
+    pub fn is_resting(&self, id: PlaceId, since: Seq) -> bool {
         let place = self.places.get(id as usize).and_then(Option::as_ref);
-        place.is_some_and(|place| place.version == version && !place.is_live())
+        place.is_some_and(|place| place.rested == since && !place.is_live())
     }
 
     /// Every place, live or remembered, in no order.
@@ -217,7 +224,8 @@ impl Index {
             Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
         };
         let (holders, waiters) = (Holders::new(), Vec::new());
-        let place = Place { key: key.clone(), version, holders, waiters, was_held: false, node };
+        let (was_held, rested) = (false, Seq::ZERO);
+        let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
         let id = match self.free_places.pop() {
             Some(id) => {
                 self.places[id as usize] = Some(place);
@@ -283,19 +291,9 @@ impl Index {
     }
 
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        self.meet_at(key, self.find(key), see)
-    }
-
-    /// The same where the key's own place was found already, or found to be missing.
-    pub fn meet_at<B>(
-        &self,
-        key: &Key,
-        place: Option<PlaceId>,
-        mut see: impl FnMut(PlaceId) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+    pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
         match key.claim() {
-            Claim::Path(path) => match place {
+            Claim::Path(path) => match self.find(key) {
                 Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
                 None => self.meet_path(path, &mut see),
             },
@@ -606,4 +604,77 @@ impl Index {
 /// Paths and names are nodes of their own; patterns are anchored at one.
 fn is_one_node(key: &Key) -> bool {
     matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyRules;
+
+    /// xorshift64*, so that a failure comes back.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+        }
+
+        fn key(&mut self) -> Key {
+            const PARTS: [&str; 12] = ["a", "b", "ab", "a.rs", "b.rs", "*", "**", "*.rs", "a*", "[ab]", "{a,b}", "?"];
+            let (parts, namespace) = match self.below(8) {
+                0..3 => (&PARTS[..5], ""),
+                3..7 => (&PARTS[..], ""),
+                _ => (&PARTS[..5], "flag:"),
+            };
+            let depth = 1 + self.below(4);
+            let path: Vec<&str> = (0..depth).map(|_| parts[self.below(parts.len())]).collect();
+            let end = if !namespace.is_empty() && self.below(2) == 0 { "/*" } else { "" };
+            Key::parse(&format!("{namespace}{}{end}", path.join("/")), &KeyRules::default()).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_key_meets_what_it_overlaps_and_nothing_else() {
+        for seed in 1..=8 {
+            let mut chance = Chance(seed);
+            let mut keys: Vec<Key> = (0..150).map(|_| chance.key()).collect();
+            keys.sort_by_key(Key::text);
+            keys.dedup();
+            let overlaps: Vec<Vec<bool>> =
+                keys.iter().map(|a| keys.iter().map(|b| a.overlaps(b).is_some()).collect()).collect();
+            let mut index = Index::default();
+            // How each key is in use: held by a reservation of its own number, waited for by a waiter of its own.
+            let mut used = vec![(false, false); keys.len()];
+            for _ in 0..3_000 {
+                let number = chance.below(keys.len());
+                let (reservation, waiter) = (number as u32, Seq(number as u64 + 1));
+                let place = index.find_or_make(&keys[number], 0);
+                let (held, waited) = &mut used[number];
+                match (chance.below(5), *held, *waited) {
+                    (0 | 1, false, _) => index.hold(place, reservation),
+                    (0 | 1, true, _) => index.let_go(place, reservation),
+                    (2 | 3, _, false) => index.queue(place, waiter),
+                    (2 | 3, _, true) => index.leave(place, waiter),
+                    (_, false, false) => index.forget(place),
+                    _ => {}
+                }
+                let place = index.find(&keys[number]).map(|place| index.place(place));
+                *held = place.is_some_and(|place| !place.holders.is_empty());
+                *waited = place.is_some_and(|place| !place.waiters.is_empty());
+                let asked = chance.below(keys.len());
+                let mut met = Vec::new();
+                let _: ControlFlow<()> = index.meet(&keys[asked], |place| {
+                    met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
+                    ControlFlow::Continue(())
+                });
+                met.sort_unstable();
+                let in_use = |number: &usize| used[*number].0 || used[*number].1;
+                let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();
+                assert_eq!(met, expected, "seed {seed}: what meets {:?}", keys[asked]);
+            }
+        }
+    }
 }

@@ -272,26 +272,27 @@ impl Engine {
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
     pub(super) fn is_blocked(&self, session: u32, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
         wants.iter().zip(spots).any(|(want, spot)| {
-            let found = self.blockers(session, &want.key, *spot, mode, place, |_, _| ControlFlow::Break(()));
-            found == ControlFlow::Break(())
+            let held = spot.held.map(|slot| self.reservations[slot].mode);
+            self.blockers(held, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+                == ControlFlow::Break(())
         })
     }
 
     /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
+    /// `held` is how the session holds that very key, or would.
     pub(super) fn blockers<B>(
         &self,
+        held: Option<Mode>,
         session: u32,
         key: &Key,
-        spot: Spot,
         mode: Mode,
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = spot.held.map(|slot| self.reservations[slot].mode);
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
-        self.index.meet_at(key, spot.place, |id| {
+        self.index.meet(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
@@ -316,8 +317,8 @@ impl Engine {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let spot = self.spot(session, &want.key);
-            let _: ControlFlow<()> = self.blockers(session, &want.key, spot, mode, before, |place, blocker| {
+            let held = self.held_mode(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(held, session, &want.key, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use uuid::Uuid;
 
 use super::command::{Notice, Outcome, UnlockRequest};
@@ -82,9 +82,9 @@ pub struct Engine {
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// The features whose line is stopped, and the place that stops it.
     pub(super) pauses: HashMap<Text, PlaceId>,
-    /// Places nobody holds, the one let go longest ago first, with their version then. An entry whose place is gone,
-    /// held or at another version by now means nothing.
-    pub(super) resting: VecDeque<(PlaceId, u64)>,
+    /// Places that are only remembered, the one that is so for longest first, and since which record. An entry whose
+    /// place is gone, or was held or waited for since, means nothing.
+    pub(super) resting: VecDeque<(PlaceId, Seq)>,
     /// The version a key starts with.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
@@ -419,11 +419,12 @@ impl Engine {
 
     /// Remembers the version of a key nobody holds, and forgets the oldest such.
     fn rest(&mut self, place: PlaceId) {
-        self.resting.push_back((place, self.index.place(place).version));
+        self.index.rest(place, self.seq);
+        self.resting.push_back((place, self.seq));
         while self.index.remembered() > VERSIONS_REMEMBERED {
-            let (place, version) = self.resting.pop_front().expect("every place that is only remembered rests");
-            if self.index.is_resting(place, version) {
-                self.version_floor = self.version_floor.max(version + 1);
+            let (place, since) = self.resting.pop_front().expect("every place that is only remembered rests");
+            if self.index.is_resting(place, since) {
+                self.version_floor = self.version_floor.max(self.index.place(place).version + 1);
                 self.index.forget(place);
             }
         }
@@ -524,9 +525,7 @@ impl Engine {
         }
         if self.resting.len() > 2 * self.index.len() + 1024 {
             let index = &self.index;
-            let mut seen = HashSet::new();
-            // A key that was waited for in between is listed twice.
-            self.resting.retain(|(place, version)| index.is_resting(*place, *version) && seen.insert(*place));
+            self.resting.retain(|(place, since)| index.is_resting(*place, *since));
         }
         if self.expiries.len() > 2 * live + 1024 {
             let reservations = &self.reservations;
@@ -567,6 +566,11 @@ impl Engine {
         let is_ours = |slot: &u32| self.reservations[*slot].session == session;
         let held = place.and_then(|place| self.index.place(place).holders.iter().find(is_ours));
         Spot { place, held }
+    }
+
+    /// How a session holds exactly this key, if it does.
+    pub(super) fn held_mode(&self, session: u32, key: &Key) -> Option<Mode> {
+        self.held_by(session, key).map(|slot| self.reservations[slot].mode)
     }
 
     /// How a session holds what this place stands for, if it does.

@@ -4,6 +4,9 @@
 //! commands at the engine and at `model`, which knows the same rules but is written to be obviously right.
 
 mod crowd;
+mod model;
 mod scenarios;
+mod simulation;
 mod stage;
 mod words;
+mod world;
