@@ -64,7 +64,7 @@ impl Here {
     /// Looks around; nothing is asked yet.
     pub fn open(common: &Common) -> Result<Here, Failure> {
         let found = Here::look(&common.server, common.session.clone());
-        let (repo, settings, found) = found.map_err(|failure| failure.as_json(common.json))?;
+        let (repo, settings, found) = found.map_err(|failure| failure.for_program(common.json))?;
         let client = client(&found, found.credential.clone(), LIMITS)?;
         Ok(Here { cwd: Cwd::of(repo.as_ref()), repo, settings, found, client, json: common.json })
     }
@@ -95,7 +95,7 @@ impl Here {
 
     /// What was typed, as keys.
     pub fn names(&self, args: &[OsString]) -> Result<Names, Failure> {
-        Names::typed(&self.cwd, args).map_err(|failure| failure.as_json(self.json))
+        Names::typed(&self.cwd, args).map_err(|failure| failure.for_program(self.json))
     }
 
     /// The session to act for.
@@ -115,7 +115,7 @@ impl Here {
                 credential.from
             ),
         };
-        Err(Failure::new(Exit::Auth, sentence).as_json(self.json))
+        Err(Failure::new(Exit::Auth, sentence).for_program(self.json))
     }
 
     /// Another way of asking the same server, as somebody else.
@@ -155,7 +155,7 @@ impl Here {
             ClientError::Refused { .. } if self.json => Some(self.client.answer().to_vec()),
             _ => None,
         };
-        Failure { document, ..Failure::new(exit_of(error), sentence) }.as_json(self.json)
+        Failure { document, ..Failure::new(exit_of(error), sentence) }.for_program(self.json)
     }
 
     /// Prints the latest answer, as it came for a program and as `text` for a person, and then the session's news.

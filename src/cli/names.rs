@@ -218,7 +218,7 @@ fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
             // The way there may go through a symlink; a pattern's does not exist and is not looked up.
             let resolved = Path::new(std::ffi::OsStr::from_bytes(typed)).ancestors().find_map(|ancestor| {
                 let real = ancestor.canonicalize().ok()?;
-                (real == *root).then(|| ancestor.as_os_str().len())
+                (real == *root).then_some(ancestor.as_os_str().len())
             });
             resolved.map(|length| &typed[length..]).ok_or_else(|| outside(cwd, typed))
         }

@@ -60,7 +60,7 @@ pub fn open(here: &mut Here, new: &NewSession, name: Option<String>) -> anyhow::
     let feature = said(&new.feature, "DIBS_FEATURE", "feature");
     if let Some(id) = new.id.as_deref().filter(|id| SessionId::parse(id).is_none()) {
         let sentence = format!("{id:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -");
-        return Err(Failure::usage(sentence).as_json(here.json).into());
+        return Err(Failure::usage(sentence).for_program(here.json).into());
     }
     if here.found.credential.as_ref().is_some_and(|credential| credential.is_admin) {
         return by_admin(here, new.id.clone(), name, feature);
@@ -132,7 +132,7 @@ fn secret(here: &Here) -> anyhow::Result<Secret> {
         "a new session needs an admin token in DIBS_TOKEN, or the local server's secret, and {why}; \
          ask whoever runs the server for a token"
     );
-    Err(Failure::new(Exit::Auth, sentence).as_json(here.json).into())
+    Err(Failure::new(Exit::Auth, sentence).for_program(here.json).into())
 }
 
 fn made(token: &str) -> Result<Credential, Failure> {
