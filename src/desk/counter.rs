@@ -34,10 +34,17 @@ pub(super) struct Counter {
 /// What goes out once the records of the batch are durable.
 #[derive(Default)]
 struct Outbox {
-    replies: Vec<(OnReply, Reply)>,
-    /// Answers to waits; a grant that reaches nobody is taken back.
-    settled: Vec<(SessionId, OnReply, Reply)>,
+    replies: Vec<Answer>,
+    /// Answers to waits.
+    settled: Vec<Answer>,
     looks: Vec<(Actor, Option<Outcome>, OnLook)>,
+}
+
+/// An answer on its way; a grant that reaches nobody is taken back from the session.
+struct Answer {
+    session: Option<SessionId>,
+    on_reply: OnReply,
+    reply: Reply,
 }
 
 impl Counter {
@@ -106,13 +113,18 @@ impl Counter {
     fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
         match message {
             Message::Ask { actor, command, ticket, reply } => {
+                let session = match &command {
+                    Command::Reserve(ask) => Some(ask.session.clone()),
+                    _ => None,
+                };
                 let outcome = self.engine.execute(&actor, command, now, records);
                 match outcome {
                     Outcome::Queued(waiter) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                         self.engine.execute(&Actor::Desk, leave, now, records);
                         let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
-                        outbox.replies.push((reply, Reply { outcome, notices: Vec::new(), now }));
+                        let stopped = Reply { outcome, notices: Vec::new(), now };
+                        outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
                     }
                     Outcome::Queued(seq) => {
                         let session = self.engine.waiter(seq).expect("just queued");
@@ -124,7 +136,8 @@ impl Counter {
                             Actor::Session(intro) => self.engine.take_notices(&intro.id),
                             _ => Vec::new(),
                         };
-                        outbox.replies.push((reply, Reply { outcome, notices, now }));
+                        let decided = Reply { outcome, notices, now };
+                        outbox.replies.push(Answer { session, on_reply: reply, reply: decided });
                     }
                 }
             }
@@ -159,10 +172,11 @@ impl Counter {
     /// Pairs the waits that just ended with whoever waits for the answer.
     fn settle(&mut self, now: Timestamp, outbox: &mut Outbox) {
         for (seq, outcome) in self.engine.take_settled() {
-            let Some((ticket, session, reply)) = self.waiting.remove(&seq) else { continue };
+            let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
-            outbox.settled.push((session, reply, Reply { outcome, notices, now }));
+            let reply = Reply { outcome, notices, now };
+            outbox.settled.push(Answer { session: Some(session), on_reply, reply });
         }
     }
 
@@ -176,34 +190,26 @@ impl Counter {
     }
 
     /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
-    fn deliver(&mut self, mut outbox: Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
-        for (reply, answer) in outbox.replies {
-            reply(answer);
-        }
-        for (actor, refusal, look) in std::mem::take(&mut outbox.looks) {
+    fn deliver(&mut self, outbox: Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
+        let mut unheard = tell(outbox.replies);
+        for (actor, refusal, look) in outbox.looks {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_notices(&intro.id),
                 _ => Vec::new(),
             };
             look(Look { engine: &self.engine, refusal, notices, now });
         }
-        let mut settled = outbox.settled;
-        while !settled.is_empty() {
+        unheard.extend(tell(outbox.settled));
+        while !unheard.is_empty() {
             let after = self.engine.head();
             let mut next = Outbox::default();
-            for (session, reply, answer) in settled {
-                let grants = match &answer.outcome {
-                    Outcome::Granted(grants) => grants.clone(),
-                    _ => Vec::new(),
-                };
-                if !reply(answer) {
-                    self.take_back(session, grants, now, records);
-                    self.settle(now, &mut next);
-                }
+            for (session, grants) in unheard {
+                self.take_back(session, grants, now, records);
             }
+            self.settle(now, &mut next);
             self.append(after, records)?;
             records.clear();
-            settled = next.settled;
+            unheard = tell(next.settled);
         }
         Ok(())
     }
@@ -211,4 +217,13 @@ impl Counter {
     fn take_back(&mut self, session: SessionId, grants: Vec<Grant>, now: Timestamp, records: &mut Vec<Record>) {
         self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
     }
+}
+
+/// Answers everybody, and says what was granted to those who were not there any more.
+fn tell(answers: Vec<Answer>) -> Vec<(SessionId, Vec<Grant>)> {
+    let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
+        (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
+        _ => None,
+    };
+    answers.into_iter().filter_map(unheard).collect()
 }

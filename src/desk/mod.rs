@@ -6,6 +6,8 @@
 mod clock;
 mod counter;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,8 +64,8 @@ pub struct Look<'a> {
     pub now: Timestamp,
 }
 
-/// Hears the answer, and says whether anybody was there to hear it.
-pub type OnReply = Box<dyn FnOnce(Reply) -> bool + Send>;
+/// Hears the answer, and gives it back where nobody was there to hear it.
+pub type OnReply = Box<dyn FnOnce(Reply) -> Result<(), Reply> + Send>;
 
 /// Looks at the state.
 pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;

@@ -197,7 +197,7 @@ pub enum Outcome {
         version: u64,
     },
     /// Somebody stopped the line.
-    Paused(Pause),
+    Paused(Box<Pause>),
     /// These are free again.
     Released(Vec<Key>),
     /// Somebody else holds it, or nobody does.
@@ -244,9 +244,9 @@ pub enum Outcome {
     /// No such unlock request.
     NoRequest,
     /// The unlock request, as it stands now.
-    Request(UnlockRequest),
+    Request(Box<UnlockRequest>),
     /// It was answered before, otherwise.
-    AnsweredBefore(UnlockRequest),
+    AnsweredBefore(Box<UnlockRequest>),
     /// Only the holder can answer.
     NotTheHolder(Person),
     /// A limit with a name was reached.
@@ -272,8 +272,6 @@ pub struct Person {
 pub struct Grant {
     /// Its id.
     pub id: ReservationId,
-    /// Its holder.
-    pub session: SessionId,
     /// As the holder wrote it.
     pub key: Key,
     /// How.

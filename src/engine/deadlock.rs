@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::command::CycleStep;
 use super::ids::Seq;
 use super::record::{Mode, Want};
-use super::reserve::{Blocker, clash};
+use super::reserve::{Blocker, clash, is_enough};
 use super::state::Engine;
 use crate::key::Key;
 
@@ -42,22 +42,29 @@ impl Side {
 }
 
 impl Engine {
-    /// The circle that would close if this session waited for these keys.
-    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode) -> Option<Vec<CycleStep>> {
+    /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
+    pub(super) fn circle(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> Option<Vec<CycleStep>> {
         let mut behind = Side::default();
         self.waiting_for(session, |edge| behind.reach(edge.from, edge));
         if behind.next.is_empty() {
             return None;
         }
         let mut ahead = Side::default();
-        self.blocked_by(session, wants, mode, Seq(u64::MAX), |edge| ahead.reach(edge.to, edge));
+        self.blocked_by(session, wants, mode, place, |edge| ahead.reach(edge.to, edge));
         self.join(session, ahead, behind)
     }
 
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
     pub(super) fn circle_by_holding(&self, session: u32, key: &Key, mode: Mode) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::default();
-        self.waits_of(session, |edge| ahead.reach(edge.to, edge));
+        for seq in &self.sessions[session].waits {
+            let waiter = &self.waiters[seq];
+            for want in &waiter.wants {
+                // A wait for that very key is over then, or only wants more of it.
+                let held = if want.key == *key { Some(mode) } else { self.held_mode(session, &want.key) };
+                self.blocked_at(held, session, &want.key, waiter.mode, *seq, |edge| ahead.reach(edge.to, edge));
+            }
+        }
         if ahead.next.is_empty() {
             return None;
         }
@@ -130,15 +137,20 @@ impl Engine {
 
     fn blocked_by(&self, from: u32, wants: &[Want], mode: Mode, before: Seq, mut see: impl FnMut(Edge)) {
         for want in wants {
-            let _: ControlFlow<()> = self.blockers(from, &want.key, mode, before, |place, blocker| {
-                let (to, holds) = match blocker {
-                    Blocker::Holder(slot) => (self.reservations[slot].session, self.reservations[slot].key.clone()),
-                    Blocker::Waiter(seq) => (self.waiters[&seq].session, self.index.place(place).key.clone()),
-                };
-                see(Edge { from, to, wants: want.key.clone(), holds });
-                ControlFlow::Continue(())
-            });
+            let held = self.held_mode(from, &want.key);
+            self.blocked_at(held, from, &want.key, mode, before, &mut see);
         }
+    }
+
+    fn blocked_at(&self, held: Option<Mode>, from: u32, key: &Key, mode: Mode, before: Seq, mut see: impl FnMut(Edge)) {
+        let _: ControlFlow<()> = self.blockers(held, from, key, mode, before, |place, blocker| {
+            let (to, holds) = match blocker {
+                Blocker::Holder(slot) => (self.reservations[slot].session, self.reservations[slot].key.clone()),
+                Blocker::Waiter(seq) => (self.waiters[&seq].session, self.index.place(place).key.clone()),
+            };
+            see(Edge { from, to, wants: key.clone(), holds });
+            ControlFlow::Continue(())
+        });
     }
 
     /// Who waits for the session: for what it holds, or behind it in the queue.
@@ -164,7 +176,13 @@ impl Engine {
             let first = place.waiters.partition_point(|seq| *seq <= after);
             for seq in &place.waiters[first..] {
                 let waiter = &self.waiters[seq];
-                if waiter.session != to && clash(waiter.mode, mode) {
+                if waiter.session == to || !clash(waiter.mode, mode) {
+                    continue;
+                }
+                // The same exceptions as in `blockers`, or there would be circles of waits that nobody waits.
+                let held = self.mode_at(place, waiter.session);
+                let passes = after > Seq::ZERO && held.is_some_and(|held| clash(held, mode));
+                if !is_enough(held, waiter.mode) && !passes {
                     see(Edge { from: waiter.session, to, wants: place.key.clone(), holds: key.clone() });
                 }
             }

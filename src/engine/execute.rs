@@ -45,6 +45,7 @@ impl Engine {
             self.leave(waiter, LeftWhy::Stopped, now, out);
         }
         self.freed.clear();
+        self.weakened.clear();
         self.settled.clear();
     }
 
@@ -87,7 +88,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Result<(), Outcome> {
-        let Some(slot) = self.session_ids.get(&intro.id).copied() else {
+        let Some(slot) = self.find_session(&intro.id) else {
             if self.alive >= self.policy.sessions {
                 return Err(Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
             }
@@ -128,15 +129,15 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys } => self.release(&session, &keys, now, out),
+            Command::Release { session, keys } => self.release(&session, keys, now, out),
             Command::ReleaseAll { session } => {
-                let slot = self.session_ids[&session];
+                let slot = self.slot(&session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out))
             }
             Command::Renew { session, keys, ttl } => self.renew(&session, &keys, ttl, now, out),
             Command::Heartbeat { session } => self.heartbeat(&session, now),
             Command::End { session, state } => {
-                let slot = self.session_ids[&session];
+                let slot = self.slot(&session);
                 if self.sessions[slot].end.is_none() {
                     self.end(slot, state, now, out);
                 }
@@ -195,7 +196,7 @@ impl Engine {
     }
 
     fn heartbeat(&mut self, session: &SessionId, now: Timestamp) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut expires = now.after(self.policy.session_timeout);
         self.sessions[slot].last_seen = now;
         for held in &self.sessions[slot].held {
@@ -247,30 +248,37 @@ impl Engine {
             }
             self.end(slot, EndState::Lost, now, out);
         }
-        // A wait whose time is up at the very moment its keys are free is granted.
+        // A wait whose time is up at the very moment its keys are free is granted, also where they are free because
+        // the one before gave up: it stays for the seating that ends every command.
         self.seat(now, out);
-        while let Some((_, waiter)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
-            self.leave(waiter, LeftWhy::TimedOut, now, out);
+        while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
+            let waiter = &self.waiters[&seq];
+            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
+                self.leave(seq, LeftWhy::TimedOut, now, out);
+            } else {
+                self.patience.remove(&(due, seq));
+            }
         }
     }
 
-    /// The pause that stops a session, if its feature has one that is not its own.
+    /// The pause that stops a session, if a feature of its own or of its token has one that is not its own.
     pub(super) fn pause_of(&self, slot: u32, feature: Option<&Text>) -> Option<Pause> {
         if self.pauses.is_empty() {
             return None;
         }
-        let feature = feature.or(self.sessions[slot].feature.as_ref())?;
-        let place = self.index.place(*self.pauses.get(feature)?);
-        if place.holders.iter().any(|held| self.reservations[held].session == slot) {
-            return None;
-        }
-        let held = place.holders.iter().next()?;
-        let reservation = &self.reservations[held];
-        Some(Pause {
-            feature: feature.clone(),
-            by: self.person(reservation.session),
-            reason: reservation.reason.clone(),
-            until: reservation.expires,
+        let features = [feature, self.sessions[slot].feature.as_ref()];
+        features.into_iter().flatten().find_map(|feature| {
+            let place = self.index.place(*self.pauses.get(feature)?);
+            if place.holders.iter().any(|held| self.reservations[held].session == slot) {
+                return None;
+            }
+            let reservation = &self.reservations[place.holders.iter().next()?];
+            Some(Pause {
+                feature: feature.clone(),
+                by: self.person(reservation.session),
+                reason: reservation.reason.clone(),
+                until: reservation.expires,
+            })
         })
     }
 

@@ -22,7 +22,7 @@ pub struct Image {
     answered: Vec<uuid::Uuid>,
     /// Every key in use or remembered, with its version and whether it was held before.
     versions: Vec<(Key, u64, bool)>,
-    /// Keys nobody holds, the one let go longest ago first.
+    /// Keys that are only remembered, the one that is so for longest first.
     resting: Vec<(Key, u64)>,
     version_floor: u64,
     totals: Totals,
@@ -98,6 +98,9 @@ impl Engine {
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
         let mut versions: Vec<_> = self.index.all().map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
+        let resting = self.resting.iter().filter(|(place, since)| self.index.is_resting(*place, *since));
+        let resting = resting.map(|(place, _)| self.index.place(*place));
+        let resting = resting.map(|place| (place.key.clone(), place.version));
         // Refusals are no records; only what was counted is part of the recorded state.
         let totals =
             Totals { conflicts: self.totals.counted.0, deadlocks: self.totals.counted.1, ..self.totals.clone() };
@@ -110,7 +113,7 @@ impl Engine {
             requests,
             answered: self.answered.iter().copied().collect(),
             versions,
-            resting: self.resting.iter().cloned().collect(),
+            resting: resting.collect(),
             version_floor: self.version_floor,
             totals,
         }
@@ -129,7 +132,12 @@ impl Engine {
         for (key, version, was_held) in image.versions {
             engine.index.recall(&key.folded(fold), version, was_held);
         }
-        engine.resting = image.resting.into_iter().map(|(key, version)| (key.folded(fold), version)).collect();
+        for (key, _) in image.resting {
+            if let Some(place) = engine.index.find(&key.folded(fold)) {
+                engine.index.rest(place, image.seq);
+                engine.resting.push_back((place, image.seq));
+            }
+        }
         for held in image.reservations {
             let key = held.key.folded(fold);
             let session = engine.session_ids[&held.session];
@@ -155,7 +163,7 @@ impl Engine {
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
             let until = Timestamp(i64::MAX);
-            engine.queued(seq, Waiter { session, wants, mode, reason, if_version, since, until });
+            engine.queued(seq, Waiter { session, wants, mode, reason, if_version, since, until, feature: None });
         }
         for request in image.requests {
             engine.restore_request(request);
@@ -169,18 +177,20 @@ impl Engine {
     fn restore_session(&mut self, image: SessionImage) {
         let SessionImage { id, name, feature, owner, opened, started, end, lapsed } = image;
         self.opened(opened, started, &id, name, feature, owner);
-        let slot = self.session_ids[&id];
+        let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
         if let Some((state, at, released)) = end {
+            let released = released.iter().map(|key| self.compared(key)).collect();
             self.sessions[slot].end = Some(End { state, at, released });
             self.alive -= 1;
         }
     }
 
-    fn restore_request(&mut self, request: UnlockRequest) {
+    fn restore_request(&mut self, mut request: UnlockRequest) {
+        request.key = self.compared(&request.key);
         if request.answer.is_none() {
             self.pending.entry(request.reservation).or_default().push(request.id);
-            let holder = self.session_ids[&request.holder];
+            let holder = self.slot(&request.holder);
             self.sessions[holder].incoming.push(request.id);
         }
         self.requests.insert(request.id, request);

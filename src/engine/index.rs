@@ -5,6 +5,7 @@
 //! waited for), so a walk never sees what is merely remembered. The answers equal [`Key::overlaps`] pair by pair;
 //! a test says so.
 
+use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
@@ -36,6 +37,8 @@ pub struct Place {
     pub waiters: Vec<Seq>,
     /// Somebody held it once, so its version means something.
     pub was_held: bool,
+    /// The record that let it rest, when it last came to be only remembered.
+    rested: Seq,
     /// Where it hangs in the tree.
     node: u32,
 }
@@ -115,7 +118,11 @@ pub struct Index {
     free_places: Vec<u32>,
     /// Places by key.
     keys: HashTable<PlaceId>,
+    /// Places that are held or waited for.
+    live: usize,
     hasher: DefaultHashBuilder,
+    /// The place last found: one command looks for the same key several times.
+    recent: Cell<PlaceId>,
 }
 
 impl Default for Index {
@@ -128,7 +135,9 @@ impl Default for Index {
             places: Vec::new(),
             free_places: Vec::new(),
             keys: HashTable::new(),
+            live: 0,
             hasher: DefaultHashBuilder::default(),
+            recent: Cell::new(0),
         }
     }
 }
@@ -153,8 +162,14 @@ impl Node {
 impl Index {
     /// The place of exactly this key, if it is in use or remembered.
     pub fn find(&self, key: &Key) -> Option<PlaceId> {
+        let recent = self.recent.get();
+        if self.places.get(recent as usize).and_then(Option::as_ref).is_some_and(|place| place.key == *key) {
+            return Some(recent);
+        }
         let hash = self.hasher.hash_one(key);
-        self.keys.find(hash, |id| self.place(*id).key == *key).copied()
+        let id = self.keys.find(hash, |id| self.place(*id).key == *key).copied()?;
+        self.recent.set(id);
+        Some(id)
     }
 
     /// The place behind a number that is in use.
@@ -171,10 +186,26 @@ impl Index {
         self.keys.len()
     }
 
+    /// How many of them are only remembered.
+    pub fn remembered(&self) -> usize {
+        self.keys.len() - self.live
+    }
+
     /// Brings back a key as an image remembers it.
     pub fn recall(&mut self, key: &Key, version: u64, was_held: bool) {
         let id = self.find_or_make(key, version);
         self.place_mut(id).was_held = was_held;
+    }
+
+    /// The place is only remembered from this record on.
+    pub fn rest(&mut self, id: PlaceId, since: Seq) {
+        self.place_mut(id).rested = since;
+    }
+
+    /// Whether the place is still there, and only remembered since this record.
+    pub fn is_resting(&self, id: PlaceId, since: Seq) -> bool {
+        let place = self.places.get(id as usize).and_then(Option::as_ref);
+        place.is_some_and(|place| place.rested == since && !place.is_live())
     }
 
     /// Every place, live or remembered, in no order.
@@ -193,7 +224,8 @@ impl Index {
             Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
         };
         let (holders, waiters) = (Holders::new(), Vec::new());
-        let place = Place { key: key.clone(), version, holders, waiters, was_held: false, node };
+        let (was_held, rested) = (false, Seq::ZERO);
+        let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
         let id = match self.free_places.pop() {
             Some(id) => {
                 self.places[id as usize] = Some(place);
@@ -261,7 +293,10 @@ impl Index {
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
     pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
         match key.claim() {
-            Claim::Path(path) => self.meet_path(path, &mut see),
+            Claim::Path(path) => match self.find(key) {
+                Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
+                None => self.meet_path(path, &mut see),
+            },
             Claim::Glob(glob) => self.meet_glob(glob, &mut see),
             Claim::Name(name) => self.meet_name(name, &mut see),
             Claim::Below(name) => self.meet_below(name, &mut see),
@@ -274,25 +309,55 @@ impl Index {
             return ControlFlow::Continue(());
         }
         for name in path.split(|b| *b == b'/') {
-            let node = &self.nodes[at as usize];
-            // A held path above this one is a file where this path needs a directory.
-            self.see_own(node, see)?;
-            for id in &node.anchored {
-                let glob = self.glob(*id);
-                if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
-                    see(*id)?;
-                }
-            }
+            self.see_above(&self.nodes[at as usize], path, see)?;
             match self.child(at, name) {
                 Some(child) if self.nodes[child as usize].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
+        self.see_at(at, see)
+    }
+
+    /// The same for a path that has a node: up from there, with no names to look up.
+    fn meet_known_path<B>(
+        &self,
+        node: u32,
+        path: &[u8],
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.see_at(node, see)?;
+        let mut at = self.nodes[node as usize].parent;
+        while at != NONE {
+            let node = &self.nodes[at as usize];
+            self.see_above(node, path, see)?;
+            at = node.parent;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// At the node of a path: the path itself, and whatever lies below and needs it as a directory.
+    fn see_at<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
         let node = &self.nodes[at as usize];
         self.see_own(node, see)?;
-        // Whatever lies below needs this path as a directory.
         node.anchored.iter().try_for_each(|id| see(*id))?;
         self.see_all_below(at, see)
+    }
+
+    /// At a node above a path: a held file where the path needs a directory, and patterns that reach down to it.
+    fn see_above<B>(
+        &self,
+        node: &Node,
+        path: &[u8],
+        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.see_own(node, see)?;
+        for id in &node.anchored {
+            let glob = self.glob(*id);
+            if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
+                see(*id)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
@@ -489,6 +554,7 @@ impl Index {
         if was_live == is_live {
             return;
         }
+        self.live = if is_live { self.live + 1 } else { self.live - 1 };
         if anchored {
             let list = &mut self.nodes[at as usize].anchored;
             if is_live { list.push(id) } else { list.retain(|other| *other != id) }
@@ -538,4 +604,77 @@ impl Index {
 /// Paths and names are nodes of their own; patterns are anchored at one.
 fn is_one_node(key: &Key) -> bool {
     matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyRules;
+
+    /// xorshift64*, so that a failure comes back.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+        }
+
+        fn key(&mut self) -> Key {
+            const PARTS: [&str; 12] = ["a", "b", "ab", "a.rs", "b.rs", "*", "**", "*.rs", "a*", "[ab]", "{a,b}", "?"];
+            let (parts, namespace) = match self.below(8) {
+                0..3 => (&PARTS[..5], ""),
+                3..7 => (&PARTS[..], ""),
+                _ => (&PARTS[..5], "flag:"),
+            };
+            let depth = 1 + self.below(4);
+            let path: Vec<&str> = (0..depth).map(|_| parts[self.below(parts.len())]).collect();
+            let end = if !namespace.is_empty() && self.below(2) == 0 { "/*" } else { "" };
+            Key::parse(&format!("{namespace}{}{end}", path.join("/")), &KeyRules::default()).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_key_meets_what_it_overlaps_and_nothing_else() {
+        for seed in 1..=8 {
+            let mut chance = Chance(seed);
+            let mut keys: Vec<Key> = (0..150).map(|_| chance.key()).collect();
+            keys.sort_by_key(Key::text);
+            keys.dedup();
+            let overlaps: Vec<Vec<bool>> =
+                keys.iter().map(|a| keys.iter().map(|b| a.overlaps(b).is_some()).collect()).collect();
+            let mut index = Index::default();
+            // How each key is in use: held by a reservation of its own number, waited for by a waiter of its own.
+            let mut used = vec![(false, false); keys.len()];
+            for _ in 0..3_000 {
+                let number = chance.below(keys.len());
+                let (reservation, waiter) = (number as u32, Seq(number as u64 + 1));
+                let place = index.find_or_make(&keys[number], 0);
+                let (held, waited) = &mut used[number];
+                match (chance.below(5), *held, *waited) {
+                    (0 | 1, false, _) => index.hold(place, reservation),
+                    (0 | 1, true, _) => index.let_go(place, reservation),
+                    (2 | 3, _, false) => index.queue(place, waiter),
+                    (2 | 3, _, true) => index.leave(place, waiter),
+                    (_, false, false) => index.forget(place),
+                    _ => {}
+                }
+                let place = index.find(&keys[number]).map(|place| index.place(place));
+                *held = place.is_some_and(|place| !place.holders.is_empty());
+                *waited = place.is_some_and(|place| !place.waiters.is_empty());
+                let asked = chance.below(keys.len());
+                let mut met = Vec::new();
+                let _: ControlFlow<()> = index.meet(&keys[asked], |place| {
+                    met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
+                    ControlFlow::Continue(())
+                });
+                met.sort_unstable();
+                let in_use = |number: &usize| used[*number].0 || used[*number].1;
+                let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();
+                assert_eq!(met, expected, "seed {seed}: what meets {:?}", keys[asked]);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::command::{Outcome, Reserve};
 use super::ids::{Seq, Text, Timestamp};
 use super::record::{Event, LeftWhy, Record};
-use super::state::Engine;
+use super::state::{Engine, Spot, Waiter};
 
 impl Engine {
     /// Puts a request that cannot be granted now at the end of the queue, unless it would wait forever.
@@ -14,6 +14,7 @@ impl Engine {
         &mut self,
         slot: u32,
         ask: Reserve,
+        feature: Option<&Text>,
         until: Timestamp,
         now: Timestamp,
         out: &mut Vec<Record>,
@@ -26,12 +27,13 @@ impl Engine {
         if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
             return refusal;
         }
-        if let Some(cycle) = self.circle(slot, &ask.wants, ask.mode) {
+        if let Some(cycle) = self.circle(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
             return Outcome::Deadlock(cycle);
         }
         let Reserve { session, wants, mode, reason, if_version, .. } = ask;
         let seq = self.emit(now, out, Event::Queued { session, wants, mode, reason, if_version });
-        self.waiters.get_mut(&seq).expect("just queued").until = until;
+        let waiter = self.waiters.get_mut(&seq).expect("just queued");
+        (waiter.until, waiter.feature) = (until, feature.cloned());
         self.patience.insert((until, seq));
         Outcome::Queued(seq)
     }
@@ -41,11 +43,14 @@ impl Engine {
         let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
         let outcome = match why {
             LeftWhy::Version => self.wrong_version(&waiter.wants, waiter.if_version),
-            LeftWhy::Paused => self.pause_of(waiter.session, None).map(Outcome::Paused),
+            LeftWhy::Paused => {
+                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Outcome::Paused(Box::new(pause)))
+            }
             LeftWhy::TimedOut => {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
                 Some(Outcome::WaitOver { why, conflicts })
             }
+            LeftWhy::Deadlock => self.circle(waiter.session, &waiter.wants, waiter.mode, seq).map(Outcome::Deadlock),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => None,
         };
         let outcome = outcome.unwrap_or(Outcome::WaitOver { why, conflicts: Vec::new() });
@@ -57,6 +62,9 @@ impl Engine {
 
     /// Grants every wait that nothing blocks any more, in order. Only those that wait for a freed key can be such.
     pub(super) fn seat(&mut self, now: Timestamp, out: &mut Vec<Record>) {
+        if self.freed.is_empty() {
+            return;
+        }
         let mut candidates = BTreeSet::new();
         loop {
             for key in std::mem::take(&mut self.freed) {
@@ -66,20 +74,43 @@ impl Engine {
                 });
             }
             // Whatever the last one freed is wanted by others behind it: it was the one in their way.
-            let Some(seq) = candidates.pop_first() else { return };
-            let Some(waiter) = self.waiters.get(&seq) else { continue };
-            if self.is_blocked(waiter.session, &waiter.wants, waiter.mode, seq) {
+            let Some(seq) = candidates.pop_first() else {
+                match self.weakened.pop_first() {
+                    Some(seq) => self.dismiss_circle(seq, now, out),
+                    None => return,
+                }
                 continue;
-            }
+            };
+            let Some(waiter) = self.waiters.get(&seq) else { continue };
+            // Versions only grow: such a wait would never be granted, and those behind it need not stand there for it.
             if self.wrong_version(&waiter.wants, waiter.if_version).is_some() {
                 self.leave(seq, LeftWhy::Version, now, out);
+                continue;
+            }
+            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
                 continue;
             }
             let waiter = waiter.clone();
             let session = self.sessions[waiter.session].id.clone();
             self.emit(now, out, Event::Seated { waiter: seq, session });
-            let grants = self.grant(waiter.session, waiter.wants, waiter.mode, waiter.reason, now, out);
+            // Found anew: a place that was there only for this wait is gone by now.
+            let spots = self.spots_of(&waiter);
+            let grants = self.grant(waiter.session, waiter.wants, &spots, waiter.mode, waiter.reason, now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
+        }
+    }
+
+    pub(super) fn spots_of(&self, waiter: &Waiter) -> Vec<Spot> {
+        waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect()
+    }
+
+    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
+    /// those waits for the session, neither would ever be granted.
+    fn dismiss_circle(&mut self, seq: Seq, now: Timestamp, out: &mut Vec<Record>) {
+        let Some(waiter) = self.waiters.get(&seq) else { return };
+        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
+            self.totals.deadlocks += 1;
+            self.leave(seq, LeftWhy::Deadlock, now, out);
         }
     }
 
@@ -88,8 +119,10 @@ impl Engine {
         let stopped: Vec<Seq> = self
             .waiters
             .iter()
-            .filter(|(_, waiter)| self.sessions[waiter.session].feature.as_ref() == Some(feature))
-            .filter(|(_, waiter)| self.pause_of(waiter.session, None).is_some())
+            .filter(|(_, waiter)| {
+                let pause = self.pause_of(waiter.session, waiter.feature.as_ref());
+                pause.is_some_and(|pause| pause.feature == *feature)
+            })
             .map(|(seq, _)| *seq)
             .collect();
         for seq in stopped {

@@ -254,6 +254,8 @@ pub enum LeftWhy {
     Version,
     /// Its feature was paused.
     Paused,
+    /// Its session lost a key the wait names too, and without that key it would wait forever.
+    Deadlock,
 }
 
 /// How an unlock request ended.

@@ -8,7 +8,7 @@ use super::command::{Conflict, Grant, Named, Outcome, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
 use super::record::{Event, Mode, Record, Want, Why};
-use super::state::{Engine, paused_feature};
+use super::state::{Engine, Spot, paused_feature};
 use crate::key::Key;
 
 /// Conflicts one answer lists; with more than this, nobody reads them.
@@ -31,60 +31,89 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[&ask.session];
+        let slot = self.slot(&ask.session);
         drop_repeats(&mut ask.wants);
-        let fresh = ask.wants.iter().filter(|want| self.held_by(slot, &want.key).is_none()).count();
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.extend(ask.wants.iter().map(|want| self.spot(slot, &want.key)));
+        let outcome = self.reserve_at(slot, ask, &spots, feature, now, out);
+        spots.clear();
+        self.spots = spots;
+        outcome
+    }
+
+    fn reserve_at(
+        &mut self,
+        slot: u32,
+        ask: Reserve,
+        spots: &[Spot],
+        feature: Option<&Text>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Outcome {
+        let fresh = spots.iter().filter(|spot| spot.held.is_none()).count();
         if fresh > 0
             && let Some(pause) = self.pause_of(slot, feature)
         {
-            return Outcome::Paused(pause);
+            return Outcome::Paused(Box::new(pause));
         }
-        let limit = self.policy.reservations_per_session;
-        if self.sessions[slot].held.len() + fresh > limit {
-            return Outcome::OverQuota { what: "reservations of one session", limit };
+        if let Some(refusal) = self.over_quota(slot, fresh) {
+            return refusal;
         }
-        if self.is_blocked(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
+        if self.is_blocked(slot, &ask.wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
-                Some(wait) => self.enqueue(slot, ask, now.after(wait), now, out),
+                Some(wait) => self.enqueue(slot, ask, feature, now.after(wait), now, out),
                 None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
             };
         }
         if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
             return refusal;
         }
-        Outcome::Granted(self.grant(slot, ask.wants, ask.mode, ask.reason, now, out))
+        Outcome::Granted(self.grant(slot, ask.wants, spots, ask.mode, ask.reason, now, out))
+    }
+
+    /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
+    /// granted later without asking again.
+    pub(super) fn over_quota(&self, slot: u32, more: usize) -> Option<Outcome> {
+        let session = &self.sessions[slot];
+        let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
+        let limit = self.policy.reservations_per_session;
+        let over = more > 0 && session.held.len() + waited_for + more > limit;
+        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, which a wait keeps apart too")]
     pub(super) fn grant(
         &mut self,
         slot: u32,
         wants: Vec<Want>,
+        spots: &[Spot],
         mode: Mode,
         reason: Option<Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Vec<Grant> {
         let mut grants = Vec::with_capacity(wants.len());
-        for want in wants {
-            let held = match self.held_by(slot, &want.key) {
+        let mut pauses = Vec::new();
+        for (want, spot) in wants.into_iter().zip(spots) {
+            let held = match spot.held {
                 Some(held) => {
                     self.amend(held, mode, want.ttl, reason.clone(), now, out);
                     held
                 }
                 None => {
                     let session = self.sessions[slot].id.clone();
-                    let pauses = paused_feature(&want.key);
+                    pauses.extend(paused_feature(&want.key));
                     let Want { id, key, ttl } = want;
                     let reason = reason.clone();
-                    self.emit(now, out, Event::Reserved { id, session, key, mode, ttl, reason });
-                    if let Some(feature) = pauses {
-                        self.dismiss_paused(&feature, now, out);
-                    }
+                    self.emit_at(now, out, Event::Reserved { id, session, key, mode, ttl, reason }, *spot);
                     *self.sessions[slot].held.last().expect("just granted")
                 }
             };
             grants.push(self.grant_of(held));
+        }
+        for feature in pauses {
+            self.dismiss_paused(&feature, now, out);
         }
         grants
     }
@@ -101,7 +130,9 @@ impl Engine {
         if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
             // Others may hold it beside us now.
             self.freed.push(reservation.key.clone());
+            self.weaken(held);
         }
+        let reservation = &self.reservations[held];
         let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
         let session = self.sessions[session].id.clone();
         self.emit(now, out, Event::Amended { id, session, key, mode, ttl, reason });
@@ -110,27 +141,33 @@ impl Engine {
     pub(super) fn release(
         &mut self,
         session: &SessionId,
-        keys: &[Named],
+        keys: Vec<Named>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
-        let mut held = Vec::with_capacity(keys.len());
-        for named in keys {
-            match self.own(slot, named) {
-                Some(reservation) => held.push(reservation),
-                None => {
-                    if let Some(other) = self.holder_of(&named.key) {
-                        return Outcome::NotHeld { key: named.key.clone(), holder: Some(self.person(other)) };
-                    }
+        let slot = self.slot(session);
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.extend(keys.iter().map(|named| self.own(slot, named)));
+        let holder = |(named, spot): (&Named, &Spot)| match spot.held {
+            Some(_) => None,
+            None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
+        };
+        let outcome = match keys.iter().zip(&spots).find_map(holder) {
+            Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
+            None => {
+                let mut released = Vec::with_capacity(keys.len());
+                for (named, spot) in keys.into_iter().zip(&spots) {
+                    // The same name twice means the same reservation, and that is over by then.
+                    let Some(held) = spot.held.filter(|held| self.reservations.get(*held).is_some()) else { continue };
+                    self.release_one(held, &Why::Released, now, out);
+                    released.push(named.key);
                 }
+                Outcome::Released(released)
             }
-        }
-        let mut seen = HashSet::new();
-        held.retain(|reservation| seen.insert(*reservation));
-        Outcome::Released(
-            held.into_iter().map(|reservation| self.release_one(reservation, &Why::Released, now, out)).collect(),
-        )
+        };
+        spots.clear();
+        self.spots = spots;
+        outcome
     }
 
     pub(super) fn renew(
@@ -141,17 +178,17 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
-            match self.own(slot, named) {
+            match self.own(slot, named).held {
                 Some(reservation) => held.push(reservation),
                 None => {
                     let lapsed = &self.sessions[slot].lapsed;
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
                         return Outcome::Lapsed { key: named.key.clone() };
                     }
-                    let holder = self.holder_of(&named.key).map(|other| self.person(other));
+                    let holder = self.holder_of(named).map(|other| self.person(other));
                     return Outcome::NotHeld { key: named.key.clone(), holder };
                 }
             }
@@ -174,7 +211,9 @@ impl Engine {
         let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
             return Outcome::NoReservation;
         };
-        Outcome::Released(vec![self.release_one(slot, &Why::Overridden { by, reason }, now, out)])
+        let key = self.reservations[slot].key.clone();
+        self.release_one(slot, &Why::Overridden { by, reason }, now, out);
+        Outcome::Released(vec![key])
     }
 
     /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
@@ -199,41 +238,58 @@ impl Engine {
     ) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
-        held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
+        let release = |slot| {
+            let key = self.reservations[slot].key.clone();
+            self.release_one(slot, why, now, out);
+            key
+        };
+        held.into_iter().map(release).collect()
     }
 
     /// Ends one reservation; whoever asked for it need not wait for an answer any more.
-    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
+    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
         let session = self.sessions[reservation.session].id.clone();
-        self.emit(now, out, Event::Released { id, session, key: key.clone(), why: why.clone() });
-        self.make_moot(&id, why, now, out);
+        let spot = Spot { place: Some(reservation.place), held: Some(slot) };
         if !self.waiters.is_empty() {
             self.freed.push(key.clone());
+            self.weaken(slot);
         }
-        key
+        self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
+        if !self.pending.is_empty() {
+            self.make_moot(&id, why, now, out);
+        }
+    }
+
+    /// Takes note of the waits that count on this reservation of their own session.
+    fn weaken(&mut self, slot: u32) {
+        let reservation = &self.reservations[slot];
+        let waiters = self.index.place(reservation.place).waiters.iter();
+        self.weakened.extend(waiters.filter(|seq| self.waiters[*seq].session == reservation.session));
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
-    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], mode: Mode, place: Seq) -> bool {
-        wants.iter().any(|want| {
-            self.blockers(session, &want.key, mode, place, |_, _| ControlFlow::Break(())) == ControlFlow::Break(())
+    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
+        wants.iter().zip(spots).any(|(want, spot)| {
+            let held = spot.held.map(|slot| self.reservations[slot].mode);
+            self.blockers(held, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+                == ControlFlow::Break(())
         })
     }
 
     /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
+    /// `held` is how the session holds that very key, or would.
     pub(super) fn blockers<B>(
         &self,
+        held: Option<Mode>,
         session: u32,
         key: &Key,
         mode: Mode,
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = self.held_by(session, key).map(|slot| self.reservations[slot].mode);
-        if held == Some(Mode::Exclusive) || held == Some(mode) {
-            // What one holds can be renewed or downgraded whoever waits for it.
+        if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
         self.index.meet(key, |id| {
@@ -261,7 +317,8 @@ impl Engine {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let _: ControlFlow<()> = self.blockers(session, &want.key, mode, before, |place, blocker| {
+            let held = self.held_mode(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(held, session, &want.key, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,
@@ -334,7 +391,6 @@ impl Engine {
         let held = &self.reservations[slot];
         Grant {
             id: held.id,
-            session: self.sessions[held.session].id.clone(),
             key: held.key.clone(),
             mode: held.mode,
             ttl: held.ttl,
@@ -348,16 +404,27 @@ impl Engine {
     }
 
     /// What the session holds under this name.
-    fn own(&self, session: u32, named: &Named) -> Option<u32> {
-        let literal = || named.literal.as_ref().and_then(|key| self.held_by(session, key));
-        self.held_by(session, &named.key).or_else(literal)
+    fn own(&self, session: u32, named: &Named) -> Spot {
+        let spot = self.spot(session, &named.key);
+        match &named.literal {
+            Some(key) if spot.held.is_none() => self.spot(session, key),
+            _ => spot,
+        }
     }
 
-    /// The session that holds exactly this key, or the first of them.
-    fn holder_of(&self, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().next().map(|slot| self.reservations[slot].session)
+    /// The session that holds exactly what is named so, or the first of them.
+    fn holder_of(&self, named: &Named) -> Option<u32> {
+        let first = |key: &Key| {
+            let place = self.index.place(self.index.find(key)?);
+            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+        };
+        first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }
+}
+
+/// What one holds can be renewed or downgraded, whoever waits for it.
+pub(super) fn is_enough(held: Option<Mode>, wanted: Mode) -> bool {
+    held == Some(Mode::Exclusive) || held == Some(wanted)
 }
 
 /// Two sessions cannot have this at once.

@@ -3,6 +3,7 @@
 //! Recorded state is a fold of the records. Beside it lies working memory that no record tells of: deadlines, signs
 //! of life, notices not yet delivered. A replay brings back the former; [`Engine::resume`] sets the latter afresh.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use super::command::{Notice, Outcome, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, PlaceId};
+use super::index::{Index, Place, PlaceId};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
 use super::slab::Slab;
 use super::timer::Timer;
@@ -81,8 +82,9 @@ pub struct Engine {
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// The features whose line is stopped, and the place that stops it.
     pub(super) pauses: HashMap<Text, PlaceId>,
-    /// Keys nobody holds, the one let go longest ago first, with their version then.
-    pub(super) resting: VecDeque<(Key, u64)>,
+    /// Places that are only remembered, the one that is so for longest first, and since which record. An entry whose
+    /// place is gone, or was held or waited for since, means nothing.
+    pub(super) resting: VecDeque<(PlaceId, Seq)>,
     /// The version a key starts with.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
@@ -91,10 +93,25 @@ pub struct Engine {
     pub(super) expiries: Timer,
     pub(super) silences: Timer,
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
+    /// Scratch space, so that deciding allocates nothing for it.
+    pub(super) spots: Vec<Spot>,
+    /// The session last asked for.
+    pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
     pub(super) freed: Vec<Key>,
+    /// Waits for a key their own session lost in the command being executed, or holds only shared since.
+    pub(super) weakened: BTreeSet<Seq>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
     pub(super) settled: Vec<(Seq, Outcome)>,
+}
+
+/// Where a key stands for one session, found once while a command is decided.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spot {
+    /// The key's place, if it has one.
+    pub place: Option<PlaceId>,
+    /// The session's reservation of it.
+    pub held: Option<u32>,
 }
 
 /// Counts since the first record.
@@ -177,6 +194,8 @@ pub(super) struct Waiter {
     pub since: Timestamp,
     /// Working memory.
     pub until: Timestamp,
+    /// Working memory: the feature its token named.
+    pub feature: Option<Text>,
 }
 
 impl Engine {
@@ -203,22 +222,33 @@ impl Engine {
             expiries: Timer::default(),
             silences: Timer::default(),
             patience: BTreeSet::new(),
+            spots: Vec::new(),
+            recent: Cell::new(0),
             freed: Vec::new(),
+            weakened: BTreeSet::new(),
             settled: Vec::new(),
         }
     }
 
     /// Makes an event happen: numbers it, applies it and puts it on record.
     pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
+        self.emit_at(now, out, event, Spot::default())
+    }
+
+    /// The same for the two events that happen most, where the caller knows what they are about.
+    pub(super) fn emit_at(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event, spot: Spot) -> Seq {
         let seq = self.seq.next();
-        let record = Record { seq, at: now, event };
-        self.apply(&record);
-        out.push(record);
+        out.push(Record { seq, at: now, event });
+        self.follow(out.last().expect("just pushed"), spot);
         seq
     }
 
     /// Follows one record. Only the next one fits.
     pub fn apply(&mut self, record: &Record) {
+        self.follow(record, Spot::default());
+    }
+
+    fn follow(&mut self, record: &Record, spot: Spot) {
         assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
         self.seq = record.seq;
         let (seq, at) = (record.seq, record.at);
@@ -227,14 +257,14 @@ impl Engine {
                 self.opened(seq, at, session, name.clone(), feature.clone(), owner.clone());
             }
             Event::Bound { session, owner } => {
-                let slot = self.session_ids[session];
+                let slot = self.slot(session);
                 self.sessions[slot].owner = Some(owner.clone());
             }
-            Event::Ended { session, state } => self.ended(at, self.session_ids[session], *state),
+            Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
-                let key = key.folded(self.policy.fold_case);
-                let place = self.index.find_or_make(&key, self.version_floor);
-                let slot = self.session_ids[session];
+                let key = self.compared(key);
+                let place = spot.place.unwrap_or_else(|| self.index.find_or_make(&key, self.version_floor));
+                let slot = self.slot(session);
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
                 let reservation = Reservation {
                     id: *id,
@@ -253,34 +283,36 @@ impl Engine {
                 self.reserved(reservation);
             }
             Event::Amended { id: _, session, key, mode, ttl, reason } => {
-                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                let slot = self.held_by(self.slot(session), &self.compared(key));
                 let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
                 (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
             }
             Event::Released { id: _, session, key, why } => {
-                let slot = self.held_by(self.session_ids[session], &key.folded(self.policy.fold_case));
+                let slot = spot.held.or_else(|| self.held_by(self.slot(session), &self.compared(key)));
                 self.released(slot.expect("only what is held is released"), at, why);
             }
             Event::Queued { session, wants, mode, reason, if_version } => {
-                let fold = |want: &Want| Want { key: want.key.folded(self.policy.fold_case), ..want.clone() };
+                let fold = |want: &Want| Want { key: self.compared(&want.key), ..want.clone() };
                 let waiter = Waiter {
-                    session: self.session_ids[session],
+                    session: self.slot(session),
                     wants: wants.iter().map(fold).collect(),
                     mode: *mode,
                     reason: reason.clone(),
                     if_version: *if_version,
                     since: at,
                     until: Timestamp(i64::MAX),
+                    feature: None,
                 };
                 self.queued(seq, waiter);
             }
-            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter),
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter, at),
             Event::Counted { conflicts, deadlocks } => {
                 self.totals.counted = (*conflicts, *deadlocks);
                 self.totals.conflicts = self.totals.conflicts.max(*conflicts);
                 self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
             }
             Event::UnlockRequested { request, reservation, key, session, reason } => {
+                let key = self.compared(key);
                 self.asked(*request, *reservation, key, session, reason.clone(), at);
             }
             Event::UnlockAnswered { request, answer, by, note } => {
@@ -341,6 +373,8 @@ impl Engine {
         if let Some(feature) = paused_feature(&reservation.key) {
             self.pauses.insert(feature, place);
         }
+        // What is held again is not lost to time any more.
+        self.sessions[session].lapsed.retain(|key| *key != reservation.key);
         let slot = self.reservations.insert(reservation);
         self.index.hold(place, slot);
         self.sessions[session].held.push(slot);
@@ -385,14 +419,12 @@ impl Engine {
 
     /// Remembers the version of a key nobody holds, and forgets the oldest such.
     fn rest(&mut self, place: PlaceId) {
-        let place = self.index.place(place);
-        self.resting.push_back((place.key.clone(), place.version));
-        while self.resting.len() > VERSIONS_REMEMBERED {
-            let (key, version) = self.resting.pop_front().expect("not empty");
-            let Some(place) = self.index.find(&key) else { continue };
-            let known = self.index.place(place);
-            if known.version == version && !known.is_live() {
-                self.version_floor = self.version_floor.max(version + 1);
+        self.index.rest(place, self.seq);
+        self.resting.push_back((place, self.seq));
+        while self.index.remembered() > VERSIONS_REMEMBERED {
+            let (place, since) = self.resting.pop_front().expect("every place that is only remembered rests");
+            if self.index.is_resting(place, since) {
+                self.version_floor = self.version_floor.max(self.index.place(place).version + 1);
                 self.index.forget(place);
             }
         }
@@ -407,9 +439,12 @@ impl Engine {
         self.waiters.insert(seq, waiter);
     }
 
-    fn unqueue(&mut self, seq: Seq) {
+    fn unqueue(&mut self, seq: Seq, at: Timestamp) {
         let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
-        self.sessions[waiter.session].waits.remove(&seq);
+        let session = &mut self.sessions[waiter.session];
+        session.waits.remove(&seq);
+        // Whoever waits is there, so silence begins with the end of the wait.
+        session.last_seen = session.last_seen.max(at);
         self.patience.remove(&(waiter.until, seq));
         for want in &waiter.wants {
             let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
@@ -417,26 +452,29 @@ impl Engine {
             let known = self.index.place(place);
             match (known.is_live(), known.was_held) {
                 (true, _) => {}
-                (false, true) => self.rest(place),
+                (false, true) => {
+                    self.rest(place);
+                    self.compact();
+                }
                 // There is no version to remember.
                 (false, false) => self.index.forget(place),
             }
         }
     }
 
-    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: &Key, by: &SessionId, reason: Text, at: Timestamp) {
+    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: Key, by: &SessionId, reason: Text, at: Timestamp) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.reason = reason;
             return;
         }
-        let place = self.index.find(&key.folded(self.policy.fold_case)).expect("only what is held is asked for");
+        let place = self.index.find(&key).expect("only what is held is asked for");
         let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
         let holder = self.reservations[held.expect("only what is held is asked for")].session;
-        let by_name = self.sessions[self.session_ids[by]].name.clone();
+        let by_name = self.sessions[self.slot(by)].name.clone();
         let request = UnlockRequest {
             id,
             reservation,
-            key: key.clone(),
+            key,
             holder: self.sessions[holder].id.clone(),
             by: by.clone(),
             by_name,
@@ -487,7 +525,7 @@ impl Engine {
         }
         if self.resting.len() > 2 * self.index.len() + 1024 {
             let index = &self.index;
-            self.resting.retain(|(key, version)| index.find(key).is_some_and(|id| index.place(id).version == *version));
+            self.resting.retain(|(place, since)| index.is_resting(*place, *since));
         }
         if self.expiries.len() > 2 * live + 1024 {
             let reservations = &self.reservations;
@@ -495,10 +533,50 @@ impl Engine {
         }
     }
 
+    /// A key out of a record as this repository compares it. Records keep what the holder wrote; a command's keys were
+    /// read by the same rules already.
+    pub(super) fn compared(&self, key: &Key) -> Key {
+        if self.policy.fold_case { key.folded(true) } else { key.clone() }
+    }
+
+    /// The slot of a session that is known.
+    pub(super) fn slot(&self, id: &SessionId) -> u32 {
+        self.find_session(id).expect("a session in a record or past the door is known")
+    }
+
+    /// The slot of a session. One command asks for the same one several times.
+    pub(super) fn find_session(&self, id: &SessionId) -> Option<u32> {
+        let recent = self.recent.get();
+        if self.sessions.get(recent).is_some_and(|session| session.id == *id) {
+            return Some(recent);
+        }
+        let slot = self.session_ids.get(id).copied()?;
+        self.recent.set(slot);
+        Some(slot)
+    }
+
     /// The reservation of exactly this key by this session.
     pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
-        let place = self.index.place(self.index.find(key)?);
-        place.holders.iter().find(|slot| self.reservations[*slot].session == session)
+        self.spot(session, key).held
+    }
+
+    /// Where this key stands for this session.
+    pub(super) fn spot(&self, session: u32, key: &Key) -> Spot {
+        let place = self.index.find(key);
+        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
+        let held = place.and_then(|place| self.index.place(place).holders.iter().find(is_ours));
+        Spot { place, held }
+    }
+
+    /// How a session holds exactly this key, if it does.
+    pub(super) fn held_mode(&self, session: u32, key: &Key) -> Option<Mode> {
+        self.held_by(session, key).map(|slot| self.reservations[slot].mode)
+    }
+
+    /// How a session holds what this place stands for, if it does.
+    pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
+        let held = place.holders.iter().map(|slot| &self.reservations[slot]);
+        held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }
 
     /// The waits that ended since this was last called, and how.
@@ -534,4 +612,42 @@ fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
         list.pop_front();
     }
     list.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Actor, Command, LeftWhy, Reserve};
+
+    #[test]
+    fn waiting_for_a_key_that_rests_leaves_nothing_behind() {
+        let mut engine = Engine::new(Policy::default());
+        let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
+        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
+        let mut records = Vec::new();
+        let mut ask = |engine: &mut Engine, command| {
+            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records)
+        };
+        let reserve = |session: &SessionId| {
+            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
+            Command::Reserve(Reserve {
+                session: session.clone(),
+                wants: keys.iter().map(want).collect(),
+                mode: Mode::Exclusive,
+                reason: None,
+                wait: Some(Duration::from_secs(60)),
+                if_version: None,
+            })
+        };
+        for session in [&ana, &bo] {
+            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
+        }
+        ask(&mut engine, reserve(&ana));
+        ask(&mut engine, Command::Release { session: ana.clone(), keys: vec![keys[0].clone().into()] });
+        for _ in 0..10_000 {
+            let Outcome::Queued(waiter) = ask(&mut engine, reserve(&bo)) else { panic!("b is held") };
+            ask(&mut engine, Command::Leave { waiter, why: LeftWhy::Gone });
+        }
+        assert!(engine.resting.len() < 2_000, "{} entries for one key", engine.resting.len());
+    }
 }

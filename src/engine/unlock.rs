@@ -21,7 +21,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let literal = || named.literal.as_ref().and_then(|key| self.other_holder(slot, key));
         let Some(held) = self.other_holder(slot, &named.key).or_else(literal) else {
             return Outcome::NobodyHolds(named.key.clone());
@@ -33,7 +33,7 @@ impl Engine {
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
         self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
-        Outcome::Request(self.requests[&request].clone())
+        Outcome::Request(Box::new(self.requests[&request].clone()))
     }
 
     /// The holder answers, or the asker takes the request back.
@@ -59,17 +59,17 @@ impl Engine {
             };
         }
         match request.answer {
-            Some(before) if before == answer => return Outcome::Request(request),
-            Some(_) => return Outcome::AnsweredBefore(request),
+            Some(before) if before == answer => return Outcome::Request(Box::new(request)),
+            Some(_) => return Outcome::AnsweredBefore(Box::new(request)),
             None => {}
         }
         if answer != Answer::Approved {
             self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
-            return Outcome::Request(self.requests[&id].clone());
+            return Outcome::Request(Box::new(self.requests[&id].clone()));
         }
-        let slot = self.session_ids[session];
+        let slot = self.slot(session);
         let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
-        let asker = self.session_ids[&request.by];
+        let asker = self.slot(&request.by);
         let (mode, ttl) = (self.reservations[held].mode, self.reservations[held].ttl);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key.clone(), ttl };
@@ -83,12 +83,13 @@ impl Engine {
         self.release_one(held, &Why::Approved { request: id }, now, out);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
-            self.grant(asker, vec![want], mode, Some(request.reason), now, out);
+            let spot = self.spot(asker, &want.key);
+            self.grant(asker, vec![want], &[spot], mode, Some(request.reason), now, out);
         }
-        Outcome::Request(self.requests[&id].clone())
+        Outcome::Request(Box::new(self.requests[&id].clone()))
     }
 
-    /// Handing over lets the asker pass the queue, but not anybody's reservation, and not into a circle.
+    /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
     fn cannot_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Option<Outcome> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
         let giver = &self.sessions[holder].id;
@@ -96,7 +97,11 @@ impl Engine {
         if !others.is_empty() {
             return Some(Outcome::Refused(others));
         }
-        self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock)
+        // What the asker waits for is counted already.
+        let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
+        let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
+        let full = self.over_quota(asker, usize::from(!counted));
+        full.or_else(|| self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock))
     }
 
     /// A reservation ended before its holder answered.

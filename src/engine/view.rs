@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::command::{Checked, Grant, Pause, UnlockRequest};
+use super::command::{Checked, Grant, Pause, Person, UnlockRequest};
 use super::ids::{Seq, SessionId, Text, Timestamp};
 use super::record::{EndState, Mode};
 use super::reserve::{Blocker, clash};
@@ -106,12 +106,12 @@ impl Engine {
     }
 
     /// Everything held whose fence lies after `after`, in the order of the grants.
-    pub fn reservations(&self, after: Seq) -> impl Iterator<Item = Grant> + '_ {
+    pub fn reservations(&self, after: Seq) -> impl Iterator<Item = (Person, Grant)> + '_ {
         let first = self.grants.partition_point(|(fence, _)| *fence <= after);
         self.grants[first..]
             .iter()
             .filter(|(fence, slot)| self.reservations.get(*slot).is_some_and(|r| r.fence == *fence))
-            .map(|(_, slot)| self.grant_of(*slot))
+            .map(|(_, slot)| (self.person(self.reservations[*slot].session), self.grant_of(*slot)))
     }
 
     /// Unlock requests a session should answer, and those it made; the oldest first.

@@ -187,7 +187,8 @@ impl Range {
 
 /// Paths changed by the commits of `A..B`, or of anything else `git log` takes; for checks outside of hooks.
 pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
-    if range.starts_with('-') || range.contains('\n') {
+    // An empty line would mean HEAD, and an option anything.
+    if range.is_empty() || range.starts_with('-') || range.contains('\n') {
         return Err(GitError::Odd { call: "log".to_owned(), what: format!("{range:?} is not a range of commits") });
     }
     let mut input = format!("{range}\n").into_bytes();

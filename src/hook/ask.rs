@@ -1,15 +1,21 @@
-//! What a hook asks the server, and what it may hear.
+//! Second step of a hook: asking the server who holds what.
 //!
-//! Only the shapes: the question itself travels through whatever [`super::main`] was given.
+//! The answer is turned into plain values, so that the verdict knows nothing of HTTP; every way in which there is no
+//! answer is an [`AskError`] with a sentence for a person.
 
-use std::time::Duration;
+use std::collections::HashSet;
+use std::path::Path as FilePath;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::git::Path;
+use crate::client::{Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, discover};
+use crate::git::{Path, Repo, Settings};
+use crate::wire::{self, Code};
 
-use super::identity::Identity;
+use super::Moment;
+use super::environment::Environment;
 
-/// The question: may this caller change these paths now?
-pub type Ask<'a> = dyn FnOnce(&Identity, &[Path]) -> Result<Answer, AskError> + 'a;
+/// The longest path the server takes; a longer one can neither be checked out nor reserved.
+const PATH_MAX_BYTES: usize = 4096;
 
 /// What the server said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,9 +44,7 @@ pub struct Conflict {
     /// How long it stays held if nobody renews it.
     pub expires_in: Option<Duration>,
     /// What is reserved, as the holder wrote it: the path itself or a pattern that covers it.
-    pub key: String,
-    /// A path both match, where the question was a pattern too.
-    pub example: Option<String>,
+    pub key: Path,
 }
 
 /// Work on the caller's feature is to rest.
@@ -67,4 +71,205 @@ pub enum AskError {
     /// Something answered, but not as git-dibs does.
     #[error("{0}")]
     Broken(String),
+}
+
+/// Finds the server, and who is asking.
+///
+/// `moment` is the hook this happens in, or none outside of hooks: whoever pushes into a repository is not whoever
+/// works in it, so `pre-receive` takes a token from a push option, and none from the worktree's file.
+pub fn find(
+    moment: Option<Moment>,
+    repo: &Repo,
+    environment: &Environment,
+    settings: &Settings,
+) -> Result<Found, AskError> {
+    let receiving = moment == Some(Moment::PreReceive);
+    let door = match receiving {
+        true => Door::Receiving(environment.push_option("dibs-token")),
+        false => Door::Worktree,
+    };
+    let env = |name: &str| environment.text(name);
+    let config = |name: &str| {
+        let value = settings.get(name.strip_prefix("dibs.")?)?;
+        let home = environment.get("HOME").map(FilePath::new);
+        match (name, value.strip_prefix("~/"), home) {
+            ("dibs.tokenFile", Some(rest), Some(home)) => Some(home.join(rest).to_string_lossy().into_owned()),
+            _ => Some(value.to_owned()),
+        }
+    };
+    let git_dir = (!receiving).then(|| repo.git_dir.clone());
+    let (flags, common_dir) = (Flags::default(), Some(repo.common_dir.clone()));
+    let here = Surroundings { flags, door, env: &env, config: &config, git_dir, common_dir };
+    discover(&here).map_err(|error| match error {
+        Undiscovered::BadToken { .. } => AskError::Unauthorized(error.to_string()),
+        _ => AskError::Unreachable(error.to_string()),
+    })
+}
+
+/// Asks who is in the way of changing these paths.
+pub fn ask(found: &Found, paths: &[Path]) -> Result<Answer, AskError> {
+    let mut client = client(found)?;
+    let mut answer = check(&mut client, found, paths, wire::Mode::Exclusive)?;
+    // Who holds a path shared may change it beside the others who do.
+    let shared: Vec<Path> = answer.shared.drain(..).collect();
+    if !shared.is_empty() && found.session.is_some() {
+        let mine: HashSet<Path> = check(&mut client, found, &shared, wire::Mode::Shared)?.held.into_iter().collect();
+        answer.conflicts.retain(|(conflict, mode)| *mode == wire::Mode::Exclusive || !mine.contains(&conflict.path));
+        answer.held.extend(mine);
+    }
+    let conflicts = answer.conflicts.into_iter().map(|(conflict, _)| conflict).collect();
+    Ok(Answer { conflicts, held: answer.held, paused: answer.paused, me: found.session.clone() })
+}
+
+/// A client for the server that was found.
+pub(super) fn client(found: &Found) -> Result<Client, AskError> {
+    let made = Client::new(found.endpoints.clone(), found.credential.clone(), Limits::default());
+    made.map_err(|error| AskError::Unreachable(format!("the network cannot be used: {error}")))
+}
+
+/// Sorts the ways a call can fail.
+pub(super) fn failed(error: ClientError) -> AskError {
+    let sentence = error.to_string();
+    match &error {
+        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => AskError::Unreachable(sentence),
+        ClientError::Garbage { .. } => AskError::Broken(sentence),
+        ClientError::Refused { status, body, .. } => match (body.code, status) {
+            (Code::SessionEnded, _) => AskError::Ended(sentence),
+            (Code::Unavailable, _) => AskError::Unreachable(sentence),
+            (_, 401 | 403) => AskError::Unauthorized(sentence),
+            _ => AskError::Broken(sentence),
+        },
+    }
+}
+
+/// One call of the server, in our words.
+struct Checked {
+    conflicts: Vec<(Conflict, wire::Mode)>,
+    /// Conflicting paths that others hold only shared.
+    shared: Vec<Path>,
+    held: Vec<Path>,
+    paused: Option<Pause>,
+}
+
+fn check(client: &mut Client, found: &Found, paths: &[Path], mode: wire::Mode) -> Result<Checked, AskError> {
+    // Always encoded and always `file:`, because a name out of git may look like a pattern or be no text at all.
+    let names = paths.iter().filter(|path| path.len() <= PATH_MAX_BYTES);
+    let names = names.map(|path| format!("file:{}", wire::percent_encode(path))).collect();
+    let question = wire::Check {
+        paths: Some(names),
+        mode: Some(mode),
+        encoding: Some(wire::Encoding::Percent),
+        ..wire::Check::default()
+    };
+    let checked = client.check(found.session.as_deref(), &question).map_err(failed)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let conflicts = checked.conflicts.into_iter().map(|conflict| {
+        let mode = conflict.mode;
+        (told(conflict, now), mode)
+    });
+    let conflicts: Vec<(Conflict, wire::Mode)> = conflicts.collect();
+    let exclusive: HashSet<&Path> = conflicts
+        .iter()
+        .filter(|(_, mode)| *mode == wire::Mode::Exclusive)
+        .map(|(conflict, _)| &conflict.path)
+        .collect();
+    let shared = conflicts.iter().map(|(conflict, _)| &conflict.path).filter(|path| !exclusive.contains(path));
+    Ok(Checked {
+        shared: shared.cloned().collect(),
+        conflicts,
+        held: checked.held.iter().map(|name| name_of(name)).collect(),
+        paused: checked.paused.map(|pause| Pause {
+            by: pause.reserved_by_name.unwrap_or(pause.reserved_by).to_string(),
+            reason: pause.reason.map(|reason| reason.to_string()),
+        }),
+    })
+}
+
+fn told(conflict: wire::Conflict, now: Duration) -> Conflict {
+    let until = u64::try_from(conflict.expires_at.0).ok().map(Duration::from_millis);
+    let key = match conflict.encoding {
+        Some(wire::Encoding::Percent) => name_of(&conflict.key),
+        None => conflict.key.into_bytes(),
+    };
+    Conflict {
+        path: name_of(&conflict.file_path),
+        holder: conflict.reserved_by.to_string(),
+        holder_name: conflict.reserved_by_name.map(|name| name.to_string()),
+        reason: conflict.reason.map(|reason| reason.to_string()),
+        expires_in: until.map(|until| until.saturating_sub(now)),
+        key,
+    }
+}
+
+/// A path as we asked about it, back in git's bytes.
+fn name_of(text: &str) -> Path {
+    let name = text.strip_prefix("file:").unwrap_or(text);
+    wire::percent_decode(name).unwrap_or_else(|| name.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _dir: tempfile::TempDir,
+        repo: Repo,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let dir = tempfile::tempdir().unwrap();
+            git2::Repository::init(dir.path()).unwrap();
+            Place { repo: Repo::at(dir.path()).unwrap(), _dir: dir }
+        }
+
+        fn file(&self, name: &str, text: &str) {
+            let file = self.repo.common_dir.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+
+        fn token(&self, moment: Moment, variables: &[(&str, &str)], settings: &[(&str, &str)]) -> Option<String> {
+            let environment = Environment::from_pairs([&[("DIBS_URL", "http://x")], variables].concat());
+            let found = find(Some(moment), &self.repo, &environment, &Settings::from_pairs(settings.iter().copied()));
+            found.unwrap().credential.map(|credential| credential.token().to_owned())
+        }
+    }
+
+    #[test]
+    fn whoever_pushes_here_is_not_whoever_works_here() {
+        let place = Place::new();
+        place.file("dibs/token", "mine");
+        let pushed =
+            [("GIT_PUSH_OPTION_COUNT", "1"), ("GIT_PUSH_OPTION_0", "dibs-token=pushed"), ("DIBS_TOKEN", "told")];
+        assert_eq!(place.token(Moment::PreReceive, &pushed, &[]).as_deref(), Some("pushed"));
+        assert_eq!(place.token(Moment::PreReceive, &pushed[2..], &[]).as_deref(), Some("told"));
+        assert_eq!(place.token(Moment::PreReceive, &[], &[]), None);
+        assert_eq!(
+            place.token(Moment::PrePush, &pushed[..2], &[]).as_deref(),
+            Some("mine"),
+            "options count on arrival"
+        );
+    }
+
+    #[test]
+    fn a_token_file_may_be_in_the_home_directory() {
+        let place = Place::new();
+        place.file("elsewhere", "look");
+        let home = place.repo.common_dir.to_str().unwrap();
+        let token = place.token(Moment::PreReceive, &[("HOME", home)], &[("tokenFile", "~/elsewhere")]);
+        assert_eq!(token.as_deref(), Some("look"));
+    }
+
+    #[test]
+    fn what_is_missing_is_a_sentence_of_its_kind() {
+        let place = Place::new();
+        let find = |variables: &[(&str, &str)]| {
+            let environment = Environment::from_pairs(variables.iter().copied());
+            super::find(Some(Moment::PreCommit), &place.repo, &environment, &Settings::default()).unwrap_err()
+        };
+        assert!(matches!(find(&[]), AskError::Unreachable(text) if text.contains("git dibs serve")));
+        place.file("dibs/token", " \n");
+        assert!(matches!(find(&[("DIBS_URL", "http://x")]), AskError::Unauthorized(text) if text.contains("is empty")));
+    }
 }

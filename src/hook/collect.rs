@@ -77,9 +77,8 @@ pub fn plan(repo: &Repo, told: Told<'_>) -> Option<Plan> {
         Moment::PreApplypatch if is_rebasing(repo) => None,
         Moment::PreApplypatch => Some(Plan::Index(Vec::new())),
         Moment::PrePush => {
-            let word = |n: usize| told.args.get(n).cloned().unwrap_or_default();
-            let updates = Update::of_push(told.stdin);
-            updates.iter().any(Update::brings_work).then(|| Plan::Push(word(0), word(1), updates))
+            let (remote, url, updates) = push(told);
+            updates.iter().any(Update::brings_work).then_some(Plan::Push(remote, url, updates))
         }
         Moment::PreReceive => {
             let updates = Update::of_receive(told.stdin);
@@ -140,8 +139,49 @@ impl Collected {
     }
 }
 
+/// Where a push goes, and what it moves there.
+fn push(told: Told<'_>) -> (String, String, Vec<Update>) {
+    let word = |n: usize| told.args.get(n).cloned().unwrap_or_default();
+    let updates = Update::of_push(told.stdin);
+    let variable = |name: &str| told.environment.text(&format!("PRE_COMMIT_{name}")).unwrap_or_default();
+    // The manager pre-commit reads stdin itself and passes on one update in variables.
+    let Some(new) = Oid::parse(variable("TO_REF").as_bytes()).filter(|_| updates.is_empty()) else {
+        return (word(0), word(1), updates);
+    };
+    let zero = || Oid::parse("0".repeat(new.as_str().len()).as_bytes());
+    let old = Oid::parse(variable("FROM_REF").as_bytes()).or_else(zero);
+    let name = variable("REMOTE_BRANCH");
+    let update = old.map(|old| Update { name, old, new: new.clone() });
+    (variable("REMOTE_NAME"), variable("REMOTE_URL"), update.into_iter().collect())
+}
+
 /// Whether a rebase is under way. It replays commits that were judged when they were made, and stopping it half way
 /// helps nobody; the push decides. `git am` uses the same directory as an old-style rebase, but is none.
 fn is_rebasing(repo: &Repo) -> bool {
     repo.git_dir.join("rebase-merge").is_dir() || repo.git_dir.join("rebase-apply/rebasing").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_is_understood_also_behind_the_manager_pre_commit() {
+        let (a, b) = ("1".repeat(40), "2".repeat(40));
+        let variables = [
+            ("PRE_COMMIT_REMOTE_NAME", "origin"),
+            ("PRE_COMMIT_REMOTE_URL", "https://x"),
+            ("PRE_COMMIT_REMOTE_BRANCH", "refs/heads/main"),
+            ("PRE_COMMIT_FROM_REF", a.as_str()),
+            ("PRE_COMMIT_TO_REF", b.as_str()),
+        ];
+        let environment = Environment::from_pairs(variables);
+        let told = Told { moment: Moment::PrePush, args: &[], stdin: b"", environment: &environment };
+        let (remote, url, updates) = push(told);
+        assert_eq!((remote.as_str(), url.as_str()), ("origin", "https://x"));
+        assert_eq!((updates[0].old.as_str(), updates[0].new.as_str()), (a.as_str(), b.as_str()));
+        let without_old = Environment::from_pairs(variables.into_iter().filter(|(name, _)| !name.contains("FROM")));
+        let (_, _, updates) = push(Told { environment: &without_old, ..told });
+        assert!(updates[0].old.is_zero());
+    }
 }

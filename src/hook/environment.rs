@@ -43,7 +43,7 @@ impl Environment {
         let count: usize = self.text("GIT_PUSH_OPTION_COUNT")?.parse().ok()?;
         // Git numbers what it was given, so a count beyond the variables there are is made up.
         let options = (0..count.min(self.0.len())).filter_map(|n| self.text(&format!("GIT_PUSH_OPTION_{n}")));
-        options.filter_map(|option| option.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)).last()
+        options.filter_map(|option| option.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)).next_back()
     }
 }
 

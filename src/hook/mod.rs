@@ -1,26 +1,27 @@
 //! The git hooks: collect the changed paths, ask the server, give a verdict.
 //!
-//! Three steps that know nothing of each other: [`collect`] reads git, the caller's [`Ask`] reaches the server, and
-//! [`verdict`] is a pure function of what was heard and what the settings say. [`main`] does them in turn.
+//! Three steps that know nothing of each other: [`collect`] reads git, [`ask`] reaches the server, and [`verdict`] is
+//! a pure function of what was heard and what the settings say. [`main`] does them in turn.
 //! No rule about reservations is in here; the server decides who holds what.
 
-mod ask;
+pub mod ask;
 pub mod collect;
+pub mod doctor;
 mod environment;
-mod identity;
+pub mod install;
 mod moment;
 mod next;
 mod passed;
 mod policy;
+pub mod shim;
 pub mod text;
 pub mod verdict;
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-pub use ask::{Answer, Ask, AskError, Conflict, Pause};
+pub use ask::{Answer, AskError, Conflict, Pause};
 pub use environment::Environment;
-pub use identity::{Identity, Origin, READ_TOKEN_FILE, Recorded, SERVER_FILE, Server, TOKEN_FILE, Token};
 pub use moment::Moment;
 pub use policy::{Enforce, OnUnreachable, Policy, Require, Setting};
 
@@ -51,7 +52,7 @@ pub struct Call {
 /// Runs one hook and gives its exit code: 0 lets git go on, 1 stops it.
 ///
 /// What there is to say goes to stderr; nothing is said when all is well.
-pub fn main(call: &Call, stdin: &mut dyn Read, ask: Box<Ask<'_>>) -> i32 {
+pub fn main(call: &Call, stdin: &mut dyn Read) -> i32 {
     let environment = Environment::of_process();
     let Some(moment) = Moment::parse(&call.name) else {
         let known = Moment::ALL.map(Moment::name).join(", ");
@@ -77,7 +78,7 @@ pub fn main(call: &Call, stdin: &mut dyn Read, ask: Box<Ask<'_>>) -> i32 {
             return code;
         }
     }
-    match judged(Told { moment, args: &call.args, stdin: &input, environment: &environment }, ask) {
+    match judged(Told { moment, args: &call.args, stdin: &input, environment: &environment }) {
         Verdict::Pass => {}
         Verdict::Warn(text) => say(&text),
         Verdict::Block(text) => {
@@ -98,7 +99,7 @@ pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-fn judged(told: Told<'_>, ask: Box<Ask<'_>>) -> Verdict {
+fn judged(told: Told<'_>) -> Verdict {
     // Git has decided to run this repository's hooks, so it trusts it.
     git::trust_every_owner();
     let unread = |settings: &Settings, error: git::GitError| {
@@ -129,11 +130,8 @@ fn judged(told: Told<'_>, ask: Box<Ask<'_>>) -> Verdict {
     if paths.is_empty() {
         return Verdict::Pass;
     }
-    let identity = Identity::find(Some(told.moment), &repo, told.environment, &settings);
-    let heard = match identity.and_then(|identity| ask(&identity, paths)) {
-        Ok(answer) => Ok(answer),
-        Err(error) => Err(Trouble::Silence(error)),
-    };
+    let found = ask::find(Some(told.moment), &repo, told.environment, &settings);
+    let heard = found.and_then(|found| ask::ask(&found, paths)).map_err(Trouble::Silence);
     let forgiven = match &heard {
         Ok(answer) => collected.forgiven(&repo, &policy, &verdict::suspects(&policy, paths, answer)),
         Err(_) => Ok(Default::default()),

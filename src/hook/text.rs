@@ -55,7 +55,7 @@ pub fn time_left(time: Duration) -> String {
     match seconds {
         0 => "less than a second".to_owned(),
         1..60 => format!("{seconds} s"),
-        60..600 if seconds % 60 != 0 => format!("{} min {} s", seconds / 60, seconds % 60),
+        60..600 if !seconds.is_multiple_of(60) => format!("{} min {} s", seconds / 60, seconds % 60),
         60..3600 => format!("{} min", seconds / 60),
         _ if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),

@@ -198,8 +198,8 @@ fn described(conflict: &Conflict) -> String {
         Some(name) if *name != conflict.holder => format!("{path}: held by {} ({id})", text::clean(name, NAME_MAX)),
         _ => format!("{path}: held by {id}"),
     };
-    if !conflict.key.is_empty() && conflict.key.as_bytes() != conflict.path {
-        let _ = write!(line, " through {}", text::clean(&conflict.key, NAME_MAX));
+    if !conflict.key.is_empty() && conflict.key != conflict.path {
+        let _ = write!(line, " through {}", text::clean(&text::path(&conflict.key), NAME_MAX));
     }
     if let Some(time) = conflict.expires_in {
         let _ = write!(line, ", {} left", text::time_left(time));

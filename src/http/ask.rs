@@ -11,7 +11,7 @@ use super::outcome::refusal;
 /// Submits a command and waits for its answer. What was submitted is decided even if the caller leaves.
 pub async fn decide(desk: &Desk, actor: Actor, command: Command) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
-    desk.submit(actor, command, Box::new(move |reply| sender.send(reply).is_ok()))?;
+    desk.submit(actor, command, Box::new(move |reply| sender.send(reply)))?;
     Ok(receiver.await.map_err(|_| Trouble::Stopped)?)
 }
 
@@ -19,7 +19,7 @@ pub async fn decide(desk: &Desk, actor: Actor, command: Command) -> ApiResult<Re
 /// anybody to hear is given back.
 pub async fn decide_or_wait(desk: &Desk, actor: Actor, session: SessionId, command: Command) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
-    let ticket = desk.submit(actor, command, Box::new(move |reply| sender.send(reply).is_ok()))?;
+    let ticket = desk.submit(actor, command, Box::new(move |reply| sender.send(reply)))?;
     let mut hearing = Hearing { receiver: Some(receiver), desk: desk.clone(), session, ticket };
     let answer = hearing.receiver.as_mut().expect("set above").await;
     hearing.receiver = None;

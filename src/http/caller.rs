@@ -21,6 +21,16 @@ pub struct Caller {
     pub repo: Arc<Repository>,
 }
 
+/// For calls that find out themselves which repository is meant. Like every extractor of the head it comes before that
+/// of the body, so that nobody without a good token has a body read.
+impl FromRequestParts<Arc<App>> for Claims {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
+        authenticate(parts, app)
+    }
+}
+
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
@@ -33,7 +43,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 }
 
 /// The claims of a good token; nothing is said about what is wrong with any other, except that it is too old.
-pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
+fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
     let missing = || {
         let sentence = "this call needs a token; send it as Authorization: Bearer <token>";
         ApiError::new(Code::Unauthenticated, sentence)

@@ -49,16 +49,16 @@ pub async fn reserve(
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
     };
-    let reply = decide_or_wait(&caller.repo.desk, actor, session, Command::Reserve(ask)).await?;
+    let reply = decide_or_wait(&caller.repo.desk, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
-            Ok(Json(wire::Reserved { notices, ..outcome::reserved(grant) }).into_response())
+            Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let reservations = grants.iter().map(outcome::reserved).collect();
+            let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
         }
         (Outcome::Refused(conflicts), _) => {
@@ -111,16 +111,16 @@ pub async fn renew(
         Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Vec<_>>>()?.pop(),
         None => None,
     };
-    let reply = decide(&caller.repo.desk, actor, Command::Renew { session, keys, ttl }).await?;
+    let reply = decide(&caller.repo.desk, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
-            Ok(Json(wire::Renewed { notices, ..outcome::renewed(grant) }).into_response())
+            Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
-            let reservations = grants.iter().map(outcome::renewed).collect();
+            let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
             Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
         }
         (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
@@ -183,12 +183,13 @@ async fn check_paths(
         let what = format!("names {} paths, and {CHECK_KEYS_MAX} is the most for one check", paths.len());
         return Err(wire::BadBody::field("paths", what).into());
     }
-    let mut keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Vec<_>>>()?;
+    let keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Vec<_>>>()?;
+    let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
     let mut answer = wire::Checked::default();
     let mut first = 0;
     loop {
-        let piece: Vec<Key> = keys.drain(..keys.len().min(CHECK_PIECE)).collect();
+        let piece: Vec<Key> = keys.by_ref().take(CHECK_PIECE).collect();
         let count = piece.len();
         let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
         let see = move |engine: &crate::engine::Engine, _| {
@@ -207,14 +208,16 @@ async fn check_paths(
             answer.paused = pause.map(outcome::pause);
             answer
         };
-        let seen = look(&caller.repo.desk, actor.clone(), see).await?;
+        // The session calls once, however many pieces that takes: with the first it is alive and hears its notices.
+        let actor = if first == 0 { actor.clone() } else { Actor::Reader };
+        let seen = look(&caller.repo.desk, actor, see).await?;
         answer.conflicts.extend(seen.value.conflicts);
         answer.clear.extend(seen.value.clear);
         answer.held.extend(seen.value.held);
         answer.paused = seen.value.paused;
         answer.notices.extend(outcome::notices(seen.notices));
         first += count;
-        if keys.is_empty() {
+        if keys.len() == 0 {
             return Ok(Json(answer));
         }
     }

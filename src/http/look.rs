@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 
 use super::app::App;
 use super::ask::{decide, look};
@@ -13,7 +12,8 @@ use super::error::{ApiError, ApiResult};
 use super::files;
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
-use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId};
+use crate::desk::Trouble;
+use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
 use crate::wire::{self, Code};
 
 /// The most reservations on one page.
@@ -26,8 +26,10 @@ const PAGE: u64 = 100;
 pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
     let (actor, session) = caller.look_for(&id)?;
     let see = move |engine: &Engine, _| {
-        let name = engine.session(&session).map(|view| view.name);
-        name.map(|name| engine.held(&session).iter().map(|grant| outcome::listed(grant, name.clone())).collect())
+        let name = engine.session(&session)?.name;
+        let holder = Person { session, name };
+        let held = engine.held(&holder.session);
+        Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
     };
     let seen = look(&caller.repo.desk, actor, see).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
@@ -42,15 +44,22 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| grant.key.shown().starts_with(&**prefix));
-        let list = |grants: &mut dyn Iterator<Item = Grant>| -> Vec<_> {
-            let name = |id: &SessionId| engine.session(id).and_then(|view| view.name);
-            let page = grants.filter(wanted).take(limit + 1);
-            page.map(|grant| outcome::listed(&grant, name(&grant.session))).collect()
+        // A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
+        let begins = |shown: &str, prefix: &str| {
+            shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
         };
-        let mut page = match &session {
-            Some(id) => match SessionId::parse(id) {
-                Some(id) => list(&mut engine.held(&id).into_iter().filter(|grant| grant.fence > after)),
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins(&grant.key.shown(), prefix));
+        let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
+            let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
+            page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
+        };
+        let mut page = match session {
+            Some(id) => match SessionId::parse(&id).and_then(|id| engine.session(&id)) {
+                Some(view) => {
+                    let holder = Person { session: view.id, name: view.name };
+                    let held = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
+                    list(&mut held.map(|grant| (holder.clone(), grant)))
+                }
                 None => Vec::new(),
             },
             None => list(&mut engine.reservations(after)),
@@ -88,7 +97,8 @@ pub async fn take_away(
 
 /// `GET /api/stats`
 pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
-    let numbers = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?.value;
+    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
+    let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
     let totals = numbers.totals;
     let average_hold_time = match totals.over {
         0 => 0.0,
@@ -102,6 +112,7 @@ pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
         average_hold_time,
         waiters: numbers.waiters as u64,
         sessions: numbers.sessions as u64,
+        notices,
     }))
 }
 
@@ -113,7 +124,7 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
 /// `GET /readyz`: every desk decides.
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(health(&app, "stopping"))).into_response();
+        return ApiError::from(Trouble::Stopped).into_response();
     }
     for repo in app.repositories.values() {
         if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {

@@ -1,6 +1,8 @@
 //! What the engine answered, as a client hears it.
 
-use crate::engine::{self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Timestamp, UnlockRequest, Why};
+use crate::engine::{
+    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Person, SessionId, Timestamp, UnlockRequest, Why,
+};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
@@ -164,11 +166,11 @@ pub fn pause(pause: Pause) -> wire::Paused {
 }
 
 /// A grant, for its holder.
-pub fn reserved(grant: &Grant) -> wire::Reserved {
+pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
     wire::Reserved {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
-        session_id: grant.session.as_str().into(),
+        session_id: session.as_str().into(),
         mode: mode(grant.mode),
         reason: grant.reason.clone(),
         reserved_at: time(grant.since),
@@ -181,11 +183,11 @@ pub fn reserved(grant: &Grant) -> wire::Reserved {
 }
 
 /// A reservation that runs on.
-pub fn renewed(grant: &Grant) -> wire::Renewed {
+pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
     wire::Renewed {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
-        session_id: grant.session.as_str().into(),
+        session_id: session.as_str().into(),
         expires_at: time(grant.expires),
         fence: grant.fence.0,
         encoding: encoding(&grant.key),
@@ -194,12 +196,12 @@ pub fn renewed(grant: &Grant) -> wire::Renewed {
 }
 
 /// A reservation, for everybody.
-pub fn listed(grant: &Grant, session_name: Option<engine::Text>) -> wire::Reservation {
+pub fn listed(holder: &Person, grant: &Grant) -> wire::Reservation {
     wire::Reservation {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
-        session_id: grant.session.as_str().into(),
-        session_name,
+        session_id: holder.session.as_str().into(),
+        session_name: holder.name.clone(),
         mode: mode(grant.mode),
         reason: grant.reason.clone(),
         reserved_at: time(grant.since),
@@ -315,7 +317,7 @@ fn shown(key: &Key) -> String {
     format!("{:?}", key.shown())
 }
 
-fn named(person: &engine::Person) -> String {
+fn named(person: &Person) -> String {
     match &person.name {
         Some(name) => format!("{name} ({})", person.session),
         None => person.session.to_string(),

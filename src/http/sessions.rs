@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use http::request::Parts;
 use uuid::Uuid;
 
 use super::app::App;
 use super::ask::{decide, look};
-use super::caller::{Caller, authenticate, choose};
+use super::caller::{Caller, choose};
 use super::error::{ApiError, ApiResult};
 use super::files::out_of_range;
 use super::outcome::{self, refusal};
-use super::parts::{Asked, At, Json, created, query_values};
+use super::parts::{Asked, At, Json, created};
 use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
 use crate::key::Key;
-use crate::token::{Mint, Scope};
+use crate::token::{Claims, Mint, Scope};
 use crate::wire::{self, Code, Time};
 
 /// How long the token of a new session counts, in seconds, where the request says nothing.
@@ -34,18 +33,14 @@ const PAGE_MAX: u64 = 1000;
 /// `POST /api/sessions`
 pub async fn create(
     State(app): State<Arc<App>>,
-    parts: Parts,
+    claims: Claims,
+    asked: Asked,
     Json(body): Json<wire::CreateSession>,
 ) -> ApiResult<Response> {
-    let claims = authenticate(&parts, &app)?;
     if claims.scope != Scope::Admin {
         return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
     }
-    let asked = match body.repo.clone() {
-        Some(name) => Some(name),
-        None => query_values(&parts, "repo")?.pop().map(Text::from),
-    };
-    let repo = choose(&app, &claims, asked.as_deref())?;
+    let repo = choose(&app, &claims, body.repo.as_deref().or(asked.one("repo")))?;
     let caller = Caller { claims, repo };
     let actor = caller.act_as_admin()?;
     let session = match &body.session_id {
@@ -95,22 +90,22 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionL
         let more = sessions.len() > limit;
         sessions.truncate(limit);
         let next_cursor = more.then(|| (skip + limit).to_string());
-        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor }
+        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor, notices: Vec::new() }
     };
-    Ok(Json(look(&caller.repo.desk, caller.look(), see).await?.value))
+    let seen = look(&caller.repo.desk, caller.look(), see).await?;
+    Ok(Json(wire::SessionList { notices: outcome::notices(seen.notices), ..seen.value }))
 }
 
 /// `GET /api/sessions/{id}`
 pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let session = SessionId::parse(&id).ok_or_else(missing)?;
-    let own = caller.claims.session.as_ref() == Some(&session);
     let seen = look(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
-    let mut info = info(seen.value.ok_or_else(missing)?);
-    if own {
-        info.notices = outcome::notices(seen.notices);
+    let notices = outcome::notices(seen.notices);
+    match seen.value {
+        Some(view) => Ok(Json(wire::SessionInfo { notices, ..info(view) })),
+        None => Err(missing().with_notices(notices)),
     }
-    Ok(Json(info))
 }
 
 /// `POST /api/sessions/{id}/heartbeat`

@@ -86,7 +86,7 @@ async fn respond(
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(request) }),
+        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
         other => Err(refusal(other, reply.now).with_notices(notices)),
     }
 }

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::JournalError;
@@ -30,6 +29,9 @@ pub struct Checked {
 pub fn backup(path: &Path, to: &Path) -> Result<(), JournalError> {
     let path = existing(path)?;
     let failed = |error| JournalError::from_io("write", to, error);
+    // SQLite takes a name that begins with `file:` for something else.
+    let to = &*std::path::absolute(to).map_err(failed)?;
+    let failed = |error| JournalError::from_io("write", to, error);
     let options = OpenOptions::new().write(true).create_new(true).mode(0o600).to_owned();
     let target = options.open(to).map_err(failed)?;
     let copied = copy(&path, to).and_then(|()| target.sync_all().map_err(failed));
@@ -37,16 +39,14 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), JournalError> {
         // Half a copy is worse than none, and that it cannot be removed is the smaller of two troubles.
         let _ = fs::remove_file(to);
     }
-    copied.and_then(|()| file::sync_directory(&std::path::absolute(to).map_err(failed)?).map_err(failed))
+    copied.and_then(|()| file::sync_directory(to).map_err(failed))
 }
 
 /// Reads everything in the journal at `path`, in use or not, and says what is there or what is wrong.
 pub fn check(path: &Path) -> Result<Checked, JournalError> {
     let path = existing(path)?;
     let failed = |error| JournalError::from_sqlite("read", &path, error);
-    let db = file::connect(&path)?;
-    // What is damaged stays as it is; without this the last one to close would tidy up.
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    let db = file::connect_to_read(&path)?;
     let moment = db.unchecked_transaction().map_err(failed)?;
     let complaint: String = moment.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
     if complaint != "ok" {
@@ -87,11 +87,15 @@ fn existing(path: &Path) -> Result<std::path::PathBuf, JournalError> {
 }
 
 fn copy(path: &Path, to: &Path) -> Result<(), JournalError> {
-    let db = file::connect(path)?;
+    let db = file::connect_to_read(path)?;
     // Passed as bytes, because a path need not be UTF-8.
     let target = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
-    db.execute("VACUUM INTO ?1", [target]).map_err(|error| JournalError::from_sqlite("back up", to, error))?;
-    Ok(())
+    match db.execute("VACUUM INTO ?1", [target]).map_err(|error| JournalError::from_sqlite("back up", path, error)) {
+        Ok(_) => Ok(()),
+        // Only the copy needs room; everything else that can go wrong is about what is copied.
+        Err(JournalError::Full { source, .. }) => Err(JournalError::Full { path: to.to_owned(), source }),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +117,10 @@ mod tests {
         journal.append(Seq(9), &records(10, 10)).unwrap();
 
         assert_eq!(fs::metadata(copy.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        let bytes = fs::read(copy.path()).unwrap();
+        assert_eq!(check(&copy.path()).unwrap().records, 9);
+        assert!(fs::read(copy.path()).unwrap() == bytes, "looking changes nothing");
+        assert_eq!(fs::read_dir(copy.directory.path()).unwrap().count(), 1, "and leaves nothing beside it");
         let mut restored = SqliteJournal::open(&copy.path()).unwrap();
         let loaded = load(&mut restored).unwrap();
         assert_eq!((loaded.snapshot, loaded.records), (Some((Seq(5), b"five".to_vec())), records(6, 9)));

@@ -80,7 +80,7 @@ pub enum JournalError {
         why: String,
     },
     /// No room to write.
-    #[error("there is no room left to write {}; free some space there and start the server again", .path.display())]
+    #[error("there is no room left to write {}; free some space there, then start again", .path.display())]
     Full {
         /// The file.
         path: PathBuf,
@@ -133,19 +133,19 @@ impl JournalError {
 
     /// What a failed SQLite call means for the journal at `path`.
     pub(super) fn from_sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> JournalError {
-        let owned = path.to_owned();
+        let path = path.to_owned();
+        // That is how SQLite says that the index beside its log cannot grow.
+        if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) {
+            return JournalError::Full { path, source: error.into() };
+        }
         match error.sqlite_error_code() {
-            // The second is what SQLite says when the index beside its log cannot grow.
-            Some(_) if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) => {
-                JournalError::Full { path: owned, source: error.into() }
-            }
-            Some(ErrorCode::DiskFull) => JournalError::Full { path: owned, source: error.into() },
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { path: owned },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::InUse { path: owned, pid: None },
+            Some(ErrorCode::DiskFull) => JournalError::Full { path, source: error.into() },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { path },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::InUse { path, pid: None },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                JournalError::Corrupt { path: owned, what: error.to_string() }
+                JournalError::Corrupt { path, what: error.to_string() }
             }
-            _ => JournalError::Io { doing, path: owned, source: error.into() },
+            _ => JournalError::Io { doing, path, source: error.into() },
         }
     }
 
@@ -159,5 +159,64 @@ fn by(pid: &Option<u32>) -> String {
     match pid {
         Some(pid) => format!("process {pid}"),
         None => "another program".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_says_what_to_do() {
+        let path = || PathBuf::from("/d/journal.db");
+        let source = || Source::from("quota");
+        let said = [
+            JournalError::Superseded { expected: Seq(4), found: Seq(7) },
+            JournalError::InUse { path: path(), pid: Some(42) },
+            JournalError::InUse { path: path(), pid: None },
+            JournalError::Newer { path: path(), found: 2, known: 1 },
+            JournalError::Foreign { path: path() },
+            JournalError::corrupt(&path(), "after #2 comes #5"),
+            JournalError::Full { path: path(), source: source() },
+            JournalError::ReadOnly { path: path() },
+            JournalError::Broken { path: path() },
+            JournalError::Io { doing: "read", path: path(), source: source() },
+        ]
+        .map(|error| error.to_string());
+        insta::assert_snapshot!(said.join("\n"), @r"
+        the journal goes on after #7, not after #4: another server has taken over; stop this one, and start it again if it should be the one that serves
+        the journal /d/journal.db is in use by process 42; stop that first, or choose another directory with --data
+        the journal /d/journal.db is in use by another program; stop that first, or choose another directory with --data
+        the journal /d/journal.db has format 2, and this git-dibs knows formats up to 1; use the newer git-dibs that wrote it
+        /d/journal.db is not a git-dibs journal and was left as it is; move it away, or choose another directory with --data
+        the journal /d/journal.db is damaged: after #2 comes #5; keep a copy of it, see what git dibs db check says, and restore a backup
+        there is no room left to write /d/journal.db; free some space there, then start again
+        /d/journal.db cannot be written; let this user write the file and its directory, and see that the file system is not mounted read-only
+        an earlier write to the journal /d/journal.db failed, so nothing more is written; start the server again
+        could not read /d/journal.db: quota; once that is put right, start again
+        ");
+    }
+
+    #[test]
+    fn the_system_is_understood() {
+        let path = Path::new("/d/journal.db");
+        let from_io = |code| JournalError::from_io("write", path, io::Error::from_raw_os_error(code));
+        assert!(matches!(from_io(libc::ENOSPC), JournalError::Full { .. }));
+        assert!(matches!(from_io(libc::EDQUOT), JournalError::Full { .. }));
+        assert!(matches!(from_io(libc::EACCES), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_io(libc::EROFS), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_io(libc::EIO), JournalError::Io { .. }));
+        let from_sqlite = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            JournalError::from_sqlite("write", path, error)
+        };
+        use rusqlite::ffi;
+        assert!(matches!(from_sqlite(ffi::SQLITE_FULL), JournalError::Full { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_SHMSIZE), JournalError::Full { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_READONLY_DIRECTORY), JournalError::ReadOnly { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_BUSY_RECOVERY), JournalError::InUse { pid: None, .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_CORRUPT_INDEX), JournalError::Corrupt { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_NOTADB), JournalError::Corrupt { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_FSYNC), JournalError::Io { .. }));
     }
 }

@@ -17,7 +17,7 @@ mod suite;
 
 pub use error::JournalError;
 pub use memory::MemoryJournal;
-pub use sqlite::{SqliteJournal, SqliteReader};
+pub use sqlite::SqliteJournal;
 
 use crate::engine::{Record, Seq};
 

@@ -119,9 +119,11 @@ for_every_journal! {
     a_snapshot_of_the_future_is_a_broken_promise
     the_head_survives_without_any_record
     a_reader_loads_up_to_a_number
+    a_load_is_of_one_moment
     pages_follow_each_other
     a_page_says_when_it_begins_late
     a_reader_sees_whole_appends_while_they_go_on
+    snapshots_of_two_readers_do_not_harm_each_other
     any_text_comes_back_as_it_was
     ten_thousand_records_are_one_append
 }
@@ -326,6 +328,29 @@ fn a_reader_loads_up_to_a_number(place: &dyn Place) {
     }
 }
 
+fn a_load_is_of_one_moment(place: &dyn Place) {
+    let mut journal = place.open();
+    for seq in 1..=9 {
+        journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+    }
+    let (mut reader, mut other) = (journal.reader().unwrap(), journal.reader().unwrap());
+    reader.save_snapshot(Seq(3), b"three", Seq(4)).unwrap();
+    let mut seen = Vec::new();
+    let reached = reader.load(Seq(u64::MAX), &mut |loaded| {
+        match loaded {
+            Loaded::Snapshot { at, .. } => {
+                assert_eq!(at, Seq(3));
+                other.save_snapshot(Seq(8), b"eight", Seq(9))?;
+                journal.append(Seq(9), &records(10, 10))?;
+            }
+            Loaded::Record(record) => seen.push(record),
+        }
+        Ok(())
+    });
+    assert_eq!((reached.unwrap(), seen), (Seq(9), records(4, 9)));
+    assert_eq!(load(&mut *journal).unwrap().records, records(9, 10));
+}
+
 fn pages_follow_each_other(place: &dyn Place) {
     let mut journal = place.open();
     for (first, last) in [(1, 1), (2, 30), (31, 31), (32, 100)] {
@@ -405,6 +430,32 @@ fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
         reading.join().unwrap();
     });
     assert_eq!(load(&mut *journal).unwrap().head, Seq(last));
+}
+
+fn snapshots_of_two_readers_do_not_harm_each_other(place: &dyn Place) {
+    let mut journal = place.open();
+    for seq in 1..=16 {
+        journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
+    }
+    let state = |at: u64| pattern((1 << 20) + at as usize);
+    std::thread::scope(|scope| {
+        for start in [1, 2] {
+            let mut reader = journal.reader().unwrap();
+            scope.spawn(move || {
+                for at in (start..=16).step_by(2) {
+                    reader.save_snapshot(Seq(at), &state(at), Seq(at + 1)).unwrap();
+                    let loaded = load_up_to(&mut *reader, Seq(u64::MAX));
+                    let (at, stored) = loaded.snapshot.unwrap();
+                    assert!(stored == state(at.0));
+                    assert_eq!(loaded.records, records(at.0 + 1, 16));
+                }
+            });
+        }
+    });
+    assert_eq!(
+        load(&mut *journal).unwrap(),
+        All { snapshot: Some((Seq(16), state(16))), records: vec![], head: Seq(16) }
+    );
 }
 
 fn any_text_comes_back_as_it_was(place: &dyn Place) {

@@ -1,33 +1,30 @@
 //! The one search behind every overlap of patterns: the shortest path that two tables both accept.
 
-use super::automaton::{DEAD, Table};
+use super::table::{DEAD, Table};
 
-/// The shortest path both accept that somebody could write as a key, among equals the most readable one.
+/// The shortest path that begins with `prefix`, is accepted by both tables and could be written as a key; among equals
+/// the most readable one. Each table comes with the state it is in after `prefix`.
 ///
 /// The search goes breadth first through pairs of states, together with how far the component has come: that keeps
-/// out what [`super::path`] refuses, above all `.git`. Both tables have kept out empty components, `.` and `..`.
-pub(super) fn shortest(a: &Table, b: &Table) -> Option<Vec<u8>> {
-    let bytes = telling_bytes(a, b);
+/// `.git` out, which [`super::path`] refuses. Both tables have kept out empty components, `.` and `..`.
+pub(super) fn shortest((a, in_a): (&Table, u16), (b, in_b): (&Table, u16), prefix: &[u8]) -> Option<Vec<u8>> {
+    let name = prefix.iter().try_fold(Name::Begins, |name, &byte| name.after(byte))?;
     let mut seen = Seen::new(a, b);
-    let mut steps = vec![Step { a: a.start(), b: b.start(), name: Name::Begins, byte: 0, from: 0 }];
-    if a.start() == DEAD || b.start() == DEAD {
-        return None;
-    }
+    let mut steps = vec![Step { a: in_a, b: in_b, name, byte: 0, from: 0 }];
+    let bytes = telling_bytes(a, b);
     let mut at = 0;
-    while at < steps.len() {
-        let Step { a: in_a, b: in_b, name, .. } = steps[at];
+    while let Some(&Step { a: in_a, b: in_b, name, .. }) = steps.get(at) {
+        if name != Name::DotGit && a.accepts(in_a) && b.accepts(in_b) {
+            return Some(walked(prefix, &steps[..=at]));
+        }
         for &byte in &bytes {
             let (next_a, next_b) = (a.next(in_a, byte), b.next(in_b, byte));
             if next_a == DEAD || next_b == DEAD {
                 continue;
             }
             let Some(name) = name.after(byte) else { continue };
-            if !seen.insert(next_a, next_b, name) {
-                continue;
-            }
-            steps.push(Step { a: next_a, b: next_b, name, byte, from: at });
-            if name != Name::DotGit && a.accepts(next_a) && b.accepts(next_b) {
-                return Some(walked(&steps));
+            if seen.insert(next_a, next_b, name) {
+                steps.push(Step { a: next_a, b: next_b, name, byte, from: at as u32 });
             }
         }
         at += 1;
@@ -41,17 +38,18 @@ struct Step {
     b: u16,
     name: Name,
     byte: u8,
-    from: usize,
+    from: u32,
 }
 
-/// The path that led to the last step.
-fn walked(steps: &[Step]) -> Vec<u8> {
+/// The prefix, and the bytes that led to the last step.
+fn walked(prefix: &[u8], steps: &[Step]) -> Vec<u8> {
     let mut path = Vec::new();
     let mut at = steps.len() - 1;
     while at != 0 {
         path.push(steps[at].byte);
-        at = steps[at].from;
+        at = steps[at].from as usize;
     }
+    path.extend(prefix.iter().rev());
     path.reverse();
     path
 }

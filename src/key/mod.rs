@@ -3,13 +3,20 @@
 //! Nothing in here knows who holds what, a file system or a repository: text comes in, a [`Key`] goes out.
 //! Start at [`Key::parse`] for what people type, [`Key::literal`] for file names out of git, and
 //! [`Key::overlaps`] for the one question everything else is built on.
+//!
+//! In reading order: `form` tells the forms of keys apart, `path` and `name` know their rules, `pattern` the text of
+//! globs; `glob` is a compiled one, made by `build` into a `table`, and `meet` finds what two tables have in common.
 
-mod automaton;
+mod bad;
+mod build;
 mod cache;
+mod form;
 mod glob;
 mod meet;
 mod name;
 mod path;
+mod pattern;
+mod table;
 mod text;
 
 use std::borrow::Cow;
@@ -17,10 +24,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use automaton::Limits;
-use glob::BadPattern;
+pub use bad::BadKey;
+use bad::{bad_path, bad_pattern, unknown_namespace};
+use build::Limits;
+use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState};
-use text::{compared, percent_decode, percent_encode, quoted};
+use pattern::BadPattern;
+use text::{compared, percent_decode, percent_encode};
 
 /// What a repository says about its keys: how text is compared and which words are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +75,7 @@ struct More {
     /// As the holder spelled it, where that is not `canonical`.
     spelled: Option<Box<[u8]>>,
     /// The compiled pattern, for a [`Kind::Glob`].
-    glob: Option<Arc<Glob>>,
+    glob: Option<Glob>,
 }
 
 /// How a key lies among the names, for an index over many keys.
@@ -88,20 +98,6 @@ pub struct Overlap {
     pub example: Option<String>,
 }
 
-/// Text that names nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadKey {
-    /// The path is one git would refuse, or that cannot be in a repository.
-    #[error("{0}")]
-    Path(String),
-    /// A logical key, resource URI or pattern does not follow its form.
-    #[error("{0}")]
-    Form(String),
-    /// `word:` in front of something, and no such namespace.
-    #[error("{0}")]
-    Namespace(String),
-}
-
 impl Key {
     /// Reads what a person or a client wrote.
     pub fn parse(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
@@ -113,8 +109,8 @@ impl Key {
                 Ok(path) => Ok(Key::path(path.as_bytes(), rules.fold_case)),
                 Err(reason) => Err(bad_path(text, reason)),
             },
-            Form::Glob(pattern) => match glob::strict(pattern) {
-                Ok(pattern) => Key::new_pattern(&pattern, rules.fold_case),
+            Form::Glob(pattern) => match pattern::strict(pattern).and_then(|folded| Key::new_pattern(&folded, rules)) {
+                Ok(key) => Ok(key),
                 Err(BadPattern::Path(reason)) => Err(bad_path(text, reason)),
                 Err(BadPattern::Form(reason)) => Err(bad_pattern(text, &reason)),
             },
@@ -144,13 +140,13 @@ impl Key {
 
     /// Text that [`Key::recall`] turns into this key again; what journals keep.
     pub fn text(&self) -> String {
-        let spelled = self.spelled();
-        if self.kind != Kind::Path {
-            return String::from_utf8_lossy(spelled).into_owned();
-        }
-        match std::str::from_utf8(spelled) {
-            Ok(text) if is_plain(text) && !text.bytes().any(|b| b.is_ascii_control()) => text.to_owned(),
-            _ => format!("file:{}", percent_encode(spelled)),
+        // In here every `file:` is percent-encoded, so that control characters are safe wherever the text is kept.
+        match (self.kind, std::str::from_utf8(self.spelled())) {
+            (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
+                path.to_owned()
+            }
+            (Kind::Path, _) => format!("file:{}", percent_encode(self.spelled())),
+            _ => self.shown(),
         }
     }
 
@@ -159,7 +155,10 @@ impl Key {
         let name = match Form::of(text) {
             Form::Logical(_) | Form::Other(_) => return Ok(Key::logical(text, fold_case)),
             Form::Uri(_) => return Ok(Key::uri(text)),
-            Form::Glob(pattern) => return Key::pattern(pattern, fold_case, glob::OLD),
+            Form::Glob(pattern) => {
+                let key = Key::pattern(&pattern::folded_structure(pattern), fold_case, glob::OLD);
+                return key.map_err(|reason| bad_pattern(text, &reason));
+            }
             Form::File(coded) => percent_decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
             Form::Path(path) => Cow::Borrowed(path.as_bytes()),
         };
@@ -190,25 +189,28 @@ impl Key {
 
     /// How it lies among the names, in the form that is compared.
     pub fn claim(&self) -> Claim<'_> {
-        let glob = self.more.as_ref().and_then(|more| more.glob.as_deref());
-        match (self.kind, glob) {
-            (_, Some(glob)) => Claim::Glob(glob),
-            (Kind::Path, _) => Claim::Path(&self.canonical),
-            _ => match name::below(&self.canonical) {
+        match self.kind {
+            Kind::Path => Claim::Path(&self.canonical),
+            Kind::Uri => Claim::Name(&self.canonical),
+            Kind::Logical => match name::below(&self.canonical) {
                 Some(above) => Claim::Below(above),
                 None => Claim::Name(&self.canonical),
             },
+            Kind::Glob => {
+                let glob = self.more.as_ref().and_then(|more| more.glob.as_ref());
+                Claim::Glob(glob.expect("a glob is compiled when it is made"))
+            }
         }
     }
 
     /// As the holder wrote it, structure folded (`./a//b` is `a/b`, `src/` is `src/**`).
-    /// A path has `file:` in front where it would be read as something else without.
+    /// Where that would be read as something else, a path has `file:` in front and a pattern `./`.
     pub fn shown(&self) -> String {
-        let spelled = self.spelled();
-        match (self.kind, std::str::from_utf8(spelled)) {
-            (Kind::Path, Ok(text)) if !is_plain(text) => format!("file:{text}"),
+        match (self.kind, std::str::from_utf8(self.spelled())) {
+            (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
+            (Kind::Glob, Ok(pattern)) if !is_plain_pattern(pattern) => format!("./{pattern}"),
             (_, Ok(text)) => text.to_owned(),
-            (_, Err(_)) => format!("file:{}", percent_encode(spelled)),
+            (_, Err(_)) => format!("file:{}", percent_encode(self.spelled())),
         }
     }
 
@@ -229,7 +231,7 @@ impl Key {
             },
             (Claim::Name(a), Claim::Name(b)) => (None, self.kind == other.kind && a == b),
             (Claim::Name(name), Claim::Below(above)) | (Claim::Below(above), Claim::Name(name)) => {
-                (None, is_under(name, above))
+                (None, self.kind == other.kind && is_under(name, above))
             }
             (Claim::Below(a), Claim::Below(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
             // A path and a name never meet: one is in the file tree, the other is not.
@@ -243,7 +245,7 @@ impl Key {
             return Some(Overlap { example: Some(self.shown()) });
         }
         // Whoever claims the directory claims that the path is one, and then it is not a file.
-        glob.claims_directory(path).then(|| Overlap { example: glob.shortest_match().map(shown_path) })
+        glob.claims_directory(path).then(|| Overlap { example: glob.shortest_match().map(|path| shown_path(&path)) })
     }
 
     fn path(name: &[u8], fold_case: bool) -> Key {
@@ -258,23 +260,24 @@ impl Key {
         Key::new(Kind::Uri, text.as_bytes(), compared(text.as_bytes(), false).as_deref(), None)
     }
 
-    fn new_pattern(pattern: &str, fold_case: bool) -> Result<Key, BadKey> {
-        let key = Key::pattern(pattern, fold_case, glob::NEW)?;
+    fn new_pattern(pattern: &str, rules: &KeyRules) -> Result<Key, BadPattern> {
+        let key =
+            Key::pattern(pattern, rules.fold_case, glob::NEW).map_err(|reason| BadPattern::Form(reason.into()))?;
         match key.claim() {
-            Claim::Glob(glob) if glob.shortest_match().is_none() => {
-                Err(bad_pattern(pattern, "no path that can be reserved matches it"))
+            Claim::Glob(glob) if !glob.matches_any() => {
+                Err(BadPattern::Form("no path that can be reserved matches it".into()))
             }
             _ => Ok(key),
         }
     }
 
-    fn pattern(pattern: &str, fold_case: bool, limits: Limits) -> Result<Key, BadKey> {
-        let canonical = glob::compared(pattern, fold_case);
-        let glob = cache::compiled(&canonical, fold_case, limits).map_err(|reason| bad_pattern(pattern, &reason))?;
+    fn pattern(pattern: &str, fold_case: bool, limits: Limits) -> Result<Key, String> {
+        let canonical = pattern::compared(pattern, fold_case);
+        let glob = Glob::compile(&canonical, fold_case, limits)?;
         Ok(Key::new(Kind::Glob, pattern.as_bytes(), Some(canonical.as_bytes()), Some(glob)))
     }
 
-    fn new(kind: Kind, spelled: &[u8], canonical: Option<&[u8]>, glob: Option<Arc<Glob>>) -> Key {
+    fn new(kind: Kind, spelled: &[u8], canonical: Option<&[u8]>, glob: Option<Glob>) -> Key {
         let canonical = canonical.unwrap_or(spelled);
         let spelled = (spelled != canonical).then(|| spelled.into());
         let more = (spelled.is_some() || glob.is_some()).then(|| Arc::new(More { spelled, glob }));
@@ -286,53 +289,6 @@ impl Key {
     }
 }
 
-/// What a text is, by its first characters alone.
-#[derive(PartialEq)]
-enum Form<'a> {
-    /// `file:` and the path behind it.
-    File(&'a str),
-    /// A resource URI of this scheme.
-    Uri(&'a str),
-    /// A logical key in this namespace.
-    Logical(&'a str),
-    /// A word and a colon that mean nothing here.
-    Other(&'a str),
-    /// A pattern, or a directory.
-    Glob(&'a str),
-    /// A path, or what will be refused as one.
-    Path(&'a str),
-}
-
-impl Form<'_> {
-    fn of(text: &str) -> Form<'_> {
-        if let Some(word) = leading_word(text) {
-            let rest = &text[word.len() + 1..];
-            return match word {
-                "file" => Form::File(rest),
-                _ if path::has_drive_letter(text) => Form::Path(text),
-                _ if rest.starts_with("//") => Form::Uri(word),
-                _ if name::NAMESPACES.contains(&word) => Form::Logical(word),
-                _ => Form::Other(word),
-            };
-        }
-        let has_pattern = text.bytes().any(|b| matches!(b, b'*' | b'?' | b'[' | b'{'));
-        let is_directory = text.ends_with('/') && text.split('/').any(|c| !c.is_empty() && c != ".");
-        if has_pattern || is_directory { Form::Glob(text) } else { Form::Path(text) }
-    }
-}
-
-/// The word before a `:` at the beginning of the text.
-fn leading_word(text: &str) -> Option<&str> {
-    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'_' | b'-');
-    let end = text.bytes().position(|b| !is_word(b))?;
-    (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
-}
-
-/// Whether a path can be written as it is, without `file:`.
-fn is_plain(path: &str) -> bool {
-    matches!(Form::of(path), Form::Path(_)) && !path::has_drive_letter(path)
-}
-
 /// Whether `name` lies below `above`, at a slash.
 fn is_under(name: &[u8], above: &[u8]) -> bool {
     name.len() > above.len() && name[above.len()] == b'/' && name.starts_with(above)
@@ -340,27 +296,6 @@ fn is_under(name: &[u8], above: &[u8]) -> bool {
 
 fn shown_path(path: &[u8]) -> String {
     Key::path(path, false).shown()
-}
-
-fn bad_path(text: &str, reason: path::Reason) -> BadKey {
-    BadKey::Path(format!("{} is not a path that can be reserved: {reason}.", quoted(text)))
-}
-
-fn bad_pattern(text: &str, reason: &str) -> BadKey {
-    BadKey::Form(format!(
-        "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
-        quoted(text),
-        quoted(&format!("file:{text}")),
-    ))
-}
-
-fn unknown_namespace(text: &str, word: &str) -> BadKey {
-    let known = name::NAMESPACES.join(", ");
-    BadKey::Namespace(format!(
-        "{} cannot be reserved: there is no namespace {word:?} (there are {known}); a file that really has this name is written {}.",
-        quoted(text),
-        quoted(&format!("file:{text}")),
-    ))
 }
 
 impl PartialEq for Key {
@@ -392,10 +327,26 @@ impl serde::Serialize for Key {
 
 impl<'de> serde::Deserialize<'de> for Key {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Key::recall(&text, false).map_err(serde::de::Error::custom)
+        // A visitor reads the text where it lies; a journal has millions of them.
+        deserializer.deserialize_str(KeyVisitor)
     }
 }
 
+struct KeyVisitor;
+
+impl serde::de::Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text of a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Key, E> {
+        Key::recall(text, false).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod checks;
 #[cfg(test)]
 mod tests;

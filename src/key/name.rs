@@ -73,7 +73,8 @@ fn api(rest: &str) -> Result<(), Reason> {
     };
     if !is_made_of(method, |b| b.is_ascii_uppercase()) {
         if is_made_of(method, |b| b.is_ascii_alphabetic()) {
-            return Err(format!("the method is upper case: api:{} {path}", method.to_ascii_uppercase()).into());
+            let right = format!("api:{} {path}", method.to_ascii_uppercase());
+            return Err(format!("the method is upper case: {}", quoted(&right)).into());
         }
         return Err("the method is one word of upper-case letters, like api:GET /v1/users".into());
     }

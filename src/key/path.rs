@@ -16,18 +16,20 @@ pub(super) type Reason = &'static str;
 const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
 const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
 const PARENT: Reason = "it has a \"..\" component; write where the path really leads, from the top of the repository";
+pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 
 /// Checks a path somebody wrote and folds its structure: `./`, `//` and inner `.` go away.
 /// A slash at the end goes away too; the caller has looked at it before.
 pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     strict_text(text)?;
-    if has_drive_letter(text) {
-        return Err("it starts with a drive letter; write it relative to the top of the repository");
-    }
     let mut folds = false;
-    let mut last = "";
-    for component in text.split('/') {
+    let (mut last, mut from) = ("", 0);
+    // Slashes are looked for byte by byte: components are short, and this is the hottest loop in here.
+    while from <= text.len() {
+        let to = text.as_bytes()[from..].iter().position(|&b| b == b'/').map_or(text.len(), |len| from + len);
+        let component = &text[from..to];
+        from = to + 1;
         if component.is_empty() || component == "." {
             folds = true;
             continue;
@@ -41,7 +43,8 @@ pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     if last.ends_with(char::is_whitespace) {
         return Err("it ends with white space; take that off");
     }
-    Ok(if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) })
+    let path = if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) };
+    if has_drive_letter(&path) { Err(DRIVE_LETTER) } else { Ok(path) }
 }
 
 /// The part of [`strict`] that holds for the text as a whole; patterns are judged by it too.
@@ -52,13 +55,13 @@ pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
     if text.starts_with('/') {
         return Err(ABSOLUTE);
     }
-    for byte in text.bytes() {
-        if byte == b'\\' {
-            return Err("it contains a backslash; separate components with \"/\"");
-        }
-        if byte.is_ascii_control() {
-            return Err("it contains a control byte");
-        }
+    // One look at all bytes without a way out in between, because nearly every text is good.
+    let is_bad = |byte: u8| byte == b'\\' || byte.is_ascii_control();
+    if text.bytes().fold(false, |found, byte| found | is_bad(byte)) {
+        return Err(match text.bytes().find(|&byte| is_bad(byte)) {
+            Some(b'\\') => "it contains a backslash; separate components with \"/\"",
+            _ => "it contains a control byte",
+        });
     }
     Ok(())
 }

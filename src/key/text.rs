@@ -11,7 +11,7 @@ const QUOTED_MAX_CHARS: usize = 120;
 /// `None` when that is the name itself, which is the usual case and costs nothing.
 pub(super) fn compared(name: &[u8], fold_case: bool) -> Option<Vec<u8>> {
     if name.is_ascii() {
-        let same = !fold_case || !name.iter().any(u8::is_ascii_uppercase);
+        let same = !fold_case || !name.iter().fold(false, |found, b| found | b.is_ascii_uppercase());
         return if same { None } else { Some(name.to_ascii_lowercase()) };
     }
     // What is not UTF-8 has no Unicode form; it is kept, and the text around it is treated as usual, so that a

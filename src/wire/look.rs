@@ -84,6 +84,9 @@ pub struct Stats {
     pub waiters: u64,
     /// Sessions alive now.
     pub sessions: u64,
+    /// What the session that asked should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
 }
 
 /// `GET /healthz` and `GET /readyz`.

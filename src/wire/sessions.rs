@@ -172,7 +172,7 @@ pub struct SessionInfo {
     /// The keys it waits for.
     #[serde(default)]
     pub waiting_for: Vec<String>,
-    /// What the session should know, where it asked about itself.
+    /// What the session that asked should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -186,6 +186,9 @@ pub struct SessionList {
     /// Where the next page begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// What the session that asked should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ fn held_by_ana(path: &str) -> Conflict {
         holder_name: Some("ana".to_owned()),
         reason: Some("refactoring the parser".to_owned()),
         expires_in: Some(Duration::from_secs(250)),
-        key: "src/**".to_owned(),
-        example: None,
+        key: b"src/**".to_vec(),
     }
 }
 
@@ -73,7 +72,7 @@ fn a_person_is_told_the_same_and_what_a_person_can_do() {
     let conflict = Conflict {
         path: b"src/a.rs".to_vec(),
         holder: "sess_02def".to_owned(),
-        key: "src/a.rs".to_owned(),
+        key: b"src/a.rs".to_vec(),
         ..Conflict::default()
     };
     let answer = Answer { conflicts: vec![conflict], ..Answer::default() };
@@ -111,7 +110,7 @@ fn what_others_wrote_cannot_play_with_the_terminal() {
         path: b"a\x1b]0;x\x07\n\xff".to_vec(),
         holder_name: Some("\x1b[2Jroot".to_owned()),
         reason: Some("all fine\r\ngit-dibs: passed".to_owned()),
-        key: "\u{202e}b".to_owned(),
+        key: "\u{202e}b".into(),
         ..held_by_ana("x")
     };
     let text =

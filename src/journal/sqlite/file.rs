@@ -133,7 +133,7 @@ pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // A new file would take over the changes of a lost one.
-            if beside(path, "-wal").exists() {
+            if fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0) {
                 return Err(JournalError::corrupt(
                     path,
                     "the file is gone, but what was written to it last is in the -wal beside it",
@@ -175,10 +175,10 @@ pub(in crate::journal) fn create(path: &Path) -> Result<(), JournalError> {
         .map_err(|error| JournalError::from_io("create", path, error))
 }
 
-/// Opens a connection to a journal that is there, and sets what every connection needs.
+/// Opens a connection to a journal that is there, and sets what every connection of a server needs.
 pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::from_sqlite("open", path, error);
-    let db = open(path).map_err(failed)?;
+    let db = connect_to_read(path)?;
     if db.is_readonly("main").map_err(failed)? {
         return Err(JournalError::ReadOnly { path: path.to_owned() });
     }
@@ -195,6 +195,13 @@ pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalErro
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_KEEP_BYTES}"
     );
     db.execute_batch(&settings).map_err(failed)?;
+    Ok(db)
+}
+
+/// Opens a connection that leaves the file's settings as they are. Also where the file cannot be written.
+pub(in crate::journal) fn connect_to_read(path: &Path) -> Result<Connection, JournalError> {
+    let failed = |error| JournalError::from_sqlite("open", path, error);
+    let db = open(path).map_err(failed)?;
     let format = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     check_format(path, format)?;
     Ok(db)

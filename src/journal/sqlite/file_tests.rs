@@ -66,6 +66,18 @@ fn only_its_user_may_read_it() {
     assert_eq!(seen, 4, "the file, its -wal, its -shm and its .lock");
 }
 
+/// Nothing else would notice until the power fails.
+#[test]
+fn every_commit_is_synced() {
+    let place = OnDisk::new();
+    let journal = SqliteJournal::open(&place.path()).unwrap();
+    for db in [&journal.db, &super::file::connect(&place.path()).unwrap()] {
+        let setting = |name| db.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+        assert_eq!(setting("journal_mode"), "wal".to_owned().into());
+        assert_eq!(setting("synchronous"), 2.into(), "FULL");
+    }
+}
+
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
     let place = OnDisk::new();

@@ -12,9 +12,10 @@ mod file_tests;
 mod trouble_tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params, params_from_iter};
 
 use self::file::OwnerLock;
 use self::rows::sql;
@@ -22,10 +23,11 @@ use super::{Journal, JournalError, JournalReader, OnLoaded, Page, assert_numbere
 use crate::engine::{Record, Seq};
 
 /// Snapshots are cut into rows of this size, because SQLite handles a row as a whole and refuses those over a gigabyte.
-const CHUNK_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// How many rows are dropped in one go. Appends wait meanwhile, so it must be over in milliseconds.
-const DROP_ROWS: i64 = 64;
+const DROP_BATCHES: i64 = 64;
+const DROP_PIECES: i64 = 8;
 
 /// Between two steps of storing a snapshot, so that an append that waited for the first comes before the second.
 const STEP_PAUSE: Duration = Duration::from_millis(1);
@@ -44,14 +46,17 @@ pub struct SqliteJournal {
     /// Set once an append failed in a way that leaves open what is in the file.
     broken: bool,
     buffer: Vec<u8>,
+    /// One snapshot at a time, whichever reader stores it: each sweeps the pieces it does not know.
+    storing: Arc<Mutex<()>>,
     /// Held for life; the last field, so that it is let go after the connection.
     _lock: OwnerLock,
 }
 
 /// A second connection to the same file.
-pub struct SqliteReader {
+struct SqliteReader {
     path: PathBuf,
     db: Connection,
+    storing: Arc<Mutex<()>>,
 }
 
 impl SqliteJournal {
@@ -67,7 +72,8 @@ impl SqliteJournal {
         }
         let db = file::connect(&path)?;
         let head = rows::head(&db, &path)?;
-        Ok(SqliteJournal { path, db, head, broken: false, buffer: Vec::new(), _lock: lock })
+        let (buffer, storing) = (Vec::new(), Arc::default());
+        Ok(SqliteJournal { path, db, head, broken: false, buffer, storing, _lock: lock })
     }
 
     /// The file it is in.
@@ -113,7 +119,8 @@ impl Journal for SqliteJournal {
     }
 
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
-        Ok(Box::new(SqliteReader { path: self.path.clone(), db: file::connect(&self.path)? }))
+        let (path, storing) = (self.path.clone(), Arc::clone(&self.storing));
+        Ok(Box::new(SqliteReader { db: file::connect(&path)?, path, storing }))
     }
 }
 
@@ -127,6 +134,9 @@ impl JournalReader for SqliteReader {
     }
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
+        let storing = Arc::clone(&self.storing);
+        // Whoever panicked while it was held has left pieces that are swept now.
+        let _one_at_a_time = storing.lock().unwrap_or_else(PoisonError::into_inner);
         let head = rows::head(&self.db, &self.path)?;
         assert!(at <= head, "a snapshot at {at} was taken of a journal that ends at {head}");
         self.store(at, state)
@@ -139,13 +149,12 @@ impl SqliteReader {
     /// Many short transactions rather than one long one, since appends wait while one is open. The snapshot counts from
     /// the moment its row in `snapshot` is there; pieces without that row are leftovers of a crash.
     fn store(&mut self, at: Seq, state: &[u8]) -> rusqlite::Result<()> {
-        let newest: Option<i64> =
-            self.db.query_row("SELECT max(at) FROM snapshot", [], |row| row.get(0)).optional()?.flatten();
-        if sql(at) <= newest.unwrap_or(0) {
+        let newest: i64 = self.db.query_row("SELECT ifnull(max(at), 0) FROM snapshot", [], |row| row.get(0))?;
+        if sql(at) <= newest {
             return Ok(());
         }
         self.drop_loose_pieces()?;
-        let pieces = state.chunks(CHUNK_BYTES);
+        let pieces = state.chunks(PIECE_BYTES);
         let count = pieces.len() as i64;
         for (n, piece) in (0_i64..).zip(pieces) {
             self.db
@@ -166,22 +175,24 @@ impl SqliteReader {
     fn drop_loose_pieces(&mut self) -> rusqlite::Result<()> {
         self.drop_in_steps(
             "DELETE FROM snapshot_piece WHERE rowid IN
-                (SELECT rowid FROM snapshot_piece WHERE at NOT IN (SELECT at FROM snapshot) LIMIT ?1) AND ?2 = 0",
-            0,
+                (SELECT rowid FROM snapshot_piece WHERE at NOT IN (SELECT at FROM snapshot) LIMIT ?1)",
+            &[DROP_PIECES],
         )
     }
 
-    /// Oldest first, so that what is left has no gap whenever this ends.
+    /// Oldest first, so that what is left has no gap whenever this ends. `first` is asked for too, because only it has
+    /// an index: without that, the last step would look at every row that stays.
     fn trim(&mut self, keep_from: Seq) -> rusqlite::Result<()> {
         self.drop_in_steps(
-            "DELETE FROM batch WHERE first IN (SELECT first FROM batch WHERE last < ?2 ORDER BY first LIMIT ?1)",
-            sql(keep_from),
+            "DELETE FROM batch WHERE first IN
+                (SELECT first FROM batch WHERE first < ?2 AND last < ?2 ORDER BY first LIMIT ?1)",
+            &[DROP_BATCHES, sql(keep_from)],
         )
     }
 
-    fn drop_in_steps(&mut self, statement: &str, argument: i64) -> rusqlite::Result<()> {
+    fn drop_in_steps(&mut self, statement: &str, values: &[i64]) -> rusqlite::Result<()> {
         let mut delete = self.db.prepare_cached(statement)?;
-        while delete.execute(params![DROP_ROWS, argument])? > 0 {
+        while delete.execute(params_from_iter(values))? > 0 {
             std::thread::sleep(STEP_PAUSE);
         }
         Ok(())

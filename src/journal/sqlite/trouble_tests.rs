@@ -33,7 +33,7 @@ fn a_full_file_keeps_what_was_acknowledged() {
     let (head, error) = append_until_it_fails(&mut journal, Seq(0));
     assert!(head > Seq(10), "it was too small from the start");
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
-    assert!(error.to_string().ends_with("free some space there and start the server again"), "{error}");
+    assert!(error.to_string().ends_with("free some space there, then start again"), "{error}");
 
     // It says so until it is opened again, whatever has become of the room.
     journal.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();

@@ -1,171 +1,64 @@
-//! A pattern as a table: one row per state, one column per class of bytes.
-//!
-//! The table accepts exactly the names git can have that the pattern matches: components are not empty and neither
-//! `.` nor `..`. From every state in it some such name can still be reached, so "nothing that begins so can match" is
-//! the state [`DEAD`] and nothing else.
+//! From a pattern to its [`Table`]: regex-automata builds an automaton, and here it is cut down to the names git can
+//! have, within limits.
 
 use std::collections::HashMap;
 
-use regex_automata::dfa::Automaton;
-use regex_automata::dfa::dense;
+use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson;
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::{start, syntax};
 use regex_automata::{Anchored, MatchKind};
 
-/// The automaton as regex-automata builds it.
-type Dfa = dense::DFA<Vec<u32>>;
+use super::table::{DEAD, FIRST, Table};
 
 /// How big an automaton may become while it is built, so that no pattern is slow.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// States in the finished table.
     pub states: usize,
-    /// Bytes of the intermediate automata, each.
-    pub bytes: usize,
+    /// States in the finished table that can be reached in more than one way. Only these multiply when two tables are
+    /// compared; a long list of names costs no more than its length.
+    pub knots: usize,
+    /// Bytes the intermediate automaton may take.
+    pub dfa_bytes: usize,
+    /// Bytes that finding its states may take, times the different bytes in the pattern: that is what time goes by.
+    pub search_work: usize,
 }
 
 /// The pattern outgrew its [`Limits`].
 #[derive(Debug)]
 pub(super) struct TooComplex;
 
-/// Nothing can match from here on.
-pub(super) const DEAD: u16 = 0;
-/// Every walk begins here, unless the pattern matches nothing at all.
-const FIRST: u16 = 1;
-
-pub(super) struct Table {
-    /// The column of each byte.
-    classes: [u8; 256],
-    columns: usize,
-    /// Row after row; the row of [`DEAD`] leads only to itself.
-    next: Box<[u16]>,
-    /// By state.
-    accepting: Box<[bool]>,
+/// Builds the table of a pattern from its regular expression over bytes, which is anchored at both ends.
+/// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
+pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
+    let dfa = dense::Builder::new()
+        .configure(
+            dense::Config::new()
+                .start_kind(StartKind::Anchored)
+                .match_kind(MatchKind::All)
+                .accelerate(false)
+                .dfa_size_limit(Some(limits.dfa_bytes))
+                .determinize_size_limit(Some(limits.search_work / distinct_bytes(pattern.glob()))),
+        )
+        .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
+        .thompson(
+            thompson::Config::new()
+                .utf8(false)
+                .nfa_size_limit(Some(limits.dfa_bytes))
+                .which_captures(thompson::WhichCaptures::None),
+        )
+        .build(pattern.regex())
+        .map_err(|_| TooComplex)?;
+    let table = Raw::explore(&dfa, no_upper_case, limits)?.trimmed();
+    if table.knots() > limits.knots { Err(TooComplex) } else { Ok(table) }
 }
 
-impl Table {
-    /// Builds the table of a regular expression over bytes that is anchored at both ends.
-    /// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
-    pub(super) fn build(regex: &str, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
-        let dfa = dense::Builder::new()
-            .configure(
-                dense::Config::new()
-                    .start_kind(regex_automata::dfa::StartKind::Anchored)
-                    .match_kind(MatchKind::All)
-                    .accelerate(false)
-                    .dfa_size_limit(Some(limits.bytes))
-                    .determinize_size_limit(Some(limits.bytes)),
-            )
-            .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
-            .thompson(
-                thompson::Config::new()
-                    .utf8(false)
-                    .nfa_size_limit(Some(limits.bytes))
-                    .which_captures(thompson::WhichCaptures::None),
-            )
-            .build(regex)
-            .map_err(|_| TooComplex)?;
-        let raw = Raw::explore(&dfa, no_upper_case, limits)?;
-        Ok(raw.trimmed())
-    }
-
-    /// The state a walk begins in.
-    pub(super) fn start(&self) -> u16 {
-        if self.states() > 1 { FIRST } else { DEAD }
-    }
-
-    /// Where `byte` leads.
-    pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
-        self.next[usize::from(state) * self.columns + usize::from(self.classes[usize::from(byte)])]
-    }
-
-    /// Whether a name may end here.
-    pub(super) fn accepts(&self, state: u16) -> bool {
-        self.accepting[usize::from(state)]
-    }
-
-    /// How many states there are, [`DEAD`] included.
-    pub(super) fn states(&self) -> usize {
-        self.accepting.len()
-    }
-
-    /// How many classes of bytes there are.
-    pub(super) fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// The class of a byte.
-    pub(super) fn class(&self, byte: u8) -> usize {
-        usize::from(self.classes[usize::from(byte)])
-    }
-
-    /// What it takes in memory, roughly.
-    pub(super) fn size_bytes(&self) -> usize {
-        size_of::<Self>() + self.next.len() * 2 + self.accepting.len()
-    }
-
-    /// The longest text every match begins with.
-    pub(super) fn common_prefix(&self) -> Vec<u8> {
-        let mut prefix = Vec::new();
-        let mut state = self.start();
-        let bytes = self.one_byte_of_each_class();
-        // Some match lies ahead of every state, so this ends where the first of them ends, at the latest.
-        while state != DEAD && !self.accepts(state) {
-            let mut ways = bytes.iter().filter(|(_, class)| self.row(state)[*class] != DEAD);
-            let (Some(&(Some(byte), class)), None) = (ways.next(), ways.next()) else { break };
-            prefix.push(byte);
-            state = self.row(state)[class];
-        }
-        prefix
-    }
-
-    /// The longest text every match ends with, up to `max` bytes.
-    pub(super) fn common_suffix(&self, max: usize) -> Vec<u8> {
-        let bytes = self.one_byte_of_each_class();
-        let mut suffix = Vec::new();
-        // The states from which exactly the suffix found so far is left to go.
-        let mut ends = self.accepting.to_vec();
-        while suffix.len() < max && !ends[usize::from(self.start())] {
-            let mut before = vec![false; self.states()];
-            let mut only = None;
-            for state in 1..self.states() {
-                for &(byte, class) in &bytes {
-                    if !ends[usize::from(self.row(state as u16)[class])] {
-                        continue;
-                    }
-                    // A class of several bytes, or a second class: the suffix is not the same for all matches.
-                    if byte.is_none() || only.is_some_and(|only| only != byte) {
-                        suffix.reverse();
-                        return suffix;
-                    }
-                    only = Some(byte);
-                    before[state] = true;
-                }
-            }
-            let Some(Some(byte)) = only else { break };
-            suffix.push(byte);
-            ends = before;
-        }
-        suffix.reverse();
-        suffix
-    }
-
-    fn row(&self, state: u16) -> &[u16] {
-        &self.next[usize::from(state) * self.columns..][..self.columns]
-    }
-
-    /// Each class with its byte, or with `None` where it has several.
-    fn one_byte_of_each_class(&self) -> Vec<(Option<u8>, usize)> {
-        let mut bytes = vec![(None, 0); self.columns];
-        let mut seen = vec![false; self.columns];
-        for byte in 0..=255u8 {
-            let class = self.class(byte);
-            bytes[class] = (if seen[class] { None } else { Some(byte) }, class);
-            seen[class] = true;
-        }
-        bytes
-    }
+/// How many different bytes the text has; never less than 16, below which other costs prevail.
+fn distinct_bytes(text: &str) -> usize {
+    let mut used = [false; 256];
+    text.bytes().for_each(|byte| used[usize::from(byte)] = true);
+    used.iter().filter(|&&used| used).count().max(16)
 }
 
 /// How far a component has come; what keeps `.`, `..` and empty components out.
@@ -189,6 +82,9 @@ impl Component {
         }
     }
 }
+
+/// The automaton as regex-automata builds it.
+type Dfa = dense::DFA<Vec<u32>>;
 
 /// A table as it is found, before what leads nowhere is cut away.
 struct Raw {

@@ -1,0 +1,193 @@
+//! The engine alone, beside what one would take instead: a bare `HashMap`. Ratios of CPU time within one run; no
+//! network, no disk.
+//!
+//! `cargo bench --bench engine`
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use git_dibs::engine::{
+    Actor, Command, Engine, Event, Intro, Mode, Named, Outcome, Owner, Policy, Record, ReservationId, Reserve, Seq,
+    SessionId, Timestamp, Ttl, Want,
+};
+use git_dibs::key::{Key, KeyRules};
+use uuid::Uuid;
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+fn main() {
+    if std::env::args().any(|arg| arg == "profile") {
+        return profile();
+    }
+    println!("{:<62} {:>12} {:>12} {:>8}", "", "here", "beside", "ratio");
+    for live in [1_000, 1_000_000] {
+        reserve_and_release(live);
+    }
+    check();
+    replay();
+}
+
+/// One session's reserve + release of a key among `live` others, against insert + remove in a bare map.
+fn reserve_and_release(live: usize) {
+    let (mut engine, actor, session) = filled(live, 0);
+    let mut map: HashMap<String, [u64; 8]> = (0..live).map(|n| (path(n), [0; 8])).collect();
+    let fresh: Vec<String> = (live..live + 1000).map(path).collect();
+    let keys: Vec<Key> = fresh.iter().map(|path| parse(path)).collect();
+    let mut records = Vec::new();
+    let ours = |rounds: usize, engine: &mut Engine, records: &mut Vec<Record>| {
+        let begin = cpu_time();
+        for round in 0..rounds {
+            let key = &keys[round % keys.len()];
+            black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, records));
+            let release = Command::Release { session: session.clone(), keys: vec![Named::from(key.clone())] };
+            black_box(engine.execute(&actor, release, NOW, records));
+            records.clear();
+        }
+        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
+    };
+    let theirs = |rounds: usize, map: &mut HashMap<String, [u64; 8]>| {
+        let begin = cpu_time();
+        for round in 0..rounds {
+            let path = &fresh[round % fresh.len()];
+            black_box(map.insert(path.clone(), [round as u64; 8]));
+            black_box(map.remove(path));
+        }
+        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
+    };
+    let mut samples = Vec::new();
+    for _ in 0..15 {
+        samples.push((ours(20_000, &mut engine, &mut records), theirs(20_000, &mut map)));
+    }
+    row(&format!("reserve + release among {live}, beside HashMap insert + remove"), samples);
+}
+
+/// One loop and nothing else, for callgrind.
+fn profile() {
+    let (mut engine, actor, session) = filled(1_000, 0);
+    let keys: Vec<Key> = (1_000..1_100).map(|n| parse(&path(n))).collect();
+    let mut records = Vec::new();
+    for round in 0..100_000 {
+        let key = &keys[round % keys.len()];
+        black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, &mut records));
+        let release = Command::Release { session: session.clone(), keys: vec![Named::from(key.clone())] };
+        black_box(engine.execute(&actor, release, NOW, &mut records));
+        records.clear();
+    }
+}
+
+/// 10,000 paths against few and against many reservations.
+fn check() {
+    let (few, _, _) = filled(1_000, 10);
+    let (many, _, _) = filled(100_000, 1_000);
+    let asked: Vec<String> = (0..10_000).map(|n| path(n % 1_000)).collect();
+    let run = |engine: &Engine| {
+        let begin = cpu_time();
+        for (position, path) in asked.iter().enumerate() {
+            black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
+        }
+        cpu_time() - begin
+    };
+    let free: Vec<String> = (0..10_000).map(|n| format!("other/tree/{}/file_{n}.txt", n % 100)).collect();
+    let run_free = |engine: &Engine| {
+        let begin = cpu_time();
+        for (position, path) in free.iter().enumerate() {
+            black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
+        }
+        cpu_time() - begin
+    };
+    row(
+        "check 10,000 free paths: 100k + 1k globs, beside 1k + 10",
+        (0..15).map(|_| (run_free(&many), run_free(&few))).collect(),
+    );
+    row("check 10,000 held paths: 100k + 1k globs, beside 1k + 10", (0..15).map(|_| (run(&many), run(&few))).collect());
+}
+
+/// A million records, as a start reads them.
+fn replay() {
+    let count = 1_000_000;
+    let json: Vec<Vec<u8>> = records(count).iter().map(|record| serde_json::to_vec(record).unwrap()).collect();
+    let begin = cpu_time();
+    let mut engine = Engine::new(Policy::default());
+    for line in &json {
+        engine.apply(&serde_json::from_slice(line).unwrap());
+    }
+    println!("{:<62} {:>12?}", "replay of a million records, parsing included", cpu_time() - begin);
+    assert_eq!(engine.head(), Seq(count as u64));
+}
+
+fn filled(paths: usize, globs: usize) -> (Engine, Actor, SessionId) {
+    let mut engine = Engine::new(Policy::default());
+    let session = SessionId::parse("bench").unwrap();
+    let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
+    let actor = Actor::Session(intro);
+    let mut records = Vec::new();
+    let all = (0..paths).map(path).chain((0..globs).map(|n| format!("lib/area_{}/part_{n}/**/*.rs", n % 50)));
+    for path in all {
+        let outcome = engine.execute(&actor, reserve(&session, parse(&path)), NOW, &mut records);
+        assert!(matches!(outcome, Outcome::Granted(_)), "{path}: {outcome:?}");
+        records.clear();
+    }
+    (engine, actor, session)
+}
+
+fn records(count: usize) -> Vec<Record> {
+    let session = SessionId::parse("bench").unwrap();
+    let opened = Event::Opened { session: session.clone(), name: None, feature: None, owner: None };
+    let reserved = (0..count - 1).map(|n| Event::Reserved {
+        id: id(),
+        session: session.clone(),
+        key: parse(&path(n)),
+        mode: Mode::Exclusive,
+        ttl: Ttl(60),
+        reason: None,
+    });
+    let events = std::iter::once(opened).chain(reserved);
+    (1..).zip(events).map(|(seq, event)| Record { seq: Seq(seq), at: NOW, event }).collect()
+}
+
+fn reserve(session: &SessionId, key: Key) -> Command {
+    Command::Reserve(Reserve {
+        session: session.clone(),
+        wants: vec![Want { id: id(), key, ttl: Ttl(60) }],
+        mode: Mode::Exclusive,
+        reason: None,
+        wait: None,
+        if_version: None,
+    })
+}
+
+/// Ids are made at the door; making them is not what is measured here.
+fn id() -> ReservationId {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    ReservationId(Uuid::from_u128(NEXT.fetch_add(1, Ordering::Relaxed) as u128))
+}
+
+fn path(n: usize) -> String {
+    format!("src/area_{}/part_{}/file_{n}.rs", n % 97, n % 1009)
+}
+
+fn parse(text: &str) -> Key {
+    Key::parse(text, &KeyRules::default()).unwrap()
+}
+
+/// What this thread has computed so far; other programs on the machine do not count.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec, and the call writes nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Medians of interleaved runs, and their ratio.
+fn row(what: &str, samples: Vec<(Duration, Duration)>) {
+    let median = |mut list: Vec<Duration>| {
+        list.sort();
+        list[list.len() / 2]
+    };
+    let mut ratios: Vec<f64> = samples.iter().map(|(a, b)| a.as_secs_f64() / b.as_secs_f64()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (ours, theirs) = samples.into_iter().unzip();
+    println!("{what:<62} {:>12?} {:>12?} {:>7.2}x", median(ours), median(theirs), ratios[ratios.len() / 2]);
+}

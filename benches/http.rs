@@ -1,0 +1,150 @@
+//! Durable reserves over HTTP, beside a bare axum handler that parses the same JSON and answers the same bytes.
+//! Both run in this process with the same runtime and the same load from 64 connections, in turns.
+//!
+//! `cargo bench --bench http`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use git_dibs::desk::{Desk, SystemClock};
+use git_dibs::engine::Policy;
+use git_dibs::http::{App, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::journal::SqliteJournal;
+use git_dibs::key::KeyRules;
+use git_dibs::token::{Keyring, KeyringConfig, Mint};
+use git_dibs::wire;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+const ROUND: Duration = Duration::from_millis(1500);
+const ROUNDS: usize = 5;
+
+/// What the server answers to a reserve, byte for byte in length.
+const ANSWER: &str = r#"{"reservationId":"res_01a1e27997d77793b25abd23b31d076f","filePath":"src/area_12/part_345/file_678901.rs","sessionId":"bench","mode":"exclusive","reason":null,"reservedAt":"2026-11-16T03:49:41.975Z","expiresAt":"2026-11-16T03:50:41.975Z","fence":678901,"version":0}"#;
+
+fn main() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (ours, token) = runtime.block_on(start_ours(dir.path()));
+    let bare = runtime.block_on(start_bare());
+    println!("{:<44} {:>12} {:>12} {:>8}", "", "ours/s", "bare/s", "ratio");
+    for connections in [1, 8, 64, 256] {
+        let mut samples: Vec<(f64, f64)> =
+            (0..ROUNDS).map(|_| (load(ours, &token, connections), load(bare, &token, connections))).collect();
+        samples.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let (a, b) = samples[ROUNDS / 2];
+        println!("{:<44} {a:>12.0} {b:>12.0} {:>7.2}x", format!("durable reserve, {connections} connections"), a / b);
+    }
+    std::process::exit(0);
+}
+
+async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String) {
+    let secret = vec![b's'; 32];
+    let keyring = Keyring::new(KeyringConfig { secret: Some(secret), ..KeyringConfig::default() }).unwrap();
+    let now = unix_seconds();
+    let mint = Mint { subject: "bench".into(), issued: now, expires: now + 3600, ..Mint::default() };
+    let token = keyring.mint(&mint).unwrap();
+    let journal = SqliteJournal::open(&dir.join("journal.db")).unwrap();
+    let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
+    let failed = |error| panic!("{error}");
+    let (desk, _) = Desk::open("bench", Box::new(journal), Box::new(SystemClock::new()), policy, failed).unwrap();
+    let repository = Repository {
+        name: "bench".into(),
+        desk,
+        rules: KeyRules::default(),
+        file_ttl: TtlBounds::FILES,
+        name_ttl: TtlBounds::NAMES,
+    };
+    let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
+    (serve(router(Arc::new(app))).await, token)
+}
+
+async fn start_bare() -> std::net::SocketAddr {
+    let answer = async |body: Bytes| {
+        let ask: wire::Reserve = serde_json::from_slice(&body).unwrap();
+        assert!(ask.file_path.is_some());
+        ([("content-type", "application/json")], ANSWER).into_response()
+    };
+    serve(Router::new().route("/api/sessions/{id}/files/reserve", post(answer))).await
+}
+
+async fn serve(router: Router) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let stop = watch::Sender::new(false);
+        Server::new(router, vec![Listener::Tcp(listener)]).run(stop.subscribe(), || {}).await;
+        drop(stop);
+    });
+    address
+}
+
+/// Requests answered per second.
+fn load(address: std::net::SocketAddr, token: &str, connections: usize) -> f64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let begin = Instant::now();
+        let clients: Vec<_> = (0..connections)
+            .map(|_| {
+                let token = token.to_owned();
+                tokio::spawn(async move {
+                    let mut stream = TcpStream::connect(address).await.unwrap();
+                    stream.set_nodelay(true).unwrap();
+                    let mut buffer = vec![0; 4096];
+                    let mut done = 0u64;
+                    while begin.elapsed() < ROUND {
+                        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+                        let body = format!(
+                            r#"{{"filePath":"src/area_{}/part_{}/file_{n}.rs","ttlSeconds":60}}"#,
+                            n % 97,
+                            n % 1009
+                        );
+                        let request = format!(
+                            "POST /api/sessions/bench/files/reserve HTTP/1.1\r\nhost: localhost\r\n\
+                             authorization: Bearer {token}\r\ncontent-type: application/json\r\n\
+                             content-length: {}\r\n\r\n{body}",
+                            body.len()
+                        );
+                        stream.write_all(request.as_bytes()).await.unwrap();
+                        read_answer(&mut stream, &mut buffer).await;
+                        done += 1;
+                    }
+                    done
+                })
+            })
+            .collect();
+        let mut total = 0;
+        for client in clients {
+            total += client.await.unwrap();
+        }
+        total as f64 / begin.elapsed().as_secs_f64()
+    })
+}
+
+async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) {
+    let mut filled = 0;
+    loop {
+        let read = stream.read(&mut buffer[filled..]).await.unwrap();
+        assert!(read > 0, "the server hung up");
+        filled += read;
+        let Some(head) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let text = std::str::from_utf8(&buffer[..head]).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        let length = text.split("content-length: ").nth(1).unwrap();
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        if filled >= head + 4 + length {
+            return;
+        }
+    }
+}
+
+fn unix_seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
+}

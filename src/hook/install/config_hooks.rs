@@ -1,0 +1,149 @@
+//! Hooks in git's configuration (git 2.54 and newer).
+//!
+//! They run whatever `core.hooksPath` says, in every worktree, beside the hooks in files. Git does not tell the command
+//! which event it is run for, so each event has a name of its own. The command is a shim under the common directory:
+//! the same text as a hook file, so a program that moved is noticed the same way.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::git::{GitError, Repo};
+
+use super::super::Moment;
+use super::super::shim::quoted;
+use super::{InstallError, Report, Wish, files, local};
+
+/// Under the common directory: the shims the configuration points to.
+const SHIM_DIR: &str = "dibs/hooks";
+
+/// The two keys of an event: which command, and when.
+pub fn keys(moment: Moment) -> [String; 2] {
+    [format!("hook.dibs-{moment}.command"), format!("hook.dibs-{moment}.event")]
+}
+
+/// The command for an event; git adds the hook's arguments behind it.
+///
+/// Git fails on a command it cannot find, with a message that helps nobody, so it is looked for first.
+pub fn command(moment: Moment, common_dir: &Path) -> Vec<u8> {
+    let shim = quoted(shim_file(moment, common_dir).as_os_str().as_bytes());
+    let code = if moment.is_push() { "1" } else { "0" };
+    let gone = format!(
+        " ] || {{ echo 'git-dibs: its hook is gone, so nobody checked this {}; run: git dibs install' >&2; exit {code}; }}; exec ",
+        moment.noun()
+    );
+    [b"[ -x ", shim.as_slice(), gone.as_bytes(), &shim].concat()
+}
+
+/// Writes the keys and the shims.
+pub fn install(repo: &Repo, wish: &Wish, report: &mut Report) -> Result<(), InstallError> {
+    let moments = wish.moments();
+    files::install(&repo.common_dir.join(SHIM_DIR), wish, &moments, report)?;
+    for moment in moments {
+        let [command_key, event_key] = keys(moment);
+        let wanted = command(moment, &repo.common_dir);
+        if value(repo, &command_key)?.as_deref() != Some(wanted.as_slice()) {
+            let wanted = std::ffi::OsStr::from_bytes(&wanted);
+            local(repo, &["--replace-all", &command_key]).arg(wanted).output()?;
+            report.done.push(format!("{command_key} set"));
+        }
+        if value(repo, &event_key)?.as_deref() != Some(moment.name().as_bytes()) {
+            local(repo, &["--replace-all", &event_key, moment.name()]).output()?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes both.
+pub fn uninstall(repo: &Repo, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
+    // One call for the usual case: nothing there.
+    if local(repo, &["--get-regexp", r"^hook\.dibs-"]).answer()?.is_some() {
+        for moment in moments {
+            let section = format!("hook.dibs-{moment}");
+            if value(repo, &format!("{section}.command"))?.is_some() {
+                local(repo, &["--remove-section", &section]).output()?;
+                report.done.push(format!("{section} removed from the configuration"));
+            }
+        }
+    }
+    let dir = repo.common_dir.join(SHIM_DIR);
+    if dir.is_dir() {
+        files::uninstall(&dir, moments, report)?;
+        // Stays where a script was edited by hand.
+        let _ = std::fs::remove_dir(&dir);
+    }
+    Ok(())
+}
+
+fn shim_file(moment: Moment, common_dir: &Path) -> PathBuf {
+    common_dir.join(SHIM_DIR).join(moment.name())
+}
+
+fn value(repo: &Repo, key: &str) -> Result<Option<Vec<u8>>, GitError> {
+    let found = local(repo, &["-z", "--get", key]).answer()?;
+    Ok(found.map(|mut value| {
+        value.pop_if(|last| *last == 0);
+        value
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository() -> (tempfile::TempDir, Repo) {
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init(dir.path()).unwrap();
+        let repo = Repo::at(dir.path()).unwrap();
+        (dir, repo)
+    }
+
+    #[test]
+    fn each_event_has_its_own_name() {
+        let keys: Vec<String> = Moment::ALL.iter().flat_map(|moment| keys(*moment)).collect();
+        assert_eq!(keys[0], "hook.dibs-pre-commit.command");
+        assert_eq!(keys[1], "hook.dibs-pre-commit.event");
+        assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), 14);
+    }
+
+    #[test]
+    fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
+        let (_dir, repo) = repository();
+        let config = repo.common_dir.join("config");
+        let before = std::fs::read(&config).unwrap();
+        let wish = Wish { program: "/opt/git-dibs".into(), strict: true, server: false };
+        let mut report = Report::default();
+        install(&repo, &wish, &mut report).unwrap();
+        assert_eq!(report.done.iter().filter(|line| line.ends_with(" set")).count(), 6, "{report:?}");
+        let installed = std::fs::read(&config).unwrap();
+        let mut again = Report::default();
+        install(&repo, &wish, &mut again).unwrap();
+        assert_eq!(again, Report::default());
+        assert_eq!(std::fs::read(&config).unwrap(), installed);
+        uninstall(&repo, &Moment::ALL, &mut Report::default()).unwrap();
+        assert_eq!(std::fs::read(&config).unwrap(), before);
+        assert!(!repo.common_dir.join(SHIM_DIR).exists());
+    }
+
+    /// As git runs it: the command, then the arguments in double quotes.
+    fn run(command: &[u8]) -> std::process::Output {
+        let script = [command, b" \"$@\""].concat();
+        let script = std::ffi::OsStr::from_bytes(&script);
+        std::process::Command::new("sh").arg("-c").arg(script).args(["hook", "one two"]).output().unwrap()
+    }
+
+    #[test]
+    fn the_command_hands_over_its_arguments_and_notices_a_shim_that_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let common = dir.path().join("it's a dir");
+        let gone = run(&command(Moment::PreCommit, &common));
+        assert_eq!(gone.status.code(), Some(0));
+        assert!(String::from_utf8_lossy(&gone.stderr).contains("nobody checked this commit"));
+        assert_eq!(run(&command(Moment::PrePush, &common)).status.code(), Some(1));
+        let shim = shim_file(Moment::PreCommit, &common);
+        std::fs::create_dir_all(shim.parent().unwrap()).unwrap();
+        std::fs::write(&shim, "#!/bin/sh\necho \"<$1>\"; exit 7\n").unwrap();
+        std::fs::set_permissions(&shim, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let ran = run(&command(Moment::PreCommit, &common));
+        assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(7), &b"<one two>\n"[..]));
+    }
+}

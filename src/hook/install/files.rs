@@ -1,0 +1,134 @@
+//! Shims as files in a hooks directory.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::super::Moment;
+use super::super::shim::{Whose, shim, whose};
+use super::{InstallError, Report, Wish};
+
+/// Writes the shims into `dir`; a hook that is there already is kept as `<hook>.dibs-next`, which the shim runs.
+pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
+    if let Err(error) = fs::create_dir_all(dir) {
+        let dir = dir.display();
+        report.by_hand.push(format!(
+            "Git looks for hooks in {dir}, which cannot be created ({error}); unset core.hooksPath or make it absolute."
+        ));
+        return Ok(());
+    }
+    for &moment in moments {
+        let file = dir.join(moment.name());
+        let wanted = shim(moment, &wish.program);
+        let there = read(&file)?;
+        match there.as_deref().map(|text| (whose(moment, text), text)) {
+            Some((Whose::Ours, text)) if text == wanted => continue,
+            Some((Whose::OursChanged, _)) => {
+                let file = file.display();
+                report
+                    .by_hand
+                    .push(format!("{file} was edited by hand and is left as it is; delete it to install anew."));
+                continue;
+            }
+            Some((Whose::Foreign, text)) if !keep(&file, text, report)? => continue,
+            _ => {}
+        }
+        replace(&file, &wanted)?;
+        report.done.push(format!("{} installed", file.display()));
+    }
+    Ok(())
+}
+
+/// Removes the shims in `dir` and gives hooks that were kept their names back.
+pub fn uninstall(dir: &Path, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
+    for &moment in moments {
+        let file = dir.join(moment.name());
+        let next = next_of(&file);
+        match read(&file)?.map(|text| whose(moment, &text)) {
+            Some(Whose::Ours) => {
+                // One step either way, so that there is no moment without the old hook.
+                if exists(&next) {
+                    fs::rename(&next, &file).map_err(failed(&next, "renamed back"))?;
+                    report.done.push(format!("{} is again the hook that was there before", file.display()));
+                } else {
+                    fs::remove_file(&file).map_err(failed(&file, "removed"))?;
+                    report.done.push(format!("{} removed", file.display()));
+                }
+            }
+            Some(Whose::OursChanged) => {
+                let file = file.display();
+                report
+                    .by_hand
+                    .push(format!("{file} was edited by hand and is left as it is; remove git-dibs from it."));
+            }
+            Some(Whose::Foreign) if exists(&next) => {
+                let (file, next) = (file.display(), next.display());
+                report
+                    .by_hand
+                    .push(format!("{file} is not ours, but {next} is kept beside it; see which one you want."));
+            }
+            Some(Whose::Foreign) | None => {}
+        }
+    }
+    Ok(())
+}
+
+fn next_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".dibs-next");
+    PathBuf::from(name)
+}
+
+/// Gives somebody's hook its second name. False when another hook has that name already.
+fn keep(file: &Path, text: &[u8], report: &mut Report) -> Result<bool, InstallError> {
+    let next = next_of(file);
+    if exists(&next) {
+        if read(&next)?.as_deref() == Some(text) {
+            return Ok(true);
+        }
+        let (file, next) = (file.display(), next.display());
+        report
+            .by_hand
+            .push(format!("{file} cannot be kept because {next} exists; move one of them away and install again."));
+        return Ok(false);
+    }
+    // A second name first and our shim over the first one later: there is no moment without the old hook.
+    if fs::hard_link(file, &next).is_err() {
+        fs::rename(file, &next).map_err(failed(file, "renamed"))?;
+    }
+    report.done.push(format!("{} keeps running as {}", file.display(), next.display()));
+    Ok(true)
+}
+
+fn replace(file: &Path, text: &[u8]) -> Result<(), InstallError> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".dibs-new-{}", std::process::id()));
+    let new = PathBuf::from(name);
+    let write = || -> std::io::Result<()> {
+        let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&new)?;
+        out.write_all(text)?;
+        // The mode of open is cut by umask, and a hook that is not executable is no hook.
+        out.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        fs::rename(&new, file)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed(file, "written"))
+}
+
+fn read(file: &Path) -> Result<Option<Vec<u8>>, InstallError> {
+    match fs::read(file) {
+        Ok(text) => Ok(Some(text)),
+        // A link that leads nowhere is somebody's hook all the same.
+        Err(error) if error.kind() == ErrorKind::NotFound && exists(file) => Ok(Some(Vec::new())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(failed(file, "read")(error)),
+    }
+}
+
+fn exists(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_ok()
+}
+
+fn failed(path: &Path, verb: &'static str) -> impl Fn(std::io::Error) -> InstallError {
+    move |error| InstallError::File { path: path.to_owned(), verb, error }
+}

@@ -1,0 +1,95 @@
+//! Where git looks for hooks, in every worktree, and whose directory that is.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::git::{Git, GitError, Repo, worktrees};
+
+use super::managers::Manager;
+
+/// A directory git takes hooks from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HooksDir {
+    /// Its absolute path; it need not exist.
+    pub path: PathBuf,
+    /// The worktrees that use it.
+    pub worktrees: Vec<PathBuf>,
+    /// Who decides what is in it.
+    pub owner: Owner,
+    inside: bool,
+}
+
+/// Who decides what is in a hooks directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// This repository: we may write.
+    Repository,
+    /// Nobody in particular, but it lies outside the repository (`core.hooksPath`), so other repositories may use it.
+    Outside,
+    /// A hook manager that writes its own scripts there.
+    Manager(Manager),
+}
+
+impl HooksDir {
+    /// Whether we may write files there; a manager's generated directory is wiped again and again.
+    pub fn is_ours_to_write(&self) -> bool {
+        self.inside && self.owner != Owner::Manager(Manager::Husky)
+    }
+}
+
+/// Every hooks directory of the repository, each once. Worktrees differ when `core.hooksPath` is relative or set per
+/// worktree.
+pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
+    let mut tops: Vec<PathBuf> = Vec::new();
+    for worktree in worktrees(repo)?.into_iter().filter(|worktree| !worktree.gone && !worktree.bare) {
+        tops.push(worktree.path);
+    }
+    if tops.is_empty() {
+        tops.push(repo.work_dir.clone().unwrap_or_else(|| repo.common_dir.clone()));
+    }
+    let homes: Vec<PathBuf> = tops.iter().chain([&repo.common_dir]).map(|home| real(home)).collect();
+    let mut all: Vec<HooksDir> = Vec::new();
+    for top in tops {
+        let path = hooks_path(&top)?;
+        if let Some(known) = all.iter_mut().find(|known| known.path == path) {
+            known.worktrees.push(top);
+            continue;
+        }
+        let inside = homes.iter().any(|home| real(&path).starts_with(home));
+        let owner = match Manager::of(&top, &path) {
+            Some(manager) => Owner::Manager(manager),
+            None if inside => Owner::Repository,
+            None => Owner::Outside,
+        };
+        all.push(HooksDir { path, worktrees: vec![top], owner, inside });
+    }
+    Ok(all)
+}
+
+/// Where git looks for hooks when it works in `top`.
+fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
+    let as_path = |mut answer: Vec<u8>| {
+        answer.pop_if(|last| *last == b'\n');
+        PathBuf::from(OsString::from_vec(answer))
+    };
+    let asked = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
+    match asked {
+        Ok(answer) => Ok(as_path(answer)),
+        // Git refuses a path that cannot be, such as `.git/hooks` in a linked worktree, where `.git` is a file.
+        Err(error) => match Git::elsewhere(top).args(["config", "--type=path", "core.hooksPath"]).answer() {
+            Ok(Some(answer)) => Ok(top.join(as_path(answer))),
+            _ => Err(error),
+        },
+    }
+}
+
+/// The path with links resolved, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(ancestor) {
+            return found.join(path.strip_prefix(ancestor).unwrap_or(Path::new("")));
+        }
+    }
+    path.to_owned()
+}

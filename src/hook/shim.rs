@@ -1,0 +1,105 @@
+//! The shell scripts git runs, and telling ours from other people's.
+//!
+//! They live in `hooks/` and are part of the binary. Each only finds the program and hands over.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::Moment;
+
+/// What every shim of this version carries in its second line.
+pub const MARKER: &str = "git-dibs shim v1";
+
+/// What the line that names the program looks like before installation.
+const PLACEHOLDER: &[u8] = b"'@GIT_DIBS@'";
+const PROGRAM_LINE: &[u8] = b"dibs=";
+
+/// Whose file a hook is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A shim of this version, as it was installed.
+    Ours,
+    /// A shim that somebody has edited since, or of another version.
+    OursChanged,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// The shim for a hook, with the program to hand over to.
+pub fn shim(moment: Moment, program: &Path) -> Vec<u8> {
+    with_program(template(moment), &quoted(program.as_os_str().as_bytes()))
+}
+
+/// Whose file this is.
+pub fn whose(moment: Moment, text: &[u8]) -> Whose {
+    if with_program(text, PLACEHOLDER) == template(moment) {
+        return Whose::Ours;
+    }
+    let second_line = text.split(|&b| b == b'\n').nth(1).unwrap_or_default();
+    if second_line.starts_with(b"# git-dibs shim v") { Whose::OursChanged } else { Whose::Foreign }
+}
+
+/// As one word of a shell script.
+pub(crate) fn quoted(bytes: &[u8]) -> Vec<u8> {
+    let mut word = vec![b'\''];
+    for &b in bytes {
+        if b == b'\'' {
+            word.extend_from_slice(b"'\\''");
+        } else {
+            word.push(b);
+        }
+    }
+    word.push(b'\'');
+    word
+}
+
+fn template(moment: Moment) -> &'static [u8] {
+    match moment {
+        Moment::PreCommit => include_bytes!("../../hooks/pre-commit"),
+        Moment::PreMergeCommit => include_bytes!("../../hooks/pre-merge-commit"),
+        Moment::PrepareCommitMsg => include_bytes!("../../hooks/prepare-commit-msg"),
+        Moment::PreApplypatch => include_bytes!("../../hooks/pre-applypatch"),
+        Moment::PrePush => include_bytes!("../../hooks/pre-push"),
+        Moment::PreReceive => include_bytes!("../../hooks/pre-receive"),
+        Moment::ReferenceTransaction => include_bytes!("../../hooks/reference-transaction"),
+    }
+}
+
+/// The script with another word in its first line that names the program.
+fn with_program(script: &[u8], word: &[u8]) -> Vec<u8> {
+    let mut lines: Vec<Vec<u8>> = script.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+    if let Some(line) = lines.iter_mut().find(|line| line.starts_with(PROGRAM_LINE)) {
+        *line = [PROGRAM_LINE, word].concat();
+    }
+    lines.join(&b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shim_is_recognised_whatever_program_it_names() {
+        for moment in Moment::ALL {
+            let text = shim(moment, Path::new("/opt/it's here/git-dibs"));
+            assert_eq!(whose(moment, &text), Whose::Ours, "{moment}");
+            assert_eq!(whose(moment, template(moment)), Whose::Ours, "{moment}");
+            let edited = [text.as_slice(), b"echo more\n"].concat();
+            assert_eq!(whose(moment, &edited), Whose::OursChanged, "{moment}");
+            assert_eq!(whose(moment, b"#!/bin/sh\necho git-dibs shim v1\n"), Whose::Foreign);
+            assert_eq!(whose(moment, b""), Whose::Foreign);
+        }
+    }
+
+    #[test]
+    fn every_shim_names_its_own_hook_and_is_plain_shell() {
+        for moment in Moment::ALL {
+            let text = std::str::from_utf8(template(moment)).unwrap();
+            assert!(text.starts_with("#!/bin/sh\n") && text.ends_with('\n') && !text.contains('\r'), "{moment}");
+            assert!(text.lines().nth(1).unwrap().contains(MARKER), "{moment}");
+            assert!(text.contains(&format!("hook {moment} --next")), "{moment}");
+            let default = if moment.is_push() { "|| echo block)}\nif" } else { "|| echo warn)}\nif" };
+            assert!(text.contains(default) && text.contains(&format!("this {} (", moment.noun())), "{moment}");
+        }
+    }
+}

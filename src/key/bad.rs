@@ -1,0 +1,40 @@
+//! Refusals, and the sentences that explain them.
+
+use super::text::quoted;
+use super::{name, path};
+
+/// Text that names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    /// The path is one git would refuse, or that cannot be in a repository.
+    #[error("{0}")]
+    Path(String),
+    /// A logical key, resource URI or pattern does not follow its form.
+    #[error("{0}")]
+    Form(String),
+    /// `word:` in front of something, and no such namespace.
+    #[error("{0}")]
+    Namespace(String),
+}
+
+pub(super) fn bad_path(text: &str, reason: path::Reason) -> BadKey {
+    BadKey::Path(format!("{} is not a path that can be reserved: {reason}.", quoted(text)))
+}
+
+pub(super) fn bad_pattern(text: &str, reason: &str) -> BadKey {
+    BadKey::Form(format!(
+        "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
+        quoted(text),
+        quoted(&format!("file:{}", text.trim_end_matches('/'))),
+    ))
+}
+
+pub(super) fn unknown_namespace(text: &str, word: &str) -> BadKey {
+    let known = name::NAMESPACES.join(", ");
+    BadKey::Namespace(format!(
+        "{} cannot be reserved: there is no namespace {} (there are {known}); a file that really has this name is written {}.",
+        quoted(text),
+        quoted(word),
+        quoted(&format!("file:{text}")),
+    ))
+}

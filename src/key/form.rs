@@ -1,0 +1,54 @@
+//! Which form of key a text has; the only place that looks at prefixes.
+
+use super::{name, path};
+
+/// What a text is, by its first characters alone.
+pub(super) enum Form<'a> {
+    /// `file:` and the path behind it.
+    File(&'a str),
+    /// A resource URI of this scheme.
+    Uri(&'a str),
+    /// A logical key in this namespace.
+    Logical(&'a str),
+    /// A word and a colon that mean nothing here.
+    Other(&'a str),
+    /// A pattern, or a directory.
+    Glob(&'a str),
+    /// A path, or what will be refused as one.
+    Path(&'a str),
+}
+
+impl Form<'_> {
+    pub(super) fn of(text: &str) -> Form<'_> {
+        if let Some(word) = leading_word(text) {
+            let rest = &text[word.len() + 1..];
+            return match word {
+                "file" => Form::File(rest),
+                _ if path::has_drive_letter(text) => Form::Path(text),
+                _ if rest.starts_with("//") => Form::Uri(word),
+                _ if name::NAMESPACES.contains(&word) => Form::Logical(word),
+                _ => Form::Other(word),
+            };
+        }
+        let has_pattern = text.bytes().fold(false, |found, b| found | matches!(b, b'*' | b'?' | b'[' | b'{'));
+        let is_directory = text.ends_with('/') && text.split('/').any(|c| !c.is_empty() && c != ".");
+        if has_pattern || is_directory { Form::Glob(text) } else { Form::Path(text) }
+    }
+}
+
+/// The word before a `:` at the beginning of the text.
+fn leading_word(text: &str) -> Option<&str> {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'_' | b'-');
+    let end = text.bytes().position(|b| !is_word(b))?;
+    (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
+}
+
+/// Whether a path can be written as it is, without `file:`.
+pub(super) fn is_plain_path(path: &str) -> bool {
+    matches!(Form::of(path), Form::Path(_)) && !path::has_drive_letter(path)
+}
+
+/// Whether a pattern can be written as it is, without `./`.
+pub(super) fn is_plain_pattern(pattern: &str) -> bool {
+    matches!(Form::of(pattern), Form::Glob(_))
+}

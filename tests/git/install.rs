@@ -1,0 +1,475 @@
+//! Installing, what runs then, uninstalling; and the doctor.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use git_dibs::git::Version;
+use git_dibs::hook::Moment;
+use git_dibs::hook::install::Wish;
+
+use crate::server::Server;
+use crate::world::{Report, World, said, script};
+
+fn wish(world: &World) -> Wish {
+    Wish { program: world.path("program"), strict: false, server: false }
+}
+
+fn install_in(world: &World, dir: &str) -> Report {
+    world.try_install(dir, &wish(world)).unwrap()
+}
+
+/// Every file below a directory: name, mode, content or where a link leads.
+fn tree(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let about = path.symlink_metadata().unwrap();
+        if about.is_dir() {
+            all.extend(tree(&path));
+        } else if about.is_symlink() {
+            let to = std::fs::read_link(&path).unwrap();
+            all.push((path, 0, to.into_os_string().into_encoded_bytes()));
+        } else {
+            all.push((path.clone(), about.permissions().mode(), std::fs::read(&path).unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// These tests are about hook files; a git with hooks in its configuration installs those instead.
+fn git_uses_files() -> bool {
+    let files = Version::of_git().unwrap() < Version::CONFIG_HOOKS;
+    if !files {
+        eprintln!("skipped: this git keeps hooks in its configuration");
+    }
+    files
+}
+
+#[test]
+fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
+    let world = World::new();
+    let before = tree(&world.path("work/.git"));
+    let report = install_in(&world, "work");
+    assert!(report.done.len() >= 5, "{report:?}");
+    let installed = tree(&world.path("work/.git"));
+    assert_eq!(install_in(&world, "work"), Report::default());
+    assert_eq!(tree(&world.path("work/.git")), installed);
+    world.uninstall("work");
+    assert_eq!(tree(&world.path("work/.git")), before);
+    assert_eq!(world.uninstall("work"), Report::default());
+}
+
+#[test]
+fn another_program_path_is_brought_up_to_date() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    world.try_install("work", &Wish { program: "/gone/git-dibs".into(), ..wish(&world) }).unwrap();
+    let report = install_in(&world, "work");
+    assert_eq!(report.done.len(), 5, "{report:?}");
+    assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
+    let error = world.try_install("work", &Wish { program: "relative".into(), ..wish(&world) }).unwrap_err();
+    assert!(error.contains("absolute path"), "{error}");
+}
+
+#[test]
+fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    let hooks = world.path("work/.git/hooks");
+    script(&hooks.join("pre-commit"), "#!/bin/sh\necho \"pre-commit $#\" >>\"$TOP/ran\"\n");
+    script(&hooks.join("pre-push"), "#!/bin/sh\necho \"pre-push $1 $(cat)\" >>\"$TOP/ran\"\n");
+    script(&world.path("shared"), "#!/bin/sh\necho \"prepare-commit-msg $2\" >>\"$TOP/ran\"\n");
+    std::os::unix::fs::symlink("../../../shared", hooks.join("prepare-commit-msg")).unwrap();
+    std::fs::write(hooks.join("pre-applypatch"), "not executable\n").unwrap();
+    let before = tree(&hooks);
+    install_in(&world, "work");
+    install_in(&world, "work");
+
+    let act = "echo 1 >>a; git commit -qam m; git push -q";
+    let output = world.try_shell("work", act, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let ran = std::fs::read_to_string(world.path("ran")).unwrap();
+    let (commit, push) = ran.split_once("pre-push ").unwrap();
+    assert_eq!(commit, "pre-commit 0\nprepare-commit-msg message\n");
+    assert!(
+        push.starts_with("origin refs/heads/main ") && push.contains(" refs/heads/main "),
+        "stdin is replayed: {push}"
+    );
+
+    world.uninstall("work");
+    assert_eq!(tree(&hooks), before);
+}
+
+#[test]
+fn a_hook_that_was_there_can_still_say_no() {
+    let world = World::new();
+    script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\necho no from before >&2; exit 3\n");
+    install_in(&world, "work");
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[("DIBS_TEST_JUDGE", "1")]);
+    assert!(!output.status.success());
+    assert!(said(&output).contains("no from before"));
+    if git_uses_files() {
+        assert!(
+            !said(&output).contains("not checked"),
+            "nobody asks about a commit that will not be: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_blocked_push_never_reaches_the_hook_that_uploads() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    script(&world.path("work/.git/hooks/pre-push"), "#!/bin/sh\ntouch \"$TOP/uploaded\"\n");
+    install_in(&world, "work");
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m; git push -q", &[("DIBS_TEST_JUDGE", "1")]);
+    assert!(!output.status.success());
+    let text = said(&output);
+    assert!(text.contains("this commit was not checked (dibs.onUnreachable=warn by default)"), "{text}");
+    assert!(
+        text.contains("this push is blocked because it could not be checked (dibs.onUnreachable=block by default)"),
+        "{text}"
+    );
+    assert!(!world.path("uploaded").exists());
+}
+
+#[test]
+fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
+    let world = World::with_hooks(false);
+    let silence = ("DIBS_TEST_JUDGE", "1");
+    let told = |act: &str, more: &[(&str, &str)]| {
+        let output = world.try_shell("work", act, &[&[silence], more].concat());
+        (output.status.success(), said(&output))
+    };
+    let (passed, text) = told("echo 1 >>a; git -c dibs.onUnreachable=block commit -qam m", &[]);
+    assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{text}");
+    let variables =
+        [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "dibs.onUnreachable"), ("GIT_CONFIG_VALUE_0", "block")];
+    let (passed, text) = told("git commit -qam m", &variables);
+    assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{text}");
+    let (passed, text) = told("git commit -qam m", &[("DIBS_ENFORCE", "off")]);
+    assert!(passed && !text.contains("git-dibs"), "{text}");
+    let (passed, text) = told("git -c dibs.enforce=warn push -q", &[]);
+    assert!(passed && text.contains("this push was not checked"), "{text}");
+}
+
+#[test]
+fn the_same_commit_is_judged_once() {
+    let world = World::with_hooks(false);
+    let silence = [("DIBS_TEST_JUDGE", "1")];
+    let count = |act: &str| {
+        let output = world.try_shell("work", act, &silence);
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output).matches("was not checked").count()
+    };
+    assert_eq!(count("echo 1 >>a; git commit -qam m"), 1);
+    assert_eq!(count("echo 1 >>a; git commit -qm m -- a"), 1);
+    assert_eq!(count("echo 1 >>a; git commit -q --amend -am m"), 1);
+    assert_eq!(count("echo 1 >>a; git commit -qam m --no-verify"), 1);
+    assert_eq!(count("git checkout -q -b t HEAD^; echo 1 >>b; git commit -qam m"), 1);
+    // A merge that changes nothing by itself asks nobody; one that does asks once.
+    let both = "git checkout -q -b u; sed -i 's/^9/nine/' c; git commit -qam m; git checkout -q t; sed -i 's/^2$/two/' c; git commit -qam m";
+    world.shell("work", both);
+    assert_eq!(count("git merge -q u"), 1);
+    // A hook after us changes what will be committed: then the second look counts.
+    script(&world.path("formatter"), "#!/bin/sh\necho formatted >>b; git add b\n");
+    let shim = std::fs::read_to_string(world.path("work/.git/hooks/pre-commit"));
+    if let Ok(shim) = shim {
+        let edited = shim.replace("|| exec ", "|| ").replace("\n\n", "\n\"$TOP/formatter\"; exit\n\n");
+        std::fs::write(world.path("work/.git/hooks/pre-commit"), edited).unwrap();
+        assert_eq!(count("echo 1 >>a; git add a; git commit -qm m"), 2);
+    }
+    let note = world.path("work/.git/dibs/passed");
+    assert!(!note.exists(), "a note is used up");
+}
+
+#[test]
+fn a_program_that_moved_is_noticed_and_the_settings_decide() {
+    let world = World::new();
+    script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
+    install_in(&world, "work");
+    std::fs::remove_file(world.path("program")).unwrap();
+    let told = |act: &str| {
+        let output = world.try_shell("work", act, &[]);
+        (output.status.success(), said(&output))
+    };
+    let (passed, text) = told("echo 1 >>a; git commit -qam m");
+    assert!(passed && text.contains("the program is missing, so nobody checked this commit"), "{text}");
+    assert!(world.path("ran").exists());
+    let (passed, text) = told("git push -q");
+    assert!(!passed && text.contains("(dibs.onUnreachable=block)") && text.contains("git dibs install"), "{text}");
+    let (passed, text) = told("git -c dibs.onUnreachable=warn push -q --dry-run");
+    assert!(passed && text.contains("nobody checked this push"), "{text}");
+    assert_eq!(told("git -c dibs.onUnreachable=allow push -q --dry-run"), (true, String::new()));
+    assert_eq!(told("git -c dibs.enforce=off push -q --dry-run"), (true, String::new()));
+    // Second choice: the program on PATH.
+    script(&world.path("bin/git-dibs"), "#!/bin/sh\necho \"found $2\" >&2\n");
+    let (passed, text) = told("PATH=$TOP/bin:$PATH git push -q");
+    assert!(passed && text.contains("found pre-push"), "{text}");
+}
+
+#[test]
+fn a_hook_edited_by_hand_is_left_alone() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    install_in(&world, "work");
+    let file = world.path("work/.git/hooks/pre-commit");
+    let edited = [std::fs::read(&file).unwrap(), b"echo mine\n".to_vec()].concat();
+    std::fs::write(&file, &edited).unwrap();
+    let report = install_in(&world, "work");
+    assert!(report.by_hand[0].contains("edited by hand"), "{report:?}");
+    let report = world.uninstall("work");
+    assert!(report.by_hand[0].contains("edited by hand") && report.done.len() == 4, "{report:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), edited);
+}
+
+#[test]
+fn two_hooks_to_keep_are_one_too_many() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    let hooks = world.path("work/.git/hooks");
+    script(&hooks.join("pre-commit"), "#!/bin/sh\n# one\n");
+    script(&hooks.join("pre-commit.dibs-next"), "#!/bin/sh\n# two\n");
+    let before = tree(&hooks);
+    let report = install_in(&world, "work");
+    assert!(report.by_hand[0].contains("cannot be kept because"), "{report:?}");
+    let left: Vec<_> = tree(&hooks).into_iter().filter(|file| before.contains(file)).collect();
+    assert_eq!(left, before);
+}
+
+#[test]
+fn a_hooks_path_inside_the_repository_is_used_in_every_worktree() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .hooks");
+    install_in(&world, "work");
+    assert!(world.path("work/.hooks/pre-commit").exists());
+    assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
+    assert_eq!(world.judged("side", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
+    world.uninstall("side");
+    assert_eq!(tree(&world.path("work/.hooks")), []);
+    assert_eq!(tree(&world.path("side/.hooks")), []);
+
+    let absolute = "git config core.hooksPath $PWD/.git/my-hooks";
+    world.shell("work", absolute);
+    install_in(&world, "side");
+    assert_eq!(world.judged("side", "echo 2 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
+    world.uninstall("work");
+
+    let own = "git config --unset core.hooksPath; git config extensions.worktreeConfig true; git -C ../side config --worktree core.hooksPath own";
+    world.shell("work", own);
+    install_in(&world, "work");
+    assert!(world.path("side/own/pre-push").exists() && world.path("work/.git/hooks/pre-push").exists());
+    assert_eq!(world.judged("side", "echo 3 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
+}
+
+#[test]
+fn a_hooks_path_outside_is_never_written_to() {
+    if !git_uses_files() {
+        return;
+    }
+    for scope in ["--global", "--local"] {
+        let world = World::new();
+        std::fs::create_dir(world.path("mine")).unwrap();
+        world.shell("work", &format!("git config {scope} core.hooksPath $TOP/mine"));
+        let report = install_in(&world, "work");
+        assert_eq!(report.done, Vec::<String>::new());
+        assert!(report.by_hand[0].contains("outside this repository"), "{report:?}");
+        assert!(report.by_hand[0].contains("git-dibs hook pre-push"), "{report:?}");
+        assert_eq!(tree(&world.path("mine")), []);
+    }
+    let world = World::new();
+    std::fs::create_dir(world.path("mine")).unwrap();
+    std::fs::remove_dir_all(world.path("work/.git/hooks")).unwrap();
+    std::os::unix::fs::symlink(world.path("mine"), world.path("work/.git/hooks")).unwrap();
+    assert_eq!(install_in(&world, "work").done, Vec::<String>::new());
+    assert_eq!(tree(&world.path("mine")), []);
+}
+
+#[test]
+fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
+    if !git_uses_files() {
+        return;
+    }
+    for (name, setup, written) in [
+        ("husky", "mkdir -p .husky/_; git config core.hooksPath .husky/_", 0),
+        ("lefthook", "touch lefthook.yml", 0),
+        ("pre-commit", "touch .pre-commit-config.yaml", 1),
+    ] {
+        let world = World::new();
+        world.shell("work", setup);
+        let report = install_in(&world, "work");
+        assert!(report.by_hand[0].starts_with(&format!("{name} runs the hooks here")), "{report:?}");
+        assert_eq!(report.done.len(), written, "pre-applypatch is unknown to pre-commit: {report:?}");
+        assert_eq!(tree(&world.path("work/.husky")), []);
+    }
+}
+
+#[test]
+fn husky_style_hooks_reach_us_through_the_snippet() {
+    let world = World::new();
+    world.shell("work", "mkdir -p .husky/_; git config core.hooksPath .husky/_");
+    script(&world.path("bin/git-dibs"), "#!/bin/sh\nexec \"$TOP/program\" \"$@\"\n");
+    for moment in ["pre-commit", "pre-push"] {
+        let runner = "#!/bin/sh\nsh -e \"$(dirname \"$(dirname \"$0\")\")/$(basename \"$0\")\" \"$@\"\n";
+        script(&world.path(&format!("work/.husky/_/{moment}")), runner);
+        std::fs::write(world.path(&format!("work/.husky/{moment}")), format!("git-dibs hook {moment} -- \"$@\"\n"))
+            .unwrap();
+    }
+    let act = "export PATH=$TOP/bin:$PATH; echo 1 >>a; git commit -qam m; git push -q";
+    assert_eq!(world.judged("work", act), "pre-commit a | pre-push a");
+}
+
+#[test]
+fn a_server_announces_push_options_and_forgets_them_again() {
+    let world = World::new();
+    let config = || std::fs::read_to_string(world.path("origin.git/config")).unwrap();
+    let before = config();
+    let server = Wish { server: true, ..wish(&world) };
+    world.try_install("origin.git", &server).unwrap();
+    assert_eq!(world.try_install("origin.git", &server).unwrap(), Report::default());
+    world.shell("work", "echo 1 >>a; git commit -qam m; git push -q -o dibs-token=x");
+    world.uninstall("origin.git");
+    assert_eq!(config(), before);
+    // What the administrator had set stays.
+    world.shell("origin.git", "git config receive.advertisePushOptions true");
+    let before = config();
+    world.try_install("origin.git", &server).unwrap();
+    world.uninstall("origin.git");
+    assert_eq!(config(), before);
+}
+
+#[test]
+fn git_lfs_still_gets_its_stdin() {
+    let world = World::new();
+    if !world.try_shell("", "git lfs version", &[]).status.success() {
+        eprintln!("skipped: git-lfs is not installed");
+        return;
+    }
+    world.shell(
+        "work",
+        "git lfs install --local >/dev/null; git lfs track '*.bin' >/dev/null; git config lfs.locksverify false",
+    );
+    install_in(&world, "work");
+    world.shell("work", "echo large >x.bin; git add .gitattributes x.bin; git commit -qm lfs");
+    let quiet = [("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")];
+    let output = world.try_shell("work", "git push -q", &quiet);
+    assert!(output.status.success(), "{}", said(&output));
+    let uploaded = tree(&world.path("origin.git/lfs/objects"));
+    assert_eq!(uploaded.iter().map(|file| file.2.as_slice()).collect::<Vec<_>>(), [b"large\n"]);
+}
+
+// ---- the doctor ----
+
+fn about(findings: &[(String, String, Option<String>)], word: &str, level: &str) -> Vec<String> {
+    let about = findings.iter().filter(|(of, what, _)| of == level && what.contains(word));
+    about.map(|(_, what, _)| what.clone()).collect()
+}
+
+#[test]
+fn the_doctor_runs_every_hook_in_every_worktree() {
+    let world = World::with_hooks(true);
+    world.shell("work", "git worktree add -q -b side ../side; git worktree add -q -b gone ../gone; rm -r ../gone");
+    // A hook that was there before is not run by a probe.
+    script(&world.path("work/.git/hooks/pre-commit.dibs-next"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
+    let found = world.examine("side");
+    assert_eq!(about(&found, " fires in ", "Good").len(), 12, "{found:#?}");
+    assert_eq!(about(&found, "no longer exists", "Note").len(), 1);
+    assert_eq!(about(&found, "No server answers at http://127.0.0.1:1", "Bad").len(), 1);
+    assert!(!world.path("ran").exists());
+    assert!(found.iter().all(|(level, _, advice)| level == "Good" || advice.is_some()), "{found:#?}");
+}
+
+#[test]
+fn the_doctor_sees_hooks_that_do_not_fire() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::with_hooks(false);
+    let hooks = world.path("work/.git/hooks");
+    std::fs::remove_file(hooks.join("pre-push")).unwrap();
+    script(&hooks.join("pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
+    std::fs::set_permissions(hooks.join("pre-applypatch"), PermissionsExt::from_mode(0o644)).unwrap();
+    let found = world.examine("work");
+    assert_eq!(about(&found, " fires in ", "Good").len(), 2, "{found:#?}");
+    assert_eq!(about(&found, "pre-push is not installed", "Bad").len(), 1);
+    assert_eq!(about(&found, "does not lead to git-dibs", "Bad").len(), 1);
+    assert_eq!(about(&found, "did not reach git-dibs", "Bad").len(), 1);
+    assert!(!world.path("ran").exists(), "a foreign hook may do anything, so it is not run");
+
+    let world = World::with_hooks(false);
+    std::fs::remove_file(world.path("program")).unwrap();
+    let found = world.examine("work");
+    assert_eq!(about(&found, "did not reach git-dibs", "Bad").len(), 5, "{found:#?}");
+
+    let world = World::with_hooks(false);
+    world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .git/hooks");
+    let found = world.examine("work");
+    assert_eq!(about(&found, "work", "Good").len(), 5, "{found:#?}");
+    assert_eq!(about(&found, "is not installed", "Bad").len(), 5, "a relative path leads nowhere in side: {found:#?}");
+}
+
+#[test]
+fn the_doctor_tries_a_manager_that_mentions_us_with_nothing_staged() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    world.shell("work", "mkdir -p .husky/_; git config core.hooksPath .husky/_; echo 1 >>a; git add a");
+    let runner = "#!/bin/sh\ngit diff --cached --name-only >>\"$(dirname \"$0\")/staged\"\n. \"$(dirname \"$0\")/../pre-commit\"\n";
+    script(&world.path("work/.husky/_/pre-commit"), runner);
+    let call = format!("'{}' hook pre-commit -- \"$@\" # git-dibs\n", world.path("program").display());
+    std::fs::write(world.path("work/.husky/pre-commit"), call).unwrap();
+    let found = world.examine("work");
+    assert_eq!(about(&found, "pre-commit fires in ", "Good").len(), 1, "{found:#?}");
+    assert_eq!(std::fs::read(world.path("work/.husky/_/staged")).unwrap(), b"");
+    assert_eq!(world.shell("work", "git diff --cached --name-only"), "a\n");
+    let advice = found.iter().filter_map(|(_, _, advice)| advice.as_deref());
+    assert!(advice.clone().any(|advice| advice.contains(".husky/")), "{found:#?}");
+}
+
+#[test]
+fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
+    let world = World::new();
+    world.install("origin.git", false, true);
+    let found = world.examine("origin.git");
+    let hooks: Vec<String> = about(&found, " in ", "Good");
+    assert_eq!(hooks.len(), 1, "{found:#?}");
+    assert!(hooks[0].starts_with(&format!("{} fires in ", Moment::PreReceive)));
+}
+
+#[test]
+fn the_doctor_finds_the_server_and_who_is_asking() {
+    let world = World::with_hooks(false);
+    let server = Server::start(&world);
+    let found = world.examine_with("work", &[]);
+    assert_eq!(about(&found, "the server answers (git-dibs ", "Good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "clock agrees", "Good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "no session works here", "Note").len(), 1, "{found:#?}");
+    let mut bo = server.session("bo", &[]);
+    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
+    assert_eq!(about(&found, "the token speaks for session bo", "Good").len(), 1, "{found:#?}");
+    bo.hold("a", git_dibs::wire::Mode::Exclusive);
+    bo.end();
+    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
+    assert_eq!(about(&found, "bo has ended", "Bad").len(), 1, "{found:#?}");
+    let found = world.examine_with("work", &[("DIBS_TOKEN", "not.a.token")]);
+    assert!(
+        found.iter().any(|(level, _, advice)| level == "Bad" && advice.as_ref().unwrap().contains("session start")),
+        "{found:#?}"
+    );
+}

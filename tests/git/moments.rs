@@ -1,0 +1,124 @@
+//! Hooks that need another installation: on a server, on every ref, in repositories of newer formats.
+
+use crate::world::{World, said};
+
+/// A situation in a strict installation; only what `reference-transaction` is judged by is shown.
+fn transactions(setup: &str, act: &str) -> String {
+    let world = World::with_hooks(true);
+    world.shell("work", setup);
+    let judged = world.judged("work", act);
+    let lines = judged.split(" | ").filter_map(|line| line.strip_prefix("reference-transaction"));
+    lines.map(str::trim).filter(|line| *line != "-" && !line.is_empty()).collect::<Vec<_>>().join(" | ")
+}
+
+const OTHER: &str =
+    "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q);";
+
+#[test]
+fn whatever_moves_a_branch_to_new_commits_is_judged() {
+    let new = "new=$(git commit-tree -p HEAD -m m $(GIT_INDEX_FILE=.git/i sh -c 'git read-tree HEAD; git rm -q --cached a; git write-tree'));";
+    let update_ref = format!("{new} git update-ref refs/heads/x $new");
+    assert_eq!(transactions("", &update_ref), "a");
+    assert_eq!(transactions("", &format!("{new} git branch x $new")), "a");
+    assert_eq!(transactions("", &format!("{new} git reset -q --hard $new")), "a");
+    assert_eq!(transactions("", &format!("{new} git checkout -q --detach $new")), "a");
+    let import = "printf 'commit refs/heads/y\ncommitter B <b@x> 1 +0000\ndata 1\nm\nfrom refs/heads/main^0\nM 100644 inline n\ndata 1\nx\n' | git fast-import --quiet";
+    assert_eq!(transactions("", import), "n");
+    assert_eq!(transactions("echo 1 >>a", "git commit -qam m --no-verify"), "a");
+}
+
+#[test]
+fn what_only_moves_known_commits_is_not() {
+    assert_eq!(transactions(OTHER, "git fetch -q"), "");
+    assert_eq!(transactions(OTHER, "git pull -q"), "");
+    assert_eq!(transactions(OTHER, "git pull -q $TOP/origin.git main"), "", "only FETCH_HEAD names those commits");
+    assert_eq!(transactions("", "git branch x; git checkout -q x; git tag t; git stash -q; git branch -D main -q"), "");
+    assert_eq!(transactions("echo 1 >>a", "git stash -q; git stash pop -q"), "");
+    let two = "git checkout -q -b topic; echo t >>b; git commit -qam t; git push -q origin topic; git checkout -q main; echo 1 >>a; git commit -qam a";
+    assert_eq!(transactions(two, "git rebase -q topic"), "", "a rebase is left to the push");
+    assert_eq!(transactions(two, "git merge -q topic"), "", "a merge that only carries");
+}
+
+#[test]
+fn undoing_is_seen_in_transactions_too() {
+    assert_eq!(transactions("echo 1 >>b; git commit -qam one", "git revert --no-edit HEAD >/dev/null"), "~b");
+    let both = "echo 1 >>a; echo 1 >>b; git commit -qam both; git restore --source HEAD^ --staged --worktree b";
+    assert_eq!(transactions(both, "git commit -q --amend -m m"), "a");
+}
+
+/// Pushes into `origin.git` with the server's hook; what it is judged by.
+fn received(setup: &str, act: &str) -> String {
+    let world = World::new();
+    world.install("origin.git", false, true);
+    world.shell("work", setup);
+    world.judged("work", act)
+}
+
+#[test]
+fn a_server_judges_what_arrives_inside_the_quarantine() {
+    assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q"), "pre-receive a");
+    assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q --no-verify"), "pre-receive a");
+    assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q origin main:new"), "pre-receive a");
+    assert_eq!(received("", "git push -q origin main:new"), "pre-receive");
+    assert_eq!(received("git push -q origin main:old", "git push -q origin :old"), "pre-receive -");
+    let two = "git checkout -q -b one; echo 1 >>a; git commit -qam m; git checkout -q -b two main; echo 1 >>b; git commit -qam m";
+    assert_eq!(received(two, "git push -q --atomic origin one two"), "pre-receive a b");
+    assert_eq!(
+        received(&format!("{OTHER} echo 1 >>a; git commit -qam m; git pull -q --no-rebase --no-edit"), "git push -q"),
+        "pre-receive a"
+    );
+    let force = "echo 1 >>a; git commit -qam m; git push -q; git reset -q --hard HEAD^; echo 1 >>b; git commit -qam m";
+    assert_eq!(received(force, "git push -q --force"), "pre-receive b");
+    assert_eq!(received("git notes add -m n", "git push -q origin refs/notes/commits"), "pre-receive -");
+    assert_eq!(received("echo 1 >>a; git commit -qam m; git tag -a -m t t", "git push -q origin t"), "pre-receive a");
+}
+
+#[test]
+fn refs_that_are_not_judged_make_nothing_known() {
+    let world = World::new();
+    world.install("origin.git", false, true);
+    world.shell("work", "echo 1 >>a; git commit -qam m; git push -q origin HEAD:refs/dibs/smuggle");
+    assert_eq!(world.judged("work", "git push -q"), "pre-receive a");
+}
+
+#[test]
+fn the_first_push_into_an_empty_repository_has_nothing_to_protect() {
+    let world = World::new();
+    world.shell("", "git init -q --bare fresh.git");
+    world.install("fresh.git", false, true);
+    assert_eq!(world.judged("work", "git push -q ../fresh.git main"), "pre-receive");
+    assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m; git push -q ../fresh.git main:x"), "pre-receive a");
+}
+
+#[test]
+fn reftable_repositories_work_where_git_has_them() {
+    let world = World::with_hooks(true);
+    let made = world.try_shell("", "git init -q --ref-format=reftable table", &[]);
+    if !made.status.success() {
+        eprintln!("skipped: this git has no reftable: {}", said(&made).lines().next().unwrap_or_default());
+        return;
+    }
+    world.install("table", true, false);
+    world.shell("table", "echo 1 >a; git add a; git commit -qm 1; git init -q --bare ../to.git; git remote add origin ../to.git; git push -q -u origin main");
+    let judged = world.judged("table", "echo 2 >>a; git commit -qam 2; git push -q");
+    let shown: Vec<&str> = judged.split(" | ").filter(|line| !line.ends_with(" -")).collect();
+    assert_eq!(shown, ["pre-commit a", "prepare-commit-msg a", "reference-transaction a", "pre-push a"]);
+    let merge = "git checkout -q -b t HEAD^; echo 1 >b; git add b; git commit -qm b; git checkout -q main";
+    world.shell("table", merge);
+    let judged = world.judged("table", "git merge -q t");
+    assert!(judged.contains("pre-merge-commit | prepare-commit-msg"), "{judged}");
+}
+
+#[test]
+fn a_repository_of_another_owner_works_in_hooks() {
+    let world = World::with_hooks(false);
+    if world.try_shell("", "test $(id -u) = 0 && chown -R 65534 work", &[]).status.success() {
+        // Git trusts it by this setting alone, which libgit2 does not read.
+        let act = "echo 1 >>a; git -c safe.directory=$PWD commit -qam m";
+        let variables = "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*';";
+        let global = "git config --global --add safe.directory '*';";
+        assert_eq!(world.judged("work", &format!("{global}{variables}{act}")), "pre-commit a | prepare-commit-msg a");
+    } else {
+        eprintln!("skipped: only root can give files away");
+    }
+}

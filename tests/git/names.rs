@@ -1,0 +1,68 @@
+//! Names that break programs: every byte git allows travels unchanged from the index to the question.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use git_dibs::git::changed::{After, between, staged};
+use git_dibs::git::{Repo, range};
+
+use crate::world::World;
+
+const NAMES: [&[u8]; 22] = [
+    b"with space",
+    b"\"quoted\"",
+    b"it's",
+    b"new\nline",
+    b"tab\there",
+    b"comma,comma",
+    b"[id].ts",
+    b"{a,b}",
+    b"star*",
+    b"-rf",
+    b"--help",
+    b"#hash",
+    b":(exclude)x",
+    b"!bang",
+    b"~tilde",
+    b"back\\slash",
+    b"trailing ",
+    b"cafe\xcc\x81",
+    b"caf\xc3\xa9",
+    b"\xff\xfe not utf-8",
+    b"\x01\x1b[2J",
+    b"C:drive",
+];
+
+#[test]
+fn odd_names_come_out_as_they_went_in() {
+    let world = World::new();
+    let work = world.path("work");
+    let odd = work.join(OsStr::from_bytes(b"odd \xff dir"));
+    std::fs::create_dir(&odd).unwrap();
+    let mut expected: Vec<Vec<u8>> = Vec::new();
+    for name in NAMES {
+        std::fs::write(work.join(OsStr::from_bytes(name)), "1").unwrap();
+        std::fs::write(odd.join(OsStr::from_bytes(name)), "1").unwrap();
+        expected.push(name.to_vec());
+        expected.push([b"odd \xff dir/", name].concat());
+    }
+    expected.sort();
+    world.shell("work", "git config core.quotePath true; git add -A");
+    let repo = Repo::at(&work).unwrap();
+    assert_eq!(staged(&repo).unwrap(), expected);
+    world.shell("work", "git commit -qm odd");
+    assert_eq!(range::written(&repo, "origin/main..HEAD").unwrap(), expected);
+    let head = repo.commit("HEAD").unwrap().unwrap();
+    assert_eq!(between(&repo, "HEAD^", After::Commit(&head)).unwrap(), expected);
+}
+
+#[test]
+fn a_range_that_is_none_is_an_error_and_not_an_empty_answer() {
+    let world = World::new();
+    let repo = Repo::at(&world.path("work")).unwrap();
+    for range in ["nowhere..HEAD", "--all", "HEAD..\n--all", ""] {
+        let answer = range::written(&repo, range);
+        assert!(answer.is_err(), "{range:?} gave {answer:?}");
+    }
+    assert_eq!(range::written(&repo, "HEAD..HEAD").unwrap(), Vec::<Vec<u8>>::new());
+}

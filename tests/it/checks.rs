@@ -1,0 +1,129 @@
+//! Checking before changing: what is in the way, what is clear, what is held.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, text, time};
+
+#[test]
+fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
+    let world = World::new();
+    let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
+    let held = ana.reserve(json!({ "filePath": "src/**", "reason": "moving things" })).ok();
+    bo.hold("mine");
+    bo.hold("lib/*");
+
+    let paths = ["z", "src/b", "mine", "./src//a", "lib/x", "a", "lib/deep/x"];
+    let expected = |answer: &Value| {
+        assert_eq!(answer["clear"], json!(["z", "mine", "lib/x", "a", "lib/deep/x"]));
+        assert_eq!(answer["held"], json!(["mine", "lib/x"]), "a pattern one holds covers what it matches");
+        let found: Vec<_> = answer["conflicts"].as_array().unwrap().iter().map(|c| text(&c["filePath"])).collect();
+        assert_eq!(found, ["src/b", "./src//a"], "as the request wrote them");
+        let conflict = &answer["conflicts"][0];
+        for (field, value) in [
+            ("key", &json!("src/**")),
+            ("reservedBy", &json!("ana")),
+            ("reservedByName", &json!("Ana")),
+            ("mode", &json!("exclusive")),
+            ("reason", &json!("moving things")),
+            ("expiresAt", &held["expiresAt"]),
+            ("example", &json!("src/b")),
+        ] {
+            assert_eq!(conflict[field], *value, "{field}");
+        }
+        assert!(answer.get("paused").is_none());
+    };
+    let call = "files/check-conflicts";
+    expected(&bo.post(call, json!({ "paths": paths })).ok());
+    expected(&bo.post(call, json!({ "filePaths": paths })).ok());
+    expected(&bo.get(&format!("{call}?paths={}", paths.join(","))).ok());
+    let repeated = paths.map(|path| format!("path={path}")).join("&");
+    expected(&bo.get(&format!("{call}?{repeated}")).ok());
+    expected(&world.get(&bo.url(&format!("{call}?{repeated}")), &world.reader()).ok());
+    assert_eq!(world.held().len(), 3, "a check changes nothing");
+}
+
+#[test]
+fn a_query_names_anything_a_body_can() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    for key in ["a,b", "with space", "per%cent", "plus+sign", "ä", "file:src/[id].ts", "amp&ersand"] {
+        ana.hold(key);
+    }
+    ana.reserve(json!({ "filePath": "file:caf%E9", "encoding": "percent" })).ok();
+    let conflicts = |query: &str| {
+        let answer = bo.get(&format!("files/check-conflicts?{query}")).ok();
+        let found = answer["conflicts"].as_array().unwrap().iter().map(|c| text(&c["filePath"]).to_owned());
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(conflicts("path=a,b"), ["a,b"]);
+    assert_eq!(conflicts("paths=a,b"), [""; 0], "a comma separates");
+    assert_eq!(
+        conflicts("path=a%2Cb&paths=with%20space,%C3%A4&path=with+space"),
+        ["a,b", "with space", "ä", "with space"]
+    );
+    assert_eq!(conflicts("paths=per%25cent,plus%2Bsign,amp%26ersand"), ["per%cent", "plus+sign", "amp&ersand"]);
+    assert_eq!(conflicts("path=file:src/[id].ts"), ["file:src/[id].ts"]);
+    assert_eq!(conflicts("path=file:caf%25E9&encoding=percent"), ["file:caf%E9"]);
+    assert_eq!(conflicts("path=file:caf%25E9"), [""; 0], "without the flag it is another name");
+    assert_eq!(conflicts("paths="), [""; 0]);
+    for bad in ["files/check-conflicts", "files/check-conflicts?x=y"] {
+        bo.get(bad).refused("INVALID_REQUEST");
+    }
+    bo.get("files/check-conflicts?path=").refused("INVALID_PATH");
+    bo.get("files/check-conflicts?paths=a,../b").refused("INVALID_PATH");
+    bo.get("files/check-conflicts?path=a&mode=both").refused("INVALID_REQUEST");
+}
+
+#[test]
+fn for_nobody_whatever_is_reserved_is_a_conflict() {
+    let world = World::new();
+    let (ana, reader) = (world.session("ana"), world.reader());
+    ana.hold("a");
+    ana.reserve(json!({ "filePath": "s", "mode": "shared" })).ok();
+    for token in [&reader, &ana.token, &world.admin(), &world.token(json!({ "sub": "w", "scope": "worker" }))] {
+        for field in ["paths", "filePaths"] {
+            let answer = world.post("/api/check-conflicts", token, json!({ field: ["a", "b", "s"] })).ok();
+            let found: Vec<_> = answer["conflicts"].as_array().unwrap().iter().map(|c| text(&c["filePath"])).collect();
+            assert_eq!(found, ["a", "s"]);
+            assert_eq!((&answer["clear"], &answer["held"]), (&json!(["b"]), &json!([])));
+        }
+    }
+    // The session itself is not in its own way, and a shared check not in the way of shared holders.
+    let own = ana.post("files/check-conflicts", json!({ "paths": ["a", "b", "s"] })).ok();
+    assert_eq!((&own["conflicts"], &own["held"]), (&json!([]), &json!(["a", "s"])));
+    let shared = world.post("/api/check-conflicts", &reader, json!({ "paths": ["s", "a"], "mode": "shared" })).ok();
+    assert_eq!(shared["clear"], json!(["s"]));
+    let whole = world.post("/api/check-conflicts", &reader, json!({ "paths": ["**"] })).ok();
+    assert_eq!(whole["conflicts"].as_array().unwrap().len(), 2, "one for each reservation in the way");
+}
+
+#[test]
+fn a_hundred_thousand_paths_are_a_normal_call() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.reserve(json!({ "filePaths": ["src/module7/**", "src/module42/file42.rs"] })).ok();
+    let paths: Vec<String> = (0..100_000).map(|n| format!("src/module{}/file{n}.rs", n % 1000)).collect();
+    let answer = bo.post("files/check-conflicts", json!({ "paths": paths })).ok();
+    let found: Vec<_> = answer["conflicts"].as_array().unwrap().iter().map(|c| text(&c["filePath"])).collect();
+    let held = |path: &&String| path.starts_with("src/module7/") || *path == "src/module42/file42.rs";
+    assert!(found.iter().eq(paths.iter().filter(held)), "{} conflicts", found.len());
+    let clear = answer["clear"].as_array().unwrap();
+    assert!(clear.iter().map(text).eq(paths.iter().filter(|path| !held(path))), "{} are clear", clear.len());
+    assert_eq!(world.post("/api/check-conflicts", &world.reader(), json!({ "paths": [] })).ok()["clear"], json!([]));
+}
+
+/// Found by these tests: every two thousand paths the same notice was there once more.
+#[test]
+fn a_large_check_tells_its_notices_once() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+    bo.post("unlock-requests", json!({ "filePath": "a", "reason": "mine" })).expect(201);
+    let paths: Vec<String> = (0..10_000).map(|n| format!("file{n}")).collect();
+    let answer = ana.post("files/check-conflicts", json!({ "paths": paths })).ok();
+    assert_eq!(answer["clear"].as_array().unwrap().len(), 10_000);
+    let notices = answer["notices"].as_array().unwrap();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!((&notices[0]["kind"], &notices[0]["requestedBy"]), (&json!("unlockRequested"), &json!("bo")));
+    time(&notices[0]["requestedAt"]);
+}

@@ -1,0 +1,180 @@
+//! Looking and operating: health, figures, and stopping without cutting anybody off.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::http::request;
+use crate::world::{World, text, time, until};
+
+#[test]
+fn health_needs_no_token() {
+    let world = World::new();
+    for (target, status) in [("/healthz", "ok"), ("/readyz", "ready")] {
+        let health = world.get(target, "").ok();
+        assert_eq!(health["status"], status);
+        assert!(!text(&health["version"]).is_empty());
+        world.get(target, "not even a token").ok();
+    }
+    for target in ["/api/stats", "/api/reservations", "/api/sessions"] {
+        world.get(target, "").refused("UNAUTHENTICATED");
+    }
+}
+
+#[test]
+fn figures_add_up() {
+    let world = World::new();
+    let (ana, bo, reader) = (world.session("ana"), world.session("bo"), world.reader());
+    let stats = || world.get("/api/stats", &reader).ok();
+    let check = |seen: &Value, expected: [(&str, u64); 6]| {
+        for (name, number) in expected {
+            assert_eq!(seen[name], number, "{name} in {seen}");
+        }
+    };
+    check(
+        &stats(),
+        [
+            ("totalLocks", 0),
+            ("activeLocks", 0),
+            ("expiredLocks", 0),
+            ("conflictsDetected", 0),
+            ("waiters", 0),
+            ("sessions", 0),
+        ],
+    );
+    assert_eq!(stats()["averageHoldTime"], 0.0);
+    ana.reserve(json!({ "filePaths": ["a", "b", "c"] })).ok();
+    ana.hold("a");
+    bo.reserve(json!({ "filePaths": ["a", "b"] })).refused("RESOURCE_LOCKED");
+    bo.post("files/check-conflicts", json!({ "paths": ["a"] })).ok();
+    ana.release("b");
+    thread::scope(|scope| {
+        let waiting = bo.queue(scope, json!({ "filePath": "c", "waitSeconds": 60 }));
+        check(
+            &stats(),
+            [
+                ("totalLocks", 3),
+                ("activeLocks", 2),
+                ("expiredLocks", 0),
+                ("conflictsDetected", 1),
+                ("waiters", 1),
+                ("sessions", 2),
+            ],
+        );
+        ana.end();
+        waiting.join().unwrap().ok();
+    });
+    bo.reserve(json!({ "filePath": "d", "ttlSeconds": 1 })).ok();
+    until("it runs out", || (stats()["expiredLocks"] == 1).then_some(()));
+    let seen = stats();
+    check(
+        &seen,
+        [
+            ("totalLocks", 5),
+            ("activeLocks", 1),
+            ("expiredLocks", 1),
+            ("conflictsDetected", 1),
+            ("waiters", 0),
+            ("sessions", 1),
+        ],
+    );
+    // Four are over; one of them was held for a whole second.
+    assert!(seen["averageHoldTime"].as_f64().unwrap() >= 0.25, "{seen}");
+}
+
+/// What a server writes down about itself for those who look for it.
+fn written_record(world: &World) -> Value {
+    serde_json::from_slice(&std::fs::read(world.path("repo/.git/dibs/server.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn sigterm_lets_everybody_finish() {
+    let mut world = World::new();
+    let record = written_record(&world);
+    assert_eq!((&record["pid"], &record["url"]), (&world.record()["pid"], &world.record()["url"]));
+    assert!(time(&record["startedAt"]) > 0 && record["pid"].is_u64());
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+
+    // Two requests are half sent, one connection idles, one request waits.
+    let bearer = format!("Bearer {}", ana.token);
+    let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+    let late = request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "late"}"#);
+    let (head, tail) = late.split_at(late.len() - 5);
+    let mut half = world.connect();
+    half.send(head).unwrap();
+    let mut probe = world.connect();
+    probe.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n").unwrap();
+    let mut idle = world.connect();
+    idle.ask("GET", "/healthz", &[], b"").unwrap().ok();
+    thread::scope(|scope| {
+        let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60 }));
+        world.signal(libc::SIGTERM);
+        let answer = waiting.join().unwrap();
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        answer.refused("UNAVAILABLE");
+    });
+    probe.send(b"\r\n").unwrap();
+    let answer = probe.answer(false).unwrap();
+    answer.keeps_the_ground_rules();
+    answer.refused("UNAVAILABLE");
+    half.send(tail).unwrap();
+    let answer = half.answer(false).unwrap();
+    answer.keeps_the_ground_rules();
+    answer.ok();
+    assert!(idle.ask("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
+    let ended = world.wait();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!((&*ended.stdout, &*ended.stderr), ("", ""));
+    for gone in ["server.json", "dibs.sock"] {
+        assert!(!world.path("repo/.git/dibs").join(gone).exists(), "{gone} is left behind");
+    }
+    // Whatever was answered is there again; bo got nothing.
+    world.start();
+    assert_eq!(world.held(), ["ana a", "ana late"]);
+    assert_eq!(world.get("/api/stats", &world.reader()).ok()["waiters"], 0);
+}
+
+#[test]
+fn a_second_server_on_the_same_repository_gives_up() {
+    let mut world = World::new();
+    world.session("ana").hold("a");
+    let first = written_record(&world);
+    let second = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let talk = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(talk.trim_end().lines().count(), 1, "{talk}");
+    assert!(talk.contains("in use by process") && talk.contains(&first["pid"].to_string()), "{talk}");
+    assert!(second.stdout.is_empty());
+    // The first one is unaffected, and can still be found.
+    assert_eq!(written_record(&world), first);
+    assert_eq!(world.held(), ["ana a"]);
+    let mut unix = crate::http::Connection::open(&world.unix()).unwrap();
+    unix.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    world.stop();
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_in_one_sentence() {
+    let world = World::not_started();
+    world.git_init("repo");
+    std::fs::write(world.path("bad.toml"), "lisen = \"x\"").unwrap();
+    let bad = world.path("bad.toml");
+    for (args, sentence) in [
+        (&["--listen", "0.0.0.0:0"][..], "--behind-proxy"),
+        (&["--listen", "nowhere"], "not an address"),
+        (&["--repo", "/nonexistent"], "no repository there"),
+        (&["--repo", "a=.", "--repo", "b=."], "given twice"),
+        (&["--session-timeout", "0"], "at least one second"),
+        (&["--jwks", "/nonexistent"], "JWKS"),
+        (&["--config", bad.to_str().unwrap()], "not a configuration"),
+        (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a socket"),
+    ] {
+        let done = world.dibs(&[&["serve", "--json"], args].concat()).output().unwrap();
+        let talk = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {talk}");
+        assert!(talk.starts_with("git-dibs: ") && talk.contains(sentence), "{args:?}: {talk}");
+        assert!(done.stdout.is_empty());
+        assert!(!world.path("repo/.git/dibs/server.json").exists());
+    }
+}

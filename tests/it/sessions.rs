@@ -1,0 +1,197 @@
+//! Sessions: made, seen, kept alive, ended, lost.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::mint;
+use crate::world::{World, text, time, until};
+
+#[test]
+fn an_admin_makes_sessions() {
+    let world = World::new();
+    let admin = world.admin();
+    let made = world.post("/api/sessions", &admin, json!({})).expect(201);
+    let (id, token) = (text(&made["sessionId"]), text(&made["token"]));
+    assert!(id.starts_with("sess_") && time(&made["expiresAt"]) > mint::now() * 1000, "{made}");
+    world.get(&format!("/api/sessions/{id}"), &admin).ok();
+    world.post(&format!("/api/sessions/{id}/files/reserve"), token, json!({ "filePath": "a" })).ok();
+
+    let all = json!({ "repo": "repo", "sessionId": "ana", "name": "Ana", "feature": "F-1", "ttlSeconds": 600 });
+    let made = world.post("/api/sessions", &admin, all).expect(201);
+    assert_eq!(made["sessionId"], "ana");
+    let life = time(&made["expiresAt"]) / 1000 - mint::now();
+    assert!((500..=600).contains(&life), "a token for ten minutes lives {life} s");
+    let seen = world.get("/api/sessions/ana", text(&made["token"])).ok();
+    assert_eq!((text(&seen["name"]), text(&seen["feature"]), text(&seen["state"])), ("Ana", "F-1", "active"));
+
+    for (body, code) in [
+        (json!({ "sessionId": "not an id" }), "INVALID_REQUEST"),
+        (json!({ "sessionId": "x".repeat(129) }), "INVALID_REQUEST"),
+        (json!({ "sessionId": "" }), "INVALID_REQUEST"),
+        (json!({ "name": "x".repeat(201) }), "INVALID_REQUEST"),
+        (json!({ "name": "two\nlines" }), "INVALID_REQUEST"),
+        (json!({ "ttlSeconds": 0 }), "TTL_OUT_OF_RANGE"),
+        (json!({ "ttlSeconds": 1_u64 << 40 }), "TTL_OUT_OF_RANGE"),
+        (json!({ "repo": "other" }), "FORBIDDEN"),
+    ] {
+        world.post("/api/sessions", &admin, body).refused(code);
+    }
+    assert_eq!(world.get("/api/sessions", &admin).ok()["sessions"].as_array().unwrap().len(), 2);
+
+    world.post("/api/sessions/ana/end", &admin, json!({})).ok();
+    world.post("/api/sessions", &admin, json!({ "sessionId": "ana" })).refused("SESSION_ENDED");
+}
+
+#[test]
+fn anyone_in_the_repository_sees_every_session() {
+    let world = World::new();
+    let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
+    ana.hold("a");
+    ana.hold("b");
+    thread::scope(|scope| {
+        let waiting = bo.queue(scope, json!({ "filePaths": ["a", "c"], "waitSeconds": 60 }));
+        let list = world.get("/api/sessions", &world.session("carl").token).ok();
+        let by_id = |id: &str| -> Value {
+            let mut all = list["sessions"].as_array().unwrap().iter();
+            all.find(|session| session["sessionId"] == id).unwrap().clone()
+        };
+        let (ana_seen, bo_seen, carl_seen) = (by_id("ana"), by_id("bo"), by_id("carl"));
+        assert_eq!((&ana_seen["name"], &ana_seen["heldCount"]), (&json!("Ana"), &json!(2)));
+        assert_eq!((&bo_seen["waitingFor"], &bo_seen["heldCount"]), (&json!(["a", "c"]), &json!(0)));
+        assert_eq!(carl_seen["state"], "active", "looking brings a session to life");
+        assert_eq!(world.get("/api/sessions/bo", &ana.token).ok()["waitingFor"], json!(["a", "c"]));
+        assert!(time(&ana_seen["startedAt"]) <= time(&ana_seen["lastSeenAt"]));
+
+        // Everything is released in one step, and waiters move up.
+        assert_eq!(ana.end()["releasedPaths"], json!(["a", "b"]));
+        assert_eq!(waiting.join().unwrap().ok()["reserved"], json!(["a", "c"]));
+    });
+    let seen = world.get("/api/sessions/ana", &bo.token).ok();
+    assert_eq!((&seen["state"], &seen["heldCount"]), (&json!("completed"), &json!(0)));
+    assert!(time(&seen["endedAt"]) >= time(&seen["startedAt"]));
+    world.get("/api/sessions/nobody", &bo.token).refused("NOT_FOUND");
+}
+
+#[test]
+fn an_ended_session_has_a_dead_token() {
+    let world = World::new();
+    let admin = world.admin();
+    for (id, state) in [("ana", "completed"), ("bo", "failed"), ("carl", "stopped")] {
+        let session = world.session(id);
+        session.hold(id);
+        assert_eq!(session.post("end", json!({ "state": state })).ok()["state"], state);
+        for (call, body) in [
+            ("heartbeat", json!({})),
+            ("files/reserve", json!({ "filePath": "z" })),
+            ("files/release", json!({ "filePath": "z" })),
+            ("files/release-all", json!({})),
+            ("files/renew", json!({ "filePath": "z" })),
+            ("files/check-conflicts", json!({ "paths": ["z"] })),
+            ("unlock-requests", json!({ "filePath": "z", "reason": "x" })),
+        ] {
+            let refusal = session.post(call, body.clone()).refused("SESSION_ENDED");
+            assert!(text(&refusal["error"]).contains(state), "{refusal}");
+            if call != "files/check-conflicts" {
+                world.post(&session.url(call), &admin, body).refused("SESSION_ENDED");
+            }
+        }
+        for target in ["/api/sessions", "/api/reservations", "/api/stats", &session.url("reserved-files")] {
+            world.get(target, &session.token).refused("SESSION_ENDED");
+        }
+        world.post("/api/check-conflicts", &session.token, json!({ "paths": [] })).refused("SESSION_ENDED");
+    }
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_heartbeat_gives_every_reservation_its_full_time_again() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let none = ana.post("heartbeat", json!({})).ok();
+    assert_eq!((&none["renewedCount"], &none["notices"]), (&json!(0), &json!([])));
+    // The half hour after which a silent session is lost.
+    let seen = world.get("/api/sessions/ana", &ana.token).ok();
+    assert!(time(&none["expiresAt"]) - time(&seen["startedAt"]) >= 1_800_000);
+
+    let (short, long) = (ana.reserve(json!({ "filePath": "a", "ttlSeconds": 100 })).ok(), ana.hold("db:slot"));
+    let beat = until("a heartbeat moves the time", || {
+        let beat = ana.post("heartbeat", json!({})).ok();
+        (time(&beat["expiresAt"]) > time(&short["expiresAt"])).then_some(beat)
+    });
+    assert_eq!(beat["renewedCount"], 2);
+    let list = ana.get("reserved-files").ok();
+    let expiry = |n: usize| time(&list["reservations"][n]["expiresAt"]);
+    assert!(expiry(0) >= time(&beat["expiresAt"]) && expiry(1) >= time(&long["expiresAt"]));
+    assert_eq!(expiry(1) - expiry(0), 1_700_000, "100 s and half an hour from the same moment");
+}
+
+#[test]
+fn a_silent_session_is_lost_and_everything_it_holds_is_released() {
+    let world = World::with(&["--session-timeout", "2"]);
+    let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
+    ana.reserve(json!({ "filePaths": ["a", "db:slot"], "ttlSeconds": 300 })).ok();
+    carl.reserve(json!({ "filePath": "c", "ttlSeconds": 300 })).ok();
+    world.post("/api/sessions", &world.admin(), json!({ "sessionId": "never-came" })).expect(201);
+    thread::scope(|scope| {
+        // Whoever waits is there, and gets what the lost one held.
+        let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60, "ttlSeconds": 300 }));
+        until("the silent session is lost", || {
+            // Any authenticated call is a sign of life, looking too.
+            world.get("/api/stats", &carl.token).ok();
+            waiting.is_finished().then_some(())
+        });
+        waiting.join().unwrap().ok();
+    });
+    let reader = world.reader();
+    assert_eq!(world.get("/api/sessions/ana", &reader).ok()["state"], "lost");
+    until("whoever never came is lost too", || {
+        world.get("/api/stats", &carl.token).ok();
+        (world.get("/api/sessions/never-came", &reader).ok()["state"] == "lost").then_some(())
+    });
+    assert_eq!(world.get("/api/sessions/carl", &reader).ok()["state"], "active");
+    let refusal = ana.reserve(json!({ "filePath": "z" })).refused("SESSION_ENDED");
+    assert!(text(&refusal["error"]).contains("lost"), "{refusal}");
+    assert!(!world.held().contains(&"ana db:slot".to_owned()));
+    let repeated = ana.end();
+    assert_eq!(repeated, json!({ "state": "lost", "releasedCount": 2, "releasedPaths": ["a", "db:slot"] }));
+}
+
+/// Found by these tests: whatever a session looked at, the news it had not heard yet were lost on the way.
+#[test]
+fn notices_ride_on_every_answer_to_a_sessions_own_calls() {
+    let world = World::new();
+    let (ana, bo, admin) = (world.session("ana"), world.session("bo"), world.admin());
+    bo.post("heartbeat", json!({})).ok();
+    let calls: [(&str, &str, Option<Value>); 15] = [
+        ("GET", "/api/sessions", None),
+        ("GET", "/api/sessions/ana", None),
+        ("GET", "/api/sessions/bo", None),
+        ("GET", "/api/sessions/nobody", None),
+        ("GET", "/api/reservations", None),
+        ("GET", "/api/stats", None),
+        ("POST", "/api/check-conflicts", Some(json!({ "paths": ["a"] }))),
+        ("GET", "/api/sessions/ana/reserved-files", None),
+        ("GET", "/api/sessions/ana/unlock-requests", None),
+        ("GET", "/api/sessions/ana/files/check-conflicts?paths=a", None),
+        ("POST", "/api/sessions/ana/files/reserve", Some(json!({ "filePath": "other" }))),
+        ("POST", "/api/sessions/ana/files/release", Some(json!({ "filePath": "other" }))),
+        ("POST", "/api/sessions/ana/files/renew", Some(json!({ "filePath": "never" }))),
+        ("POST", "/api/sessions/ana/files/release-all", Some(json!({}))),
+        ("POST", "/api/sessions/ana/heartbeat", Some(json!({}))),
+    ];
+    for (method, target, body) in calls {
+        let id = ana.hold("taken")["reservationId"].clone();
+        let taken = format!("/api/reservations/{}", text(&id));
+        world.delete(&taken, &admin, json!({ "reason": "release night" })).ok();
+        let answer = world.ask(method, target, &ana.token, body).json();
+        let notice = &answer["notices"][0];
+        assert_eq!(notice["kind"], "released", "{method} {target}: {answer}");
+        assert_eq!((&notice["reservationId"], &notice["filePath"]), (&id, &json!("taken")));
+        assert_eq!((&notice["why"], &notice["by"]), (&json!("overridden"), &json!("Ops")));
+        assert_eq!(notice["reason"], "release night");
+        time(&notice["at"]);
+        assert_eq!(ana.post("heartbeat", json!({})).ok()["notices"], json!([]), "it is told once");
+    }
+    assert_eq!(bo.post("heartbeat", json!({})).ok()["notices"], json!([]), "and to nobody else");
+}
