@@ -11,7 +11,7 @@ mod failure;
 mod here;
 mod mint;
 mod names;
-mod news;
+mod notices;
 mod opening;
 mod package;
 mod place;
@@ -91,9 +91,10 @@ enum Command {
     Token(token::Args),
     /// Run a command in a session of its own
     ///
-    /// The session is alive as long as the command runs, and everything it holds is released when the command ends. The
-    /// command finds it in DIBS_URL, DIBS_TOKEN and DIBS_SESSION. Exits as the command does; 128 and the signal's number
-    /// where a signal ended it.
+    /// The session is alive as long as the command runs, and everything it holds is released when the command ends. What
+    /// it holds is renewed at least every 10 seconds. The command finds its session in DIBS_URL, DIBS_TOKEN and
+    /// DIBS_SESSION. Exits as the command does, or with 128 and the signal's number where a signal ended it.
+    #[command(override_usage = "git-dibs run [OPTIONS] [--] <COMMAND>...")]
     Run(run::Args),
     /// Start, end or list sessions
     Session(session::Args),

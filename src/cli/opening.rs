@@ -51,15 +51,16 @@ pub struct Opened {
 /// Makes a session; `name` is what it is called where nobody says otherwise.
 pub fn open(here: &mut Here, new: &NewSession, name: Option<String>) -> anyhow::Result<Opened> {
     let said = |flag: &Option<String>, variable: &str, setting: &str| {
-        let variable = || std::env::var(variable).ok();
-        let setting = || here.settings.get(setting).map(str::to_owned);
-        flag.clone().or_else(variable).or_else(setting).filter(|text| !text.trim().is_empty())
+        let is_something = |text: &String| !text.trim().is_empty();
+        let variable = || std::env::var(variable).ok().filter(is_something);
+        let setting = || here.settings.get(setting).map(str::to_owned).filter(is_something);
+        flag.clone().filter(is_something).or_else(variable).or_else(setting)
     };
     let name = said(&new.name, "DIBS_NAME", "name").or(name);
     let feature = said(&new.feature, "DIBS_FEATURE", "feature");
     if let Some(id) = new.id.as_deref().filter(|id| SessionId::parse(id).is_none()) {
         let sentence = format!("{id:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -");
-        return Err(Failure::usage(sentence).into());
+        return Err(Failure::usage(sentence).for_program(here.json).into());
     }
     if here.found.credential.as_ref().is_some_and(|credential| credential.is_admin) {
         return by_admin(here, new.id.clone(), name, feature);
@@ -131,7 +132,7 @@ fn secret(here: &Here) -> anyhow::Result<Secret> {
         "a new session needs an admin token in DIBS_TOKEN, or the local server's secret, and {why}; \
          ask whoever runs the server for a token"
     );
-    Err(Failure::new(Exit::Auth, sentence).as_json(here.json, "UNAUTHENTICATED").into())
+    Err(Failure::new(Exit::Auth, sentence).for_program(here.json).into())
 }
 
 fn made(token: &str) -> Result<Credential, Failure> {

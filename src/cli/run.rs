@@ -17,14 +17,15 @@ use super::child::{self, Ending};
 use super::failure::Failure;
 use super::here::{Common, Here};
 use super::opening::{self, NewSession, Opened};
-use super::{Exit, news, talk};
+use super::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
 
-/// The longest pause between two heartbeats: short enough that a file's default of 60 s never runs out.
-const BEAT_MAX: Duration = Duration::from_secs(15);
+/// The longest pause between two heartbeats. What is reserved right after one must last until the next, so this is what
+/// `--help` promises; a file's default of 60 s survives five that are lost.
+const BEAT_MAX: Duration = Duration::from_secs(10);
 
 /// The shortest, so that a reservation of a second does not keep the server busy.
 const BEAT_MIN: Duration = Duration::from_millis(250);
@@ -39,11 +40,11 @@ pub struct Args {
     /// Say nothing about the session
     #[arg(short, long)]
     quiet: bool,
-    #[command(flatten)]
-    new: NewSession,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    new: NewSession,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -146,9 +147,9 @@ impl Session {
         if let Some(repo) = &here.repo {
             opening::forget(repo, &opened.session);
             // Nobody is left who could hear of it later.
-            let late = news::collect(repo, &opened.session);
+            let late = notices::collect(repo, &opened.session);
             if !quiet {
-                news::say(&late, &here.place);
+                notices::say(&late, &here.cwd);
             }
         }
     }
@@ -167,7 +168,7 @@ fn beat(mut client: Client, session: &str, repo: Option<&Repo>, stopped: &Receiv
         trouble = match client.heartbeat(session) {
             Ok(alive) => {
                 if let Some(repo) = repo {
-                    news::leave(repo, session, &alive.notices);
+                    notices::leave(repo, session, &alive.notices);
                 }
                 pause = until_next(alive.expires_at, client.server_time());
                 None
@@ -197,8 +198,8 @@ mod tests {
     #[test]
     fn the_heart_beats_before_anything_runs_out() {
         let next = |ms| until_next(Time(ms), Some(Time(0)));
-        assert_eq!(next(60_000), Duration::from_secs(15));
-        assert_eq!(next(30_000), Duration::from_secs(10));
+        assert_eq!(next(60_000), Duration::from_secs(10));
+        assert_eq!(next(15_000), Duration::from_secs(5));
         assert_eq!(next(100), BEAT_MIN);
         assert_eq!(next(-5), BEAT_MIN);
         assert_eq!(next(i64::MAX), BEAT_MAX);

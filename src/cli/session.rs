@@ -82,7 +82,7 @@ fn start(args: Start) -> Result<Exit> {
              or take over with: git dibs session start --replace",
             clean(&living, 200)
         );
-        return Err(Failure::new(Exit::Error, sentence).as_json(args.json, "SESSION_EXISTS").into());
+        return Err(Failure::new(Exit::Error, sentence).for_program_as(args.json, "SESSION_EXISTS").into());
     }
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     let opened = opening::open(&mut here, &args.new, user)?;
