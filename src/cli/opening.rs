@@ -11,9 +11,7 @@ use super::here::{Here, ServerArgs};
 use super::mint::{self, Secret};
 use super::{Exit, place};
 use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
-use crate::engine::SessionId;
 use crate::git::Repo;
-use crate::token::Mint;
 use crate::wire::{CreateSession, SessionState, Time};
 
 /// How long a session's token counts, in seconds. It is dead as soon as the session has ended, so this only has to be
@@ -58,10 +56,6 @@ pub fn open(here: &mut Here, new: &NewSession, name: Option<String>) -> anyhow::
     };
     let name = said(&new.name, "DIBS_NAME", "name").or(name);
     let feature = said(&new.feature, "DIBS_FEATURE", "feature");
-    if let Some(id) = new.id.as_deref().filter(|id| SessionId::parse(id).is_none()) {
-        let sentence = format!("{id:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -");
-        return Err(Failure::usage(sentence).for_program(here.json).into());
-    }
     if here.found.credential.as_ref().is_some_and(|credential| credential.is_admin) {
         return by_admin(here, new.id.clone(), name, feature);
     }
@@ -98,14 +92,9 @@ fn by_secret(
 ) -> anyhow::Result<Opened> {
     let secret = secret(here)?;
     let session = id.unwrap_or_else(|| format!("sess_{}", Uuid::now_v7().simple()));
-    let mint = Mint {
-        subject: session.as_str().into(),
-        repo: here.found.repo.as_deref().map(Into::into),
-        name: name.as_deref().map(Into::into),
-        feature: feature.map(Into::into),
-        ..Mint::default()
-    };
-    let token = mint::sign(secret, mint, TOKEN_SECONDS)?;
+    let repo = here.found.repo.as_deref();
+    let token = mint::session_token(secret, &session, repo, name.as_deref(), feature.as_deref(), TOKEN_SECONDS);
+    let token = token.map_err(|error| Failure::usage(format!("{error:#}")).for_program(here.json))?;
     let credential = made(&token)?;
     let mut client = here.client_as(Some(credential.clone()), Limits::default())?;
     std::mem::swap(&mut here.client, &mut client);
