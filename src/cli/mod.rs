@@ -17,6 +17,7 @@ mod package;
 mod place;
 mod release;
 mod reserve;
+mod residence;
 mod rlock;
 mod run;
 mod serve;

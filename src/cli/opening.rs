@@ -1,18 +1,14 @@
 //! Making a session, for `session start` and `run`: with an admin's token, or with the local server's own secret.
 
-use std::fs;
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Exit;
 use super::failure::Failure;
 use super::here::{Here, ServerArgs};
 use super::mint::{self, Secret};
-use super::{Exit, place};
-use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
-use crate::git::Repo;
-use crate::wire::{CreateSession, SessionState, Time};
+use crate::client::{Credential, Limits, Origin};
+use crate::wire::{CreateSession, Time};
 
 /// How long a session's token counts, in seconds. It is dead as soon as the session has ended, so this only has to be
 /// longer than any session.
@@ -127,34 +123,4 @@ fn secret(here: &Here) -> anyhow::Result<Secret> {
 fn made(token: &str) -> Result<Credential, Failure> {
     let odd = |why| Failure::new(Exit::Error, format!("the new session's token {why}"));
     Credential::new(token, Origin::Environment).map_err(odd)
-}
-
-/// The session whose token is in the worktree's file, if it is alive.
-pub fn resident(here: &mut Here) -> Option<String> {
-    let other = keeper(here.repo.as_ref()?)?;
-    here.client.session(&other).is_ok_and(|info| info.state == SessionState::Active).then_some(other)
-}
-
-/// Writes the session's token into the worktree's file and says where that is; nothing where there is no repository.
-pub fn keep(here: &Here, opened: &Opened) -> anyhow::Result<Option<PathBuf>> {
-    let Some(repo) = &here.repo else { return Ok(None) };
-    let file = repo.git_dir.join(TOKEN_FILE);
-    place::make_private(file.parent().unwrap_or(&repo.git_dir))?;
-    place::write_private(&file, format!("{}\n", opened.credential.token()).as_bytes())?;
-    Ok(Some(file))
-}
-
-/// Removes the worktree's token file, if it is this session's.
-pub fn forget(repo: &Repo, session: &str) {
-    if keeper(repo).as_deref() == Some(session) {
-        // What stays behind is a dead token, and the next session replaces it.
-        let _ = fs::remove_file(repo.git_dir.join(TOKEN_FILE));
-    }
-}
-
-/// Whose token the worktree's file holds.
-fn keeper(repo: &Repo) -> Option<String> {
-    let file = repo.git_dir.join(TOKEN_FILE);
-    let text = fs::read_to_string(&file).ok()?;
-    Credential::new(&text, Origin::Worktree(file)).ok()?.session
 }
