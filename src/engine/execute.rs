@@ -129,7 +129,7 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys } => self.release(&session, keys, now, out),
+            Command::Release { session, keys } => self.release(&session, &keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(&session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out))

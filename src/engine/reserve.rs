@@ -141,7 +141,7 @@ impl Engine {
     pub(super) fn release(
         &mut self,
         session: &SessionId,
-        keys: Vec<Named>,
+        keys: &[Named],
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
@@ -156,11 +156,11 @@ impl Engine {
             Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
             None => {
                 let mut released = Vec::with_capacity(keys.len());
-                for (named, spot) in keys.into_iter().zip(&spots) {
+                for held in spots.iter().filter_map(|spot| spot.held) {
                     // The same name twice means the same reservation, and that is over by then.
-                    let Some(held) = spot.held.filter(|held| self.reservations.get(*held).is_some()) else { continue };
+                    let Some(reservation) = self.reservations.get(held) else { continue };
+                    released.push(reservation.key.clone());
                     self.release_one(held, &Why::Released, now, out);
-                    released.push(named.key);
                 }
                 Outcome::Released(released)
             }

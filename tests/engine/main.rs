@@ -3,7 +3,7 @@
 //! `scenarios` plays the scenes of `fixtures/scenarios/`, the first place for a rule. `simulation` throws seeded random
 //! commands at the engine and at `model`, which knows the same rules but is written to be obviously right.
 
-mod crowd;
+mod many;
 mod model;
 mod scenarios;
 mod simulation;

@@ -1,0 +1,231 @@
+//! Granting and letting go.
+
+use super::*;
+
+impl Model {
+    pub(super) fn reserve(&mut self, ask: Wait, may_wait: bool, now: Timestamp) -> Outcome {
+        let fresh = ask.wants.iter().filter(|(_, key, _)| self.held_at(ask.session, *key).is_none()).count();
+        if fresh > 0 {
+            if let Some(pause) = self.pause_of(ask.session, ask.feature) {
+                return Outcome::Paused(Box::new(pause));
+            }
+            if let Some(full) = self.over_quota(ask.session, fresh) {
+                return full;
+            }
+        }
+        let wrong_version = self.wrong_version(&ask);
+        if !self.is_blocked(&ask) {
+            if let Some(refusal) = wrong_version {
+                return refusal;
+            }
+            return Outcome::Granted(self.grant(&ask, now));
+        }
+        if !may_wait {
+            return Outcome::Refused(self.conflicts(&ask));
+        }
+        let limit = self.policy.waiters_per_session;
+        if self.waits.iter().filter(|wait| wait.session == ask.session).count() >= limit {
+            return Outcome::OverQuota { what: "waiting requests of one session", limit };
+        }
+        if let Some(refusal) = wrong_version {
+            return refusal;
+        }
+        let (seq, session) = (ask.seq, ask.session);
+        self.waits.push(ask);
+        if self.is_in_a_circle(session) {
+            self.waits.pop();
+            return Outcome::Deadlock(Vec::new());
+        }
+        Outcome::Queued(seq)
+    }
+
+    pub(super) fn grant(&mut self, ask: &Wait, now: Timestamp) -> Vec<Grant> {
+        let (mut grants, mut pauses) = (Vec::new(), Vec::new());
+        for (id, key, ttl) in &ask.wants {
+            match self.held_at(ask.session, *key) {
+                Some(at) => self.amend(at, ask.mode, *ttl, ask.reason.clone(), now),
+                None => {
+                    self.held.push(Held {
+                        id: *id,
+                        session: ask.session,
+                        key: *key,
+                        mode: ask.mode,
+                        ttl: *ttl,
+                        reason: ask.reason.clone(),
+                        since: now,
+                        expires: now.after(ttl.duration()),
+                        renewals: 0,
+                    });
+                    self.totals.granted += 1;
+                    self.sessions[ask.session].lapsed.retain(|lapsed| lapsed != key);
+                    pauses.extend(self.world.pauses[*key]);
+                }
+            }
+            let at = self.held_at(ask.session, *key).unwrap();
+            grants.push(self.grant_of(at));
+        }
+        for feature in pauses {
+            self.dismiss_paused(feature, now);
+        }
+        grants
+    }
+
+    pub(super) fn amend(&mut self, at: usize, mode: Mode, ttl: Ttl, reason: Option<Text>, now: Timestamp) {
+        let held = &mut self.held[at];
+        let weaker = held.mode == Mode::Exclusive && mode == Mode::Shared;
+        held.expires = held.expires.max(now.after(ttl.duration()));
+        held.renewals += 1;
+        (held.mode, held.ttl) = (mode, ttl);
+        held.reason = reason.or(held.reason.clone());
+        if weaker {
+            self.weaken(at);
+        }
+    }
+
+    pub(super) fn renew(&mut self, session: usize, keys: &[usize], ttl: Option<Ttl>, now: Timestamp) -> Outcome {
+        let mut found = Vec::new();
+        for key in keys {
+            let Some(at) = self.own(session, *key) else {
+                let lapsed = &self.sessions[session].lapsed;
+                let literal = self.world.literal[*key];
+                let name = self.world.key(*key).clone();
+                if lapsed.contains(key) || literal.is_some_and(|key| lapsed.contains(&key)) {
+                    return Outcome::Lapsed { key: name };
+                }
+                return Outcome::NotHeld { key: name, holder: self.holder_of(*key) };
+            };
+            found.push(at);
+        }
+        for at in &found {
+            let held = &self.held[*at];
+            self.amend(*at, held.mode, ttl.unwrap_or(held.ttl), None, now);
+        }
+        Outcome::Granted(found.into_iter().map(|at| self.grant_of(at)).collect())
+    }
+
+    pub(super) fn heartbeat(&mut self, session: usize, now: Timestamp) -> Outcome {
+        let mut expires = now.after(self.policy.session_timeout);
+        self.sessions[session].last_seen = now;
+        let mut renewed = 0;
+        for held in self.held.iter_mut().filter(|held| held.session == session) {
+            held.expires = held.expires.max(now.after(held.ttl.duration()));
+            held.renewals += 1;
+            expires = expires.min(held.expires);
+            renewed += 1;
+        }
+        Outcome::Alive { renewed, expires }
+    }
+
+    pub(super) fn over_quota(&self, session: usize, more: usize) -> Option<Outcome> {
+        let held = self.held.iter().filter(|held| held.session == session).count();
+        let waited_for: usize = self.waits_of(session).map(|wait| wait.wants.len()).sum();
+        let limit = self.policy.reservations_per_session;
+        let over = more > 0 && held + waited_for + more > limit;
+        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
+    }
+
+    pub(super) fn wrong_version(&self, ask: &Wait) -> Option<Outcome> {
+        let wanted = ask.if_version?;
+        let (_, key, _) = ask.wants.iter().find(|(_, key, _)| self.versions[*key] != wanted)?;
+        Some(Outcome::WrongVersion { key: self.world.key(*key).clone(), version: self.versions[*key] })
+    }
+
+    pub(super) fn release(&mut self, session: usize, keys: &[usize], now: Timestamp) -> Outcome {
+        let mut ids = Vec::new();
+        for key in keys {
+            match self.own(session, *key) {
+                Some(at) => ids.push(self.held[at].id),
+                None => {
+                    if let Some(person) = self.holder_of(*key) {
+                        return Outcome::NotHeld { key: self.world.key(*key).clone(), holder: Some(person) };
+                    }
+                }
+            }
+        }
+        let mut released = Vec::new();
+        for id in ids {
+            if let Some(at) = self.held.iter().position(|held| held.id == id) {
+                released.push(self.let_go(at, &Why::Released, now));
+            }
+        }
+        Outcome::Released(released)
+    }
+
+    pub(super) fn release_everything(&mut self, session: usize, why: &Why, now: Timestamp) -> Vec<Key> {
+        let mut released = Vec::new();
+        while let Some(at) = self.held.iter().position(|held| held.session == session) {
+            released.push(self.let_go(at, why, now));
+        }
+        released
+    }
+
+    pub(super) fn let_go(&mut self, at: usize, why: &Why, now: Timestamp) -> Key {
+        self.weaken(at);
+        let held = self.held.remove(at);
+        self.versions[held.key] += 1;
+        self.totals.over += 1;
+        self.totals.held_ms += (now.0 - held.since.0) as u64;
+        let key = self.world.key(held.key).clone();
+        let session = &mut self.sessions[held.session];
+        match why {
+            Why::Expired => {
+                self.totals.expired += 1;
+                session.lapsed.push(held.key);
+            }
+            Why::Overridden { .. } => {
+                session.told.push(Notice::ReleasedEarly { id: held.id, key: key.clone(), at: now, why: why.clone() });
+            }
+            _ => {}
+        }
+        for at in 0..self.requests.len() {
+            if self.requests[at].reservation == held.id && self.requests[at].answer.is_none() {
+                self.answer(at, Answer::Moot, None, now);
+            }
+        }
+        key
+    }
+
+    pub(super) fn end(&mut self, session: usize, state: EndState, now: Timestamp) {
+        let held: Vec<usize> = self.held.iter().filter(|held| held.session == session).map(|held| held.key).collect();
+        self.release_everything(session, &Why::Ended, now);
+        let waits: Vec<Seq> = self.waits_of(session).map(|wait| wait.seq).collect();
+        for seq in waits {
+            self.leave(seq, LeftWhy::Ended, now);
+        }
+        let id = self.sessions[session].id.clone();
+        for at in 0..self.requests.len() {
+            if self.requests[at].by == id && self.requests[at].answer.is_none() {
+                self.answer(at, Answer::Withdrawn, None, now);
+            }
+        }
+        let session = &mut self.sessions[session];
+        session.ended = Some((state, held));
+        session.lapsed.clear();
+        session.told.clear();
+    }
+
+    pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {
+        while let Some(at) = self.held.iter().position(|held| held.expires <= now) {
+            self.let_go(at, &Why::Expired, now);
+        }
+        let mut lost: Vec<usize> = (0..self.sessions.len())
+            .filter(|session| self.sessions[*session].ended.is_none())
+            .filter(|session| self.sessions[*session].last_seen.after(self.policy.session_timeout) <= now)
+            .filter(|session| self.waits_of(*session).next().is_none())
+            .collect();
+        lost.sort_by_key(|session| lost_order.iter().position(|id| *id == self.sessions[*session].id));
+        for session in lost {
+            self.end(session, EndState::Lost, now);
+        }
+        self.settle(now);
+        let mut due: Vec<(Timestamp, Seq)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
+        due.retain(|(until, _)| *until <= now);
+        due.sort();
+        for (_, seq) in due {
+            let wait = self.waits.iter().find(|wait| wait.seq == seq).unwrap();
+            if self.is_blocked(wait) {
+                self.leave(seq, LeftWhy::TimedOut, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The rules once more, written to be obviously right: plain lists, walked from one end to the other.
+//!
+//! What the engine finds by index, timer and search, this finds by looking at everything. It takes the same commands
+//! and gives the same outcomes, except that it knows no record numbers: fences are left at zero, the places of waiters
+//! are told to it, and of a deadlock it only says that there is one.
+
+mod hold;
+mod unlock;
+mod wait;
+
+use std::time::Duration;
+
+use git_dibs::engine::{
+    Answer, Checked, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, ReservationId,
+    Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
+};
+use git_dibs::key::Key;
+use uuid::Uuid;
+
+use crate::world::World;
+
+pub struct Model {
+    pub world: World,
+    pub policy: Policy,
+    /// Every session there ever was.
+    pub sessions: Vec<Session>,
+    /// In the order of the grants.
+    pub held: Vec<Held>,
+    /// In the order of the queue.
+    pub waits: Vec<Wait>,
+    /// In the order they were made.
+    pub requests: Vec<UnlockRequest>,
+    pub versions: Vec<u64>,
+    pub totals: Totals,
+    pub counted: (u64, u64),
+    pub settled: Vec<(Seq, Outcome)>,
+    /// Waits for a key their own session lost in this command.
+    weakened: Vec<Seq>,
+}
+
+pub struct Session {
+    pub id: SessionId,
+    pub owner: Option<usize>,
+    pub feature: Option<&'static str>,
+    pub last_seen: Timestamp,
+    pub ended: Option<(EndState, Vec<usize>)>,
+    pub lapsed: Vec<usize>,
+    pub told: Vec<Notice>,
+}
+
+#[derive(Clone)]
+pub struct Held {
+    pub id: ReservationId,
+    pub session: usize,
+    pub key: usize,
+    pub mode: Mode,
+    pub ttl: Ttl,
+    pub reason: Option<Text>,
+    pub since: Timestamp,
+    pub expires: Timestamp,
+    pub renewals: u32,
+}
+
+#[derive(Clone)]
+pub struct Wait {
+    pub seq: Seq,
+    pub session: usize,
+    pub wants: Vec<(ReservationId, usize, Ttl)>,
+    pub mode: Mode,
+    pub reason: Option<Text>,
+    pub if_version: Option<u64>,
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub feature: Option<&'static str>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Who {
+    /// A session by its number, with the owner and the feature of its token.
+    Session(usize, usize, Option<&'static str>),
+    Admin,
+    Desk,
+}
+
+/// Something asked, in numbers.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    Touch,
+    Create(Option<&'static str>),
+    Reserve {
+        wants: Vec<(ReservationId, usize, Ttl)>,
+        mode: Mode,
+        reason: Option<Text>,
+        wait: Option<Duration>,
+        if_version: Option<u64>,
+    },
+    Release(Vec<usize>),
+    ReleaseAll,
+    Renew(Vec<usize>, Option<Ttl>),
+    Heartbeat,
+    End(EndState),
+    Override(ReservationId),
+    Unheard(Vec<Grant>),
+    Leave(Seq),
+    Request {
+        id: Uuid,
+        key: usize,
+        reason: Text,
+    },
+    Respond {
+        id: Uuid,
+        answer: Answer,
+        hand_over: Option<ReservationId>,
+    },
+    Tick,
+    Count,
+}
+
+impl Model {
+    pub fn new(world: World, policy: Policy) -> Model {
+        let versions = vec![0; world.keys.len()];
+        Model {
+            world,
+            policy,
+            sessions: Vec::new(),
+            held: Vec::new(),
+            waits: Vec::new(),
+            requests: Vec::new(),
+            versions,
+            totals: Totals::default(),
+            counted: (0, 0),
+            settled: Vec::new(),
+            weakened: Vec::new(),
+        }
+    }
+
+    /// Decides one command about `session`. `hint` says what only the records know: the place a new wait would get,
+    /// and in which order sessions that are lost together end.
+    pub fn execute(&mut self, who: Who, session: &SessionId, ask: &Ask, now: Timestamp, hint: &Hint) -> Outcome {
+        let outcome = match self.admit(who, session, ask, now) {
+            Ok(number) => self.decide(who, number, session, ask, now, hint),
+            Err(refusal) => refusal,
+        };
+        self.settle(now);
+        match &outcome {
+            Outcome::Refused(_) => self.totals.conflicts += 1,
+            Outcome::Deadlock(_) => self.totals.deadlocks += 1,
+            _ => {}
+        }
+        outcome
+    }
+
+    fn admit(&mut self, who: Who, id: &SessionId, ask: &Ask, now: Timestamp) -> Result<Option<usize>, Outcome> {
+        let known = self.sessions.iter().position(|session| session.id == *id);
+        let about_a_session = !matches!(
+            ask,
+            Ask::Touch | Ask::Create(_) | Ask::Override(_) | Ask::Unheard(_) | Ask::Leave(_) | Ask::Tick | Ask::Count
+        );
+        let dead = |session: &Session| match &session.ended {
+            Some((state, _)) if !matches!(ask, Ask::End(_)) => {
+                Err(Outcome::SessionEnded { session: session.id.clone(), state: *state })
+            }
+            _ => Ok(()),
+        };
+        match (who, known) {
+            (Who::Session(_, owner, feature), None) => {
+                self.room_for_a_session()?;
+                Ok(Some(self.open(id, Some(owner), feature, now)))
+            }
+            (Who::Session(_, owner, _), Some(number)) => {
+                let session = &mut self.sessions[number];
+                if session.owner.is_some_and(|other| other != owner) {
+                    return Err(Outcome::NotYours);
+                }
+                if session.ended.is_none() {
+                    session.owner = Some(owner);
+                }
+                dead(session)?;
+                session.last_seen = now;
+                Ok(known)
+            }
+            (Who::Admin, None) if about_a_session => Err(Outcome::NoSession(id.clone())),
+            (Who::Admin, Some(number)) if about_a_session => dead(&self.sessions[number]).map(|()| known),
+            _ => Ok(known),
+        }
+    }
+
+    fn room_for_a_session(&self) -> Result<(), Outcome> {
+        let limit = self.policy.sessions;
+        let full = self.sessions.iter().filter(|session| session.ended.is_none()).count() >= limit;
+        if full { Err(Outcome::OverQuota { what: "sessions in this repository", limit }) } else { Ok(()) }
+    }
+
+    fn open(&mut self, id: &SessionId, owner: Option<usize>, feature: Option<&'static str>, now: Timestamp) -> usize {
+        self.sessions.push(Session {
+            id: id.clone(),
+            owner,
+            feature,
+            last_seen: now,
+            ended: None,
+            lapsed: Vec::new(),
+            told: Vec::new(),
+        });
+        self.sessions.len() - 1
+    }
+
+    fn decide(
+        &mut self,
+        who: Who,
+        number: Option<usize>,
+        id: &SessionId,
+        ask: &Ask,
+        now: Timestamp,
+        hint: &Hint,
+    ) -> Outcome {
+        let session = number.unwrap_or(usize::MAX);
+        match ask {
+            Ask::Touch => Outcome::Done,
+            Ask::Create(feature) => match number {
+                Some(number) => match &self.sessions[number].ended {
+                    Some((state, _)) => Outcome::SessionEnded { session: id.clone(), state: *state },
+                    None => Outcome::Done,
+                },
+                None => match self.room_for_a_session() {
+                    Err(full) => full,
+                    Ok(()) => {
+                        self.open(id, None, *feature, now);
+                        Outcome::Done
+                    }
+                },
+            },
+            Ask::Reserve { wants, mode, reason, wait, if_version } => {
+                let feature = match who {
+                    Who::Session(_, _, feature) => feature,
+                    _ => None,
+                };
+                let mut distinct: Vec<(ReservationId, usize, Ttl)> = Vec::new();
+                for want in wants {
+                    if distinct.iter().all(|other| other.1 != want.1) {
+                        distinct.push(*want);
+                    }
+                }
+                let wait = Wait {
+                    seq: hint.queued,
+                    session,
+                    wants: distinct,
+                    mode: *mode,
+                    reason: reason.clone(),
+                    if_version: *if_version,
+                    since: now,
+                    until: wait.map_or(now, |wait| now.after(wait)),
+                    feature,
+                };
+                self.reserve(wait, matches!(ask, Ask::Reserve { wait: Some(_), .. }), now)
+            }
+            Ask::Release(keys) => self.release(session, keys, now),
+            Ask::ReleaseAll => Outcome::Released(self.release_everything(session, &Why::Released, now)),
+            Ask::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
+            Ask::Heartbeat => self.heartbeat(session, now),
+            Ask::End(state) => {
+                if self.sessions[session].ended.is_none() {
+                    self.end(session, *state, now);
+                }
+                let (state, released) = self.sessions[session].ended.clone().unwrap();
+                Outcome::Ended { state, released: self.keys(&released) }
+            }
+            Ask::Override(id) => match self.held.iter().position(|held| held.id == *id) {
+                Some(at) => {
+                    let why = Why::Overridden { by: "admin".into(), reason: "because".into() };
+                    Outcome::Released(vec![self.let_go(at, &why, now)])
+                }
+                None => Outcome::NoReservation,
+            },
+            Ask::Unheard(grants) => {
+                for grant in grants {
+                    let known = |held: &Held| held.session == session && held.id == grant.id && held.renewals == 0;
+                    if let Some(at) = self.held.iter().position(known) {
+                        self.let_go(at, &Why::Unheard, now);
+                    }
+                }
+                Outcome::Done
+            }
+            Ask::Leave(seq) => {
+                self.leave(*seq, LeftWhy::Gone, now);
+                Outcome::Done
+            }
+            Ask::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
+            Ask::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
+            Ask::Tick => {
+                self.tick(now, &hint.lost);
+                Outcome::Done
+            }
+            Ask::Count => {
+                self.counted = (self.totals.conflicts, self.totals.deadlocks);
+                Outcome::Done
+            }
+        }
+    }
+
+    pub fn check(&self, session: Option<usize>, key: usize, mode: Mode) -> Checked {
+        let mut checked = Checked { conflicts: Vec::new(), held: false };
+        for held in self.held.iter().filter(|held| self.world.meet(held.key, key)) {
+            if Some(held.session) == session {
+                checked.held |= self.world.covers[held.key][key];
+            } else if clash(held.mode, mode) {
+                checked.conflicts.push(self.held_conflict(0, key, held));
+            }
+        }
+        checked
+    }
+
+    pub fn notices(&mut self, session: usize) -> Vec<Notice> {
+        let mut notices = std::mem::take(&mut self.sessions[session].told);
+        let id = &self.sessions[session].id;
+        let mine = |request: &&UnlockRequest| request.holder == *id && request.answer.is_none();
+        notices.extend(self.requests.iter().filter(mine).cloned().map(Notice::UnlockRequested));
+        notices.extend(self.pause_of(session, None).map(Notice::Paused));
+        notices
+    }
+
+    /// The server was away.
+    pub fn resume(&mut self, now: Timestamp) {
+        for held in &mut self.held {
+            held.expires = now.after(held.ttl.duration());
+            held.renewals = 0;
+        }
+        for session in self.sessions.iter_mut().filter(|session| session.ended.is_none()) {
+            session.last_seen = now;
+        }
+        self.waits.clear();
+        (self.totals.conflicts, self.totals.deadlocks) = self.counted;
+    }
+
+    pub fn person(&self, session: usize) -> Person {
+        Person { session: self.sessions[session].id.clone(), name: None }
+    }
+
+    pub fn waits_of(&self, session: usize) -> impl Iterator<Item = &Wait> {
+        self.waits.iter().filter(move |wait| wait.session == session)
+    }
+
+    pub fn grant_of(&self, at: usize) -> Grant {
+        let held = &self.held[at];
+        Grant {
+            id: held.id,
+            key: self.world.key(held.key).clone(),
+            mode: held.mode,
+            ttl: held.ttl,
+            reason: held.reason.clone(),
+            since: held.since,
+            expires: held.expires,
+            fence: Seq::ZERO,
+            version: self.versions[held.key],
+            renewals: held.renewals,
+        }
+    }
+
+    pub(super) fn held_at(&self, session: usize, key: usize) -> Option<usize> {
+        self.held.iter().position(|held| held.session == session && held.key == key)
+    }
+
+    pub(super) fn own(&self, session: usize, key: usize) -> Option<usize> {
+        self.held_at(session, key).or_else(|| self.held_at(session, self.world.literal[key]?))
+    }
+
+    pub(super) fn holder_of(&self, key: usize) -> Option<Person> {
+        let first = |key: usize| self.held.iter().find(|held| held.key == key);
+        first(key).or_else(|| first(self.world.literal[key]?)).map(|held| self.person(held.session))
+    }
+
+    pub(super) fn keys(&self, numbers: &[usize]) -> Vec<Key> {
+        numbers.iter().map(|number| self.world.key(*number).clone()).collect()
+    }
+}
+
+/// What only the records know.
+#[derive(Default)]
+pub struct Hint {
+    pub queued: Seq,
+    pub lost: Vec<SessionId>,
+}
+
+pub fn clash(one: Mode, other: Mode) -> bool {
+    one == Mode::Exclusive || other == Mode::Exclusive
+}

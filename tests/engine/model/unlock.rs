@@ -1,0 +1,133 @@
+//! Asking a holder to let go.
+
+use super::*;
+
+impl Model {
+    pub(super) fn request(&mut self, session: usize, id: Uuid, key: usize, reason: &Text, now: Timestamp) -> Outcome {
+        let other = |key: usize| {
+            let others = || self.held.iter().filter(|held| held.session != session);
+            others().find(|held| held.key == key).or_else(|| others().find(|held| self.world.meet(held.key, key)))
+        };
+        let Some(held) = other(key).or_else(|| self.world.literal[key].and_then(other)).cloned() else {
+            return Outcome::NobodyHolds(self.world.key(key).clone());
+        };
+        let by = self.sessions[session].id.clone();
+        let again = |request: &&mut UnlockRequest| {
+            request.by == by && request.reservation == held.id && request.answer.is_none()
+        };
+        if let Some(request) = self.requests.iter_mut().find(again) {
+            request.reason = reason.clone();
+            return Outcome::Request(Box::new(request.clone()));
+        }
+        let request = UnlockRequest {
+            id,
+            reservation: held.id,
+            key: self.world.key(held.key).clone(),
+            holder: self.sessions[held.session].id.clone(),
+            by,
+            by_name: None,
+            reason: reason.clone(),
+            at: now,
+            answer: None,
+            answered_at: None,
+            answered_by: None,
+            note: None,
+        };
+        self.requests.push(request.clone());
+        Outcome::Request(Box::new(request))
+    }
+
+    pub(super) fn respond(
+        &mut self,
+        session: usize,
+        id: Uuid,
+        answer: Answer,
+        hand_over: Option<ReservationId>,
+        now: Timestamp,
+    ) -> Outcome {
+        let Some(at) = self.requests.iter().position(|request| request.id == id) else { return Outcome::NoRequest };
+        let request = self.requests[at].clone();
+        let me = &self.sessions[session].id;
+        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        if me != expected {
+            if answer == Answer::Withdrawn && *me != request.holder {
+                return Outcome::NoRequest;
+            }
+            return Outcome::NotTheHolder(Person { session: expected.clone(), name: None });
+        }
+        if request.answer.is_some() {
+            let same = request.answer == Some(answer);
+            return if same { Outcome::Request(Box::new(request)) } else { Outcome::AnsweredBefore(Box::new(request)) };
+        }
+        let by = Some(me.clone());
+        if answer == Answer::Approved {
+            let held = self.held.iter().position(|held| held.id == request.reservation).unwrap();
+            let asker = self.sessions.iter().position(|session| session.id == request.by).unwrap();
+            let given = self.held[held].clone();
+            if let Some(new) = hand_over
+                && let Some(refusal) = self.cannot_hand_over(&given, asker, new)
+            {
+                return refusal;
+            }
+            self.answer(at, answer, by, now);
+            self.let_go(held, &Why::Approved { request: id }, now);
+            if let Some(new) = hand_over {
+                let ask = self.hand(&given, asker, new, Some(request.reason.clone()));
+                self.grant(&ask, now);
+            }
+        } else {
+            self.answer(at, answer, by, now);
+        }
+        Outcome::Request(Box::new(self.requests[at].clone()))
+    }
+
+    /// A reservation as a request of whoever should get it, before everybody who waits.
+    pub(super) fn hand(&self, given: &Held, asker: usize, new: ReservationId, reason: Option<Text>) -> Wait {
+        Wait {
+            seq: Seq::ZERO,
+            session: asker,
+            wants: vec![(new, given.key, given.ttl)],
+            mode: given.mode,
+            reason,
+            if_version: None,
+            since: Timestamp(0),
+            until: Timestamp(0),
+            feature: None,
+        }
+    }
+
+    pub(super) fn cannot_hand_over(&mut self, given: &Held, asker: usize, new: ReservationId) -> Option<Outcome> {
+        let ask = self.hand(given, asker, new, None);
+        let mut others = self.conflicts(&ask);
+        let giver = &self.sessions[given.session].id;
+        others.retain(|conflict| conflict.who.session != *giver || conflict.key != *self.world.key(given.key));
+        if !others.is_empty() {
+            return Some(Outcome::Refused(others));
+        }
+        let counted = self.held_at(asker, given.key).is_some()
+            || self.waits_of(asker).any(|wait| wait.wants.iter().any(|want| want.1 == given.key));
+        if let Some(full) = self.over_quota(asker, usize::from(!counted)) {
+            return Some(full);
+        }
+        // As it would be then; the giver is left with it, so that a wait of its own that names it is not judged here.
+        let had_it = self.held_at(asker, given.key).is_some();
+        if !had_it {
+            self.held.push(Held { session: asker, id: new, ..given.clone() });
+        }
+        let circle = self.is_in_a_circle(asker);
+        if !had_it {
+            self.held.pop();
+        }
+        circle.then_some(Outcome::Deadlock(Vec::new()))
+    }
+
+    pub(super) fn answer(&mut self, at: usize, answer: Answer, by: Option<SessionId>, now: Timestamp) {
+        let request = &mut self.requests[at];
+        (request.answer, request.answered_at, request.answered_by) = (Some(answer), Some(now), by);
+        let request = request.clone();
+        if answer != Answer::Withdrawn {
+            let asker = self.sessions.iter_mut().find(|session| session.id == request.by).unwrap();
+            asker.told.push(Notice::UnlockAnswered(request));
+        }
+    }
+}
