@@ -18,6 +18,7 @@ mod package;
 mod place;
 mod release;
 mod reserve;
+mod residence;
 mod rlock;
 mod run;
 mod serve;
