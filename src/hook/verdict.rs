@@ -116,7 +116,9 @@ impl Says<'_> {
         self.more(conflicts.len());
         let names = arguments(&paths);
         self.line(&match has_session {
-            true => format!("Ask for it with: git dibs request {names} — or wait for it: git dibs wait {names}"),
+            true => format!(
+                "Ask for it with: git dibs request {names} --reason TEXT — or wait for it: git dibs wait {names}"
+            ),
             false => {
                 format!("Talk to the holder, or start a session (git dibs session start) and: git dibs wait {names}")
             }
