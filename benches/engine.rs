@@ -26,6 +26,7 @@ fn main() {
         reserve_and_release(live);
     }
     check();
+    queue_up();
     replay();
 }
 
@@ -102,6 +103,45 @@ fn check() {
         (0..15).map(|_| (run_free(&many), run_free(&few))).collect(),
     );
     row("check 10,000 held paths: 100k + 1k globs, beside 1k + 10", (0..15).map(|_| (run(&many), run(&few))).collect());
+}
+
+/// One more wait where 10,000 wait already, each check for a circle included.
+fn queue_up() {
+    const WAITERS: usize = 10_000;
+    let mut engine = Engine::new(Policy::default());
+    let mut records = Vec::new();
+    let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
+        let session = SessionId::parse(&format!("s{who}")).unwrap();
+        let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
+        let Command::Reserve(mut ask) = reserve(&session, parse(&path)) else { unreachable!() };
+        ask.wait = wait.then_some(Duration::from_secs(300));
+        let begin = cpu_time();
+        let outcome = engine.execute(&Actor::Session(intro), Command::Reserve(ask), NOW, &mut records);
+        records.clear();
+        (outcome, cpu_time() - begin)
+    };
+    // Everybody holds one key and waits for the next one's: a chain that only the last wait would close.
+    for who in 0..=WAITERS {
+        assert!(matches!(ask(&mut engine, who, format!("chain/{who}"), false).0, Outcome::Granted(_)));
+    }
+    let mut times = Vec::new();
+    for who in 0..WAITERS {
+        let (outcome, time) = ask(&mut engine, who, format!("chain/{}", who + 1), true);
+        assert!(matches!(outcome, Outcome::Queued(_)), "{outcome:?}");
+        times.push(time);
+    }
+    times.sort();
+    let (median, most) = (times[WAITERS / 2], times[WAITERS - 1]);
+    println!("{:<62} {median:>12?} {most:>12?}", "a wait that makes a chain of up to 10,000 longer: median, most");
+    // And everybody waits for one more key of somebody who waits for nobody.
+    let _ = ask(&mut engine, WAITERS + 1, "popular".to_owned(), false);
+    let mut times: Vec<_> = (0..WAITERS).map(|who| ask(&mut engine, who, "popular".to_owned(), true).1).collect();
+    times.sort();
+    let (median, most) = (times[WAITERS / 2], times[WAITERS - 1]);
+    println!("{:<62} {median:>12?} {most:>12?}", "a wait for one key among up to 10,000 others: median, most");
+    let (outcome, time) = ask(&mut engine, WAITERS, "chain/0".to_owned(), true);
+    assert!(matches!(outcome, Outcome::Deadlock(_)), "{outcome:?}");
+    println!("{:<62} {time:>12?}", "the wait that would close a circle of 10,001, refused");
 }
 
 /// A million records, as a start reads them.

@@ -1,5 +1,6 @@
 //! Durable reserves over HTTP, beside a bare axum handler that parses the same JSON and answers the same bytes.
-//! Both run in this process with the same runtime and the same load from 64 connections, in turns.
+//! Both run in this process with the same runtime and the same load, in turns. Then: how long after a release the
+//! next waiter hears of its grant, beside an uncontended reserve.
 //!
 //! `cargo bench --bench http`
 
@@ -31,7 +32,7 @@ const ANSWER: &str = r#"{"reservationId":"res_01a1e27997d77793b25abd23b31d076f",
 fn main() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let (ours, token) = runtime.block_on(start_ours(dir.path()));
+    let (ours, token, other) = runtime.block_on(start_ours(dir.path()));
     let bare = runtime.block_on(start_bare());
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours/s", "bare/s", "ratio");
     for connections in [1, 8, 64, 256] {
@@ -41,15 +42,64 @@ fn main() {
         let (a, b) = samples[ROUNDS / 2];
         println!("{:<44} {a:>12.0} {b:>12.0} {:>7.2}x", format!("durable reserve, {connections} connections"), a / b);
     }
+    wake_up(ours, &token, &other);
     std::process::exit(0);
 }
 
-async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String) {
+/// 100 keys held by one session, a request of another waiting for each: from a release to the waiter's grant, beside
+/// a reserve of a free key from request to answer.
+fn wake_up(address: std::net::SocketAddr, holder: &str, waiter: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut samples: Vec<(Duration, Duration)> = runtime.block_on(async {
+        let mut holding = TcpStream::connect(address).await.unwrap();
+        holding.set_nodelay(true).unwrap();
+        let mut buffer = vec![0; 4096];
+        let mut waiting = Vec::new();
+        for n in 0..100 {
+            let reserve = format!(r#"{{"filePath":"wait/{n}","ttlSeconds":300}}"#);
+            send(&mut holding, holder, "bench/files/reserve", &reserve).await;
+            read_answer(&mut holding, &mut buffer).await;
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let wait = format!(r#"{{"filePath":"wait/{n}","ttlSeconds":300,"waitSeconds":300}}"#);
+            send(&mut stream, waiter, "waiter/files/reserve", &wait).await;
+            waiting.push(stream);
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut samples = Vec::new();
+        for (n, stream) in waiting.iter_mut().enumerate() {
+            let begin = Instant::now();
+            let release = format!(r#"{{"filePath":"wait/{n}"}}"#);
+            send(&mut holding, holder, "bench/files/release", &release).await;
+            read_answer(stream, &mut buffer).await;
+            let woken = begin.elapsed();
+            read_answer(&mut holding, &mut buffer).await;
+            let begin = Instant::now();
+            let reserve = format!(r#"{{"filePath":"free/{n}","ttlSeconds":300}}"#);
+            send(&mut holding, holder, "bench/files/reserve", &reserve).await;
+            read_answer(&mut holding, &mut buffer).await;
+            samples.push((woken, begin.elapsed()));
+        }
+        samples
+    });
+    samples.sort_by(|a, b| (a.0.as_secs_f64() / a.1.as_secs_f64()).total_cmp(&(b.0.as_secs_f64() / b.1.as_secs_f64())));
+    let (woken, plain) = samples[samples.len() / 2];
+    println!(
+        "{:<44} {woken:>12?} {plain:>12?} {:>7.2}x",
+        "release to waiter's grant, beside a reserve",
+        woken.as_secs_f64() / plain.as_secs_f64()
+    );
+}
+
+async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String, String) {
     let secret = vec![b's'; 32];
     let keyring = Keyring::new(KeyringConfig { secret: Some(secret), ..KeyringConfig::default() }).unwrap();
     let now = unix_seconds();
-    let mint = Mint { subject: "bench".into(), issued: now, expires: now + 3600, ..Mint::default() };
-    let token = keyring.mint(&mint).unwrap();
+    let mint = |subject: &str| {
+        let mint = Mint { subject: subject.into(), issued: now, expires: now + 3600, ..Mint::default() };
+        keyring.mint(&mint).unwrap()
+    };
+    let (token, other) = (mint("bench"), mint("waiter"));
     let journal = SqliteJournal::open(&dir.join("journal.db")).unwrap();
     let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
     let failed = |error| panic!("{error}");
@@ -62,7 +112,7 @@ async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String) {
         name_ttl: TtlBounds::NAMES,
     };
     let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
-    (serve(router(Arc::new(app))).await, token)
+    (serve(router(Arc::new(app))).await, token, other)
 }
 
 async fn start_bare() -> std::net::SocketAddr {
@@ -106,13 +156,7 @@ fn load(address: std::net::SocketAddr, token: &str, connections: usize) -> f64 {
                             n % 97,
                             n % 1009
                         );
-                        let request = format!(
-                            "POST /api/sessions/bench/files/reserve HTTP/1.1\r\nhost: localhost\r\n\
-                             authorization: Bearer {token}\r\ncontent-type: application/json\r\n\
-                             content-length: {}\r\n\r\n{body}",
-                            body.len()
-                        );
-                        stream.write_all(request.as_bytes()).await.unwrap();
+                        send(&mut stream, &token, "bench/files/reserve", &body).await;
                         read_answer(&mut stream, &mut buffer).await;
                         done += 1;
                     }
@@ -126,6 +170,15 @@ fn load(address: std::net::SocketAddr, token: &str, connections: usize) -> f64 {
         }
         total as f64 / begin.elapsed().as_secs_f64()
     })
+}
+
+async fn send(stream: &mut TcpStream, token: &str, call: &str, body: &str) {
+    let request = format!(
+        "POST /api/sessions/{call} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
 }
 
 async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) {

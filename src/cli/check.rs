@@ -99,7 +99,7 @@ fn names(here: &Here, args: &Args) -> Result<Names> {
         std::io::stdin().read_to_end(&mut input).context("cannot read the paths on stdin")?;
         return Ok(Names::from_git(listed(&input, if args.nul { 0 } else { b'\n' })));
     }
-    Ok(Names::typed(&here.place, &args.keys)?)
+    Ok(here.names(&args.keys)?)
 }
 
 fn summary(asked: usize, checked: &wire::Checked) -> String {

@@ -29,8 +29,8 @@ impl Signals {
     pub fn hold() -> Signals {
         let mut held = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: the pointers are to live sets, which sigemptyset and pthread_sigmask fill. Signal 17 ignored by whoever
-        // started us would make the system reap our child before we can ask how it ended.
+        // SAFETY: the pointers are to live sets, which sigemptyset and pthread_sigmask fill. If whoever started us ignores
+        // SIGCHLD, so do we, and the system would forget how our child ended before we can ask.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigemptyset(held.as_mut_ptr());
@@ -44,6 +44,9 @@ impl Signals {
 
     /// Runs a command to its end.
     pub fn run(&self, mut command: Command) -> io::Result<Ending> {
+        if let Some(signal) = self.pending() {
+            return Ok(Ending::Killed(signal));
+        }
         let before = self.before;
         // SAFETY: pthread_sigmask may be called between fork and exec.
         unsafe {
@@ -66,6 +69,19 @@ impl Signals {
             if PASSED_ON.contains(&signal) && !from_terminal {
                 pass_on(&child, signal);
             }
+        }
+    }
+
+    /// A signal that came before there was a command to pass it on to.
+    fn pending(&self) -> Option<libc::c_int> {
+        let mut pending = MaybeUninit::uninit();
+        // SAFETY: the pointer is to a live set, which is read only after it was filled.
+        unsafe {
+            if libc::sigpending(pending.as_mut_ptr()) != 0 {
+                return None;
+            }
+            let pending = pending.assume_init();
+            PASSED_ON.into_iter().find(|&signal| libc::sigismember(&pending, signal) == 1)
         }
     }
 

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_senseless_bounds_are_refused() {
-        assert!(toml::from_str::<File>("listen = \"x\"").is_err());
+        assert!(toml::from_str::<File>("lisen = \"x\"").is_err());
         let file: File = toml::from_str("file-ttl = { default = 60, max = 300 }").unwrap();
         assert_eq!(file.file_ttl.unwrap().check("file-ttl").unwrap(), TtlBounds::FILES);
         let file: File = toml::from_str("file-ttl = { default = 600, max = 300 }").unwrap();

@@ -35,7 +35,18 @@ impl Failure {
     }
 
     /// The same for a program, in the envelope of the server's own refusals, where it asked for JSON.
-    pub fn as_json(mut self, wanted: bool, code: &str) -> Failure {
+    pub fn for_program(self, wanted: bool) -> Failure {
+        let code = match self.exit {
+            Exit::Usage => "INVALID_REQUEST",
+            Exit::Auth => "UNAUTHENTICATED",
+            Exit::Unreachable => "UNREACHABLE",
+            _ => "ERROR",
+        };
+        self.for_program_as(wanted, code)
+    }
+
+    /// The same with a code of its own.
+    pub fn for_program_as(mut self, wanted: bool, code: &str) -> Failure {
         if wanted && self.document.is_none() {
             self.document = Some(json!({ "error": self.sentence, "code": code }).to_string().into_bytes());
         }

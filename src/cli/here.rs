@@ -1,11 +1,12 @@
 //! What every command that asks a server begins with: who is asking, where, and how the answer leaves.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::failure::{Failure, exit_of, sentence_of};
-use super::names::Place;
-use super::{Exit, news, talk};
+use super::names::{Cwd, Names};
+use super::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Credential, Door, Flags, Found, Limits, Origin, Surroundings, discover};
 use crate::git::{GitError, Repo, Settings};
 use crate::wire::{Code, Time};
@@ -34,7 +35,7 @@ pub struct ServerArgs {
 #[command(next_help_heading = "Server")]
 pub struct Common {
     /// Print the server's answer as it came, as one JSON document
-    #[arg(long)]
+    #[arg(long, help_heading = None)]
     pub json: bool,
     /// The session to act for, with a token that is no session's own [default: DIBS_SESSION]
     #[arg(long, value_name = "ID")]
@@ -50,7 +51,7 @@ pub struct Here {
     /// Its `dibs.*` settings.
     pub settings: Settings,
     /// What typed names are relative to.
-    pub place: Place,
+    pub cwd: Cwd,
     /// Where the server is, and who is asking.
     pub found: Found,
     /// Asks.
@@ -63,9 +64,9 @@ impl Here {
     /// Looks around; nothing is asked yet.
     pub fn open(common: &Common) -> Result<Here, Failure> {
         let found = Here::look(&common.server, common.session.clone());
-        let (repo, settings, found) = found.map_err(|failure| failure.as_json(common.json, "UNREACHABLE"))?;
+        let (repo, settings, found) = found.map_err(|failure| failure.for_program(common.json))?;
         let client = client(&found, found.credential.clone(), LIMITS)?;
-        Ok(Here { place: Place::of(repo.as_ref()), repo, settings, found, client, json: common.json })
+        Ok(Here { cwd: Cwd::of(repo.as_ref()), repo, settings, found, client, json: common.json })
     }
 
     /// Finds the repository, its settings, the server and the caller.
@@ -80,7 +81,7 @@ impl Here {
         let found = discover(&Surroundings {
             flags,
             door: Door::Worktree,
-            env: &|name| std::env::var(name).ok(),
+            env: &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
             config: &|name| settings.get(name.strip_prefix("dibs.").unwrap_or(name)).map(str::to_owned),
             git_dir: repo.as_ref().ok().map(|repo| repo.git_dir.clone()),
             common_dir: repo.as_ref().ok().map(|repo| repo.common_dir.clone()),
@@ -90,6 +91,11 @@ impl Here {
             (Err(_), Err(error)) if args.url.is_none() => Err(no_repository(&error)),
             (Err(error), _) => Err(error.into()),
         }
+    }
+
+    /// What was typed, as keys.
+    pub fn names(&self, args: &[OsString]) -> Result<Names, Failure> {
+        Names::typed(&self.cwd, args).map_err(|failure| failure.for_program(self.json))
     }
 
     /// The session to act for.
@@ -109,7 +115,7 @@ impl Here {
                 credential.from
             ),
         };
-        Err(Failure::new(Exit::Auth, sentence).as_json(self.json, "UNAUTHENTICATED"))
+        Err(Failure::new(Exit::Auth, sentence).for_program(self.json))
     }
 
     /// Another way of asking the same server, as somebody else.
@@ -149,7 +155,7 @@ impl Here {
             ClientError::Refused { .. } if self.json => Some(self.client.answer().to_vec()),
             _ => None,
         };
-        Failure { document, ..Failure::new(exit_of(error), sentence) }.as_json(self.json, "UNREACHABLE")
+        Failure { document, ..Failure::new(exit_of(error), sentence) }.for_program(self.json)
     }
 
     /// Prints the latest answer, as it came for a program and as `text` for a person, and then the session's news.
@@ -159,17 +165,17 @@ impl Here {
         } else {
             talk::data(text)?;
         }
-        self.tell_news();
+        self.tell_notices();
         Ok(())
     }
 
     /// What the session should know besides, on stderr. A program finds it in the answer.
-    pub fn tell_news(&self) {
+    pub fn tell_notices(&self) {
         if !self.json {
-            news::say(&news::of_answer(self.client.answer()), &self.place);
+            notices::say(&notices::of_answer(self.client.answer()), &self.cwd);
         }
         if let (Some(repo), Some(session)) = (&self.repo, &self.found.session) {
-            news::say(&news::collect(repo, session), &self.place);
+            notices::say(&notices::collect(repo, session), &self.cwd);
         }
     }
 

@@ -27,21 +27,21 @@ enum Name {
 
 /// What typed names are relative to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Cwd {
     /// The top of the work tree, where there is one.
     root: Option<PathBuf>,
     /// The way from there to the current directory, without slashes at its ends.
     prefix: Vec<u8>,
 }
 
-impl Place {
-    /// The current directory in this repository; outside of one, names count as if typed at its top.
-    pub fn of(repo: Option<&Repo>) -> Place {
-        let Some(work_dir) = repo.and_then(|repo| repo.work_dir.as_deref()) else { return Place::default() };
-        let Ok(root) = work_dir.canonicalize() else { return Place::default() };
+impl Cwd {
+    /// Where we are in this repository; outside of one, names count as if typed at its top.
+    pub fn of(repo: Option<&Repo>) -> Cwd {
+        let Some(work_dir) = repo.and_then(|repo| repo.work_dir.as_deref()) else { return Cwd::default() };
+        let Ok(root) = work_dir.canonicalize() else { return Cwd::default() };
         let here = std::env::current_dir().and_then(|dir| dir.canonicalize()).unwrap_or_default();
         let prefix = here.strip_prefix(&root).map(|below| below.as_os_str().as_bytes().to_vec());
-        Place { prefix: prefix.unwrap_or_default(), root: Some(root) }
+        Cwd { prefix: prefix.unwrap_or_default(), root: Some(root) }
     }
 
     /// How a key the server showed is typed here.
@@ -50,15 +50,15 @@ impl Place {
         if self.prefix.is_empty() || is_name { shown.to_owned() } else { format!(":/{shown}") }
     }
 
-    fn top(&self) -> Place {
-        Place { root: self.root.clone(), prefix: Vec::new() }
+    fn top(&self) -> Cwd {
+        Cwd { root: self.root.clone(), prefix: Vec::new() }
     }
 }
 
 impl Names {
     /// Reads arguments.
-    pub fn typed(place: &Place, args: &[OsString]) -> Result<Names, Failure> {
-        let read = |arg: &OsString| read(place, arg.as_bytes()).map_err(Failure::usage);
+    pub fn typed(cwd: &Cwd, args: &[OsString]) -> Result<Names, Failure> {
+        let read = |arg: &OsString| read(cwd, arg.as_bytes()).map_err(Failure::usage);
         args.iter().map(read).collect::<Result<_, _>>().map(Names)
     }
 
@@ -98,9 +98,9 @@ pub fn listed(bytes: &[u8], separator: u8) -> Vec<git::Path> {
 }
 
 /// Reads one argument; the error is a sentence.
-fn read(place: &Place, typed: &[u8]) -> Result<Name, String> {
+fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     if let Some(rest) = typed.strip_prefix(b":/") {
-        return read(&place.top(), rest);
+        return read(&cwd.top(), rest);
     }
     if typed.starts_with(b":(") || typed.starts_with(b":!") || typed.starts_with(b":^") {
         return Err(format!(
@@ -109,7 +109,7 @@ fn read(place: &Place, typed: &[u8]) -> Result<Name, String> {
         ));
     }
     match leading_word(typed) {
-        Some(b"file") => match relative(place, &typed[b"file:".len()..], false)? {
+        Some(b"file") => match relative(cwd, &typed[b"file:".len()..], false)? {
             // The server says what is wrong with a literal directory.
             _ if typed.ends_with(b"/") => Ok(Name::Text(String::from_utf8_lossy(typed).into_owned())),
             Found { path, .. } => Ok(Name::Literal(path)),
@@ -121,13 +121,13 @@ fn read(place: &Place, typed: &[u8]) -> Result<Name, String> {
                 text::path(typed)
             )),
         },
-        None => file_or_pattern(place, typed),
+        None => file_or_pattern(cwd, typed),
     }
 }
 
-fn file_or_pattern(place: &Place, typed: &[u8]) -> Result<Name, String> {
+fn file_or_pattern(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     let is_pattern = has_pattern(typed) && std::str::from_utf8(typed).is_ok();
-    let found = relative(place, typed, is_pattern)?;
+    let found = relative(cwd, typed, is_pattern)?;
     let Ok(path) = std::str::from_utf8(&found.path) else {
         if is_pattern {
             return Err(format!(
@@ -164,10 +164,10 @@ struct Found {
 
 /// Follows a typed name from the current directory. From its first component with a pattern on, nothing is folded: a
 /// slash inside braces is no step into a directory.
-fn relative(place: &Place, typed: &[u8], is_pattern: bool) -> Result<Found, String> {
+fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Found, String> {
     let (mut above, rest) = match typed.strip_prefix(b"/") {
-        None => (components(&place.prefix), typed),
-        Some(_) => (Vec::new(), inside(place, typed)?),
+        None => (components(&cwd.prefix), typed),
+        Some(_) => (Vec::new(), inside(cwd, typed)?),
     };
     let mut own: Vec<&[u8]> = Vec::new();
     let mut is_directory = rest.ends_with(b"/");
@@ -188,7 +188,7 @@ fn relative(place: &Place, typed: &[u8], is_pattern: bool) -> Result<Found, Stri
             b".." => {
                 is_directory |= next.is_none();
                 if own.pop().is_none() && above.pop().is_none() {
-                    return Err(outside(place, typed));
+                    return Err(outside(cwd, typed));
                 }
             }
             name => own.push(name),
@@ -208,8 +208,8 @@ fn relative(place: &Place, typed: &[u8], is_pattern: bool) -> Result<Found, Stri
 }
 
 /// What lies behind the top of the work tree in an absolute path.
-fn inside<'a>(place: &Place, typed: &'a [u8]) -> Result<&'a [u8], String> {
-    let Some(root) = &place.root else {
+fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
+    let Some(root) = &cwd.root else {
         return Err(format!("{} is absolute, and there is no work tree here it could lie in", text::path(typed)));
     };
     match typed.strip_prefix(root.as_os_str().as_bytes()) {
@@ -218,15 +218,15 @@ fn inside<'a>(place: &Place, typed: &'a [u8]) -> Result<&'a [u8], String> {
             // The way there may go through a symlink; a pattern's does not exist and is not looked up.
             let resolved = Path::new(std::ffi::OsStr::from_bytes(typed)).ancestors().find_map(|ancestor| {
                 let real = ancestor.canonicalize().ok()?;
-                (real == *root).then(|| ancestor.as_os_str().len())
+                (real == *root).then_some(ancestor.as_os_str().len())
             });
-            resolved.map(|length| &typed[length..]).ok_or_else(|| outside(place, typed))
+            resolved.map(|length| &typed[length..]).ok_or_else(|| outside(cwd, typed))
         }
     }
 }
 
-fn outside(place: &Place, typed: &[u8]) -> String {
-    let root = place.root.as_ref().map(|root| format!(" at {}", root.display())).unwrap_or_default();
+fn outside(cwd: &Cwd, typed: &[u8]) -> String {
+    let root = cwd.root.as_ref().map(|root| format!(" at {}", root.display())).unwrap_or_default();
     format!("{} is outside of the repository{root}", text::path(typed))
 }
 
@@ -268,17 +268,17 @@ mod tests {
         std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec())
     }
 
-    fn place(prefix: &str) -> Place {
-        Place { root: Some("/work/tree".into()), prefix: prefix.as_bytes().to_vec() }
+    fn cwd(prefix: &str) -> Cwd {
+        Cwd { root: Some("/work/tree".into()), prefix: prefix.as_bytes().to_vec() }
     }
 
     /// What is sent for one argument.
     fn sent(prefix: &str, typed: &str) -> String {
-        Names::typed(&place(prefix), &[os(typed.as_bytes())]).unwrap().texts().remove(0)
+        Names::typed(&cwd(prefix), &[os(typed.as_bytes())]).unwrap().texts().remove(0)
     }
 
     fn refused(prefix: &str, typed: &str) -> String {
-        Names::typed(&place(prefix), &[os(typed.as_bytes())]).unwrap_err().sentence
+        Names::typed(&cwd(prefix), &[os(typed.as_bytes())]).unwrap_err().sentence
     }
 
     #[test]
@@ -372,43 +372,43 @@ mod tests {
         assert_eq!(refused("", ":/../a"), "../a is outside of the repository at /work/tree");
         assert_eq!(refused("", "/work/treehouse/a"), "/work/treehouse/a is outside of the repository at /work/tree");
         assert!(refused("", ":(glob)a").contains("only :/ is known"));
-        let nowhere = Names::typed(&Place::default(), &[os(b"/a")]).unwrap_err();
+        let nowhere = Names::typed(&Cwd::default(), &[os(b"/a")]).unwrap_err();
         assert!(nowhere.sentence.contains("no work tree"), "{nowhere}");
     }
 
     #[test]
     fn bytes_survive() {
-        let names = Names::typed(&place("src"), &[os(b"caf\xe9"), os(b"a.rs"), os(b"100%")]).unwrap();
+        let names = Names::typed(&cwd("src"), &[os(b"caf\xe9"), os(b"a.rs"), os(b"100%")]).unwrap();
         assert_eq!(names.texts(), ["file:src/caf%E9", "src/a.rs", "src/100%"]);
         assert_eq!(names.encoding(), Some(Encoding::Percent));
-        assert_eq!(Names::typed(&place("src"), &[os(b"a%25")]).unwrap().encoding(), None);
+        assert_eq!(Names::typed(&cwd("src"), &[os(b"a%25")]).unwrap().encoding(), None);
         let names = Names::from_git(listed(b"a\nb\0\xff\0\0src/[id].ts\0", 0));
         assert_eq!(names.texts(), ["file:a\nb", "file:%FF", "file:src/[id].ts"]);
         assert!(refused_bytes(b"db:\xff").contains("not UTF-8"));
-        let strange = Place { prefix: b"caf\xe9".to_vec(), ..place("") };
+        let strange = Cwd { prefix: b"caf\xe9".to_vec(), ..cwd("") };
         assert!(Names::typed(&strange, &[os(b"*.rs")]).unwrap_err().sentence.contains("cannot be a pattern"));
         assert_eq!(Names::typed(&strange, &[os(b"a")]).unwrap().texts(), ["file:caf%E9/a"]);
     }
 
     fn refused_bytes(typed: &[u8]) -> String {
-        Names::typed(&place(""), &[os(typed)]).unwrap_err().sentence
+        Names::typed(&cwd(""), &[os(typed)]).unwrap_err().sentence
     }
 
     #[test]
     fn what_is_shown_can_be_typed_again() {
-        let below = place("src");
+        let below = cwd("src");
         for shown in ["src/a.rs", "src/**", "file:src/[id].ts", "db:slot", "deploy://x"] {
             let typed = below.typed(shown);
             assert_eq!(sent("src", &typed), shown);
-            assert_eq!(place("").typed(shown), shown);
+            assert_eq!(cwd("").typed(shown), shown);
         }
     }
 
     proptest::proptest! {
         #[test]
         fn no_argument_is_too_strange(prefix in "[a-z*/\\[:]{0,6}", typed: Vec<u8>) {
-            let place = place(&prefix);
-            if let Ok(names) = Names::typed(&place, &[os(&typed)]) {
+            let cwd = cwd(&prefix);
+            if let Ok(names) = Names::typed(&cwd, &[os(&typed)]) {
                 let text = names.texts().remove(0);
                 let _ = Key::parse_percent(&text, &KeyRules::default());
             }

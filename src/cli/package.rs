@@ -57,7 +57,7 @@ impl Package {
     /// Reads a file, or stdin where it is `-`. What is wrong with it is one failure with every problem in it.
     pub fn read(file: &Path, as_json: bool) -> Result<Package, Failure> {
         let name = if file.as_os_str() == "-" { "stdin".to_owned() } else { clean(&file.display().to_string(), 300) };
-        let unreadable = |why: String| Failure::new(Exit::Usage, why).as_json(as_json, "INVALID_PACKAGE");
+        let unreadable = |why: String| Failure::new(Exit::Usage, why).for_program_as(as_json, "INVALID_PACKAGE");
         let mut bytes = Vec::new();
         let read = match name.as_str() {
             "stdin" => std::io::stdin().take(FILE_MAX as u64 + 1).read_to_end(&mut bytes),

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::here::{Common, Here};
-use super::names::Names;
 use super::package::Package;
 use super::{Exit, talk};
 use crate::hook::text::time_left;
@@ -56,7 +55,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let names = match &args.package {
         Some(file) => Package::read(file, args.common.json)?.names(),
-        None => Names::typed(&here.place, &args.keys)?,
+        None => here.names(&args.keys)?,
     };
     let mut texts = names.texts();
     let (one, many) =
@@ -95,7 +94,7 @@ pub fn renew(args: RenewArgs) -> Result<Exit> {
         here.tell(&text)?;
         return Ok(Exit::Ok);
     }
-    let names = Names::typed(&here.place, &args.keys)?;
+    let names = here.names(&args.keys)?;
     let mut texts = names.texts();
     let ask = wire::Renew { ttl_seconds: args.ttl, encoding: names.encoding(), ..wire::Renew::default() };
     let renewed = if texts.len() == 1 {

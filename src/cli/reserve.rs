@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -80,7 +81,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let package = args.package.as_deref().map(|file| Package::read(file, args.common.json)).transpose()?;
     let names = match &package {
         Some(package) => package.names(),
-        None => Names::typed(&here.place, &args.keys)?,
+        None => here.names(&args.keys)?,
     };
     let mut ask = asked(&names, &args.wanted);
     ask.wait_seconds = args.wait.map(i64::from);
@@ -111,20 +112,27 @@ pub fn run(args: Args) -> Result<Exit> {
 pub fn wait(args: WaitArgs) -> Result<Exit> {
     let mut here = Here::open(&args.common)?;
     let session = here.session()?;
-    let names = Names::typed(&here.place, &args.keys)?;
+    let names = here.names(&args.keys)?;
     let mut ask = asked(&names, &args.wanted);
-    if !here.json {
-        say_what_for(&mut here, &session, &ask, &names, args.timeout)?;
-    }
-    let mut left = args.timeout;
+    // A server that is not there from the beginning is told at once; one that goes away meanwhile may come back.
+    say_what_for(&mut here, &session, &ask, &names, args.timeout)?;
+    let end = Instant::now() + Duration::from_secs(args.timeout.into());
+    let mut failed = 0;
     loop {
-        let piece = left.min(WAIT_MAX);
-        ask.wait_seconds = Some(i64::from(piece));
-        left -= piece;
-        match attempt(&mut here, &session, &ask) {
+        let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+        ask.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_MAX)));
+        let error = match attempt(&mut here, &session, &ask) {
             Ok(granted) => return tell(&here, &granted),
-            Err(error) if left > 0 && error.code() == Some(Code::LockAcquisitionFailed) => {}
-            Err(error) => return Err(refused(&here, &error, &names, None).into()),
+            Err(error) => error,
+        };
+        let is_over = Instant::now() >= end;
+        match (&error, error.code()) {
+            (_, Some(Code::LockAcquisitionFailed)) if !is_over => failed = 0,
+            (ClientError::Unreachable { .. }, _) | (_, Some(Code::Unavailable)) if !is_over => {
+                failed += 1;
+                thread::sleep(backoff::pause(failed));
+            }
+            _ => return Err(refused(&here, &error, &names, None).into()),
         }
     }
 }
@@ -215,7 +223,7 @@ fn refused(here: &Here, error: &ClientError, names: &Names, line: Option<String>
 fn next_step(here: &Here, conflicts: &[wire::Conflict]) -> String {
     let mut words: Vec<String> = Vec::new();
     for conflict in conflicts {
-        if let Some(word) = talk::shell_word(&here.place.typed(&conflict.file_path))
+        if let Some(word) = talk::shell_word(&here.cwd.typed(&conflict.file_path))
             && !words.contains(&word)
         {
             words.push(word);
@@ -241,11 +249,14 @@ fn say_what_for(
         wire::Check { paths: Some(names.texts()), mode: ask.mode, encoding: ask.encoding, ..wire::Check::default() };
     let answer = here.client.check(Some(session), &check);
     let checked = here.heard(answer)?;
+    if here.json {
+        return Ok(());
+    }
     if !checked.conflicts.is_empty() {
         let lines = talk::conflicts(&checked.conflicts, names.encoding(), |until| here.left(until));
-        let limit = time_left(std::time::Duration::from_secs(seconds.into()));
+        let limit = time_left(Duration::from_secs(seconds.into()));
         talk::say(&format!("waiting for up to {limit}:\n{}", lines.trim_end()));
     }
-    here.tell_news();
+    here.tell_notices();
     Ok(())
 }

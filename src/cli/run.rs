@@ -17,17 +17,22 @@ use super::child::{self, Ending};
 use super::failure::Failure;
 use super::here::{Common, Here};
 use super::opening::{self, NewSession, Opened};
-use super::{Exit, news, talk};
+use super::residence::{self, Occupied};
+use super::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
 
-/// The longest pause between two heartbeats: short enough that a file's default of 60 s never runs out.
-const BEAT_MAX: Duration = Duration::from_secs(15);
+/// The longest pause between two heartbeats. What is reserved right after one must last until the next, so this is what
+/// `--help` promises; a file's default of 60 s survives five that are lost.
+const BEAT_MAX: Duration = Duration::from_secs(10);
 
 /// The shortest, so that a reservation of a second does not keep the server busy.
 const BEAT_MIN: Duration = Duration::from_millis(250);
+
+/// More released paths than this are only counted.
+const NAMED_MAX: usize = 10;
 
 /// What a shell says when it cannot find a command, and when it cannot start one.
 const NOT_FOUND: u8 = 127;
@@ -39,11 +44,11 @@ pub struct Args {
     /// Say nothing about the session
     #[arg(short, long)]
     quiet: bool,
-    #[command(flatten)]
-    new: NewSession,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    new: NewSession,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -53,9 +58,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut here = Here::open(&common)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
-    let resident = opening::resident(&mut here);
+    let resident = residence::resident(&mut here);
     let opened = opening::open(&mut here, &args.new, name)?;
-    let session = Session::begin(&here, opened, resident, args.quiet)?;
+    let session = Session::begin(&here, opened, resident.as_deref(), args.quiet)?;
 
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -94,21 +99,28 @@ struct Session {
     /// Dropped to stop the heart.
     beating: Sender<()>,
     heart: JoinHandle<Option<ClientError>>,
+    /// The worktree's token file is this session's.
+    _occupied: Option<Occupied>,
 }
 
 impl Session {
-    fn begin(here: &Here, opened: Opened, resident: Option<String>, quiet: bool) -> Result<Session> {
-        match &resident {
-            None => {
-                opening::keep(here, &opened)?;
+    fn begin(here: &Here, opened: Opened, resident: Option<&str>, quiet: bool) -> Result<Session> {
+        let occupied = match resident {
+            None => residence::occupy(here, &opened).unwrap_or_else(|error| {
+                talk::say(&format!("the session is known only to the command's environment ({error:#})"));
+                None
+            }),
+            Some(other) => {
+                if !quiet {
+                    talk::say(&format!(
+                        "session {} works in this worktree too, so its token file stays; programs that lose their \
+                         environment will act for that session",
+                        clean(other, 200)
+                    ));
+                }
+                None
             }
-            Some(other) if !quiet => talk::say(&format!(
-                "session {} works in this worktree too, so its token file stays; programs that lose their \
-                 environment will act for that session",
-                clean(other, 200)
-            )),
-            Some(_) => {}
-        }
+        };
         if !quiet {
             let who = talk::person(&opened.session, opened.name.as_deref());
             talk::say(&format!("session of {who} at {}", talk::ways(&here.found.endpoints)));
@@ -117,12 +129,12 @@ impl Session {
         let (beating, stopped) = channel();
         let (session, repo) = (opened.session.clone(), here.repo.clone());
         let heart = std::thread::spawn(move || beat(client, &session, repo.as_ref(), &stopped));
-        Ok(Session { opened, beating, heart })
+        Ok(Session { opened, beating, heart, _occupied: occupied })
     }
 
     /// Ends the session and says what there is to say. The command's own end counts, so nothing here is an error.
     fn end(self, here: &mut Here, state: EndState, quiet: bool) {
-        let Session { opened, beating, heart } = self;
+        let Session { opened, beating, heart, _occupied } = self;
         drop(beating);
         let broken = heart.join().ok().flatten();
         let id = clean(&opened.session, 200);
@@ -133,8 +145,13 @@ impl Session {
                 talk::say(&format!("session {id} ended before the command did; what it held was released then"));
             }
             (Ok(Ok(ended)), _) if !quiet && ended.released_count > 0 => {
-                let paths: Vec<String> = ended.released_paths.iter().map(|path| talk::key(path, None)).collect();
-                talk::say(&format!("session {id} ended; released {}", paths.join(", ")));
+                let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| talk::key(path, None));
+                let paths = paths.collect::<Vec<_>>().join(", ");
+                let more = match ended.released_paths.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                talk::say(&format!("session {id} ended; released {paths}{more}"));
             }
             (Ok(Ok(_)), _) => {}
             (Ok(Err(error)), _) => talk::say(&format!(
@@ -144,11 +161,11 @@ impl Session {
             (Err(failure), _) => talk::say(&failure.sentence),
         }
         if let Some(repo) = &here.repo {
-            opening::forget(repo, &opened.session);
+            residence::forget(repo, &opened.session);
             // Nobody is left who could hear of it later.
-            let late = news::collect(repo, &opened.session);
+            let late = notices::collect(repo, &opened.session);
             if !quiet {
-                news::say(&late, &here.place);
+                notices::say(&late, &here.cwd);
             }
         }
     }
@@ -167,7 +184,7 @@ fn beat(mut client: Client, session: &str, repo: Option<&Repo>, stopped: &Receiv
         trouble = match client.heartbeat(session) {
             Ok(alive) => {
                 if let Some(repo) = repo {
-                    news::leave(repo, session, &alive.notices);
+                    notices::leave(repo, session, &alive.notices);
                 }
                 pause = until_next(alive.expires_at, client.server_time());
                 None
@@ -197,8 +214,8 @@ mod tests {
     #[test]
     fn the_heart_beats_before_anything_runs_out() {
         let next = |ms| until_next(Time(ms), Some(Time(0)));
-        assert_eq!(next(60_000), Duration::from_secs(15));
-        assert_eq!(next(30_000), Duration::from_secs(10));
+        assert_eq!(next(60_000), Duration::from_secs(10));
+        assert_eq!(next(15_000), Duration::from_secs(5));
         assert_eq!(next(100), BEAT_MIN);
         assert_eq!(next(-5), BEAT_MIN);
         assert_eq!(next(i64::MAX), BEAT_MAX);

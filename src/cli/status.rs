@@ -28,7 +28,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut held = here.heard(answer)?;
     if held.is_empty() && !here.json {
         talk::say("nothing is reserved");
-        here.tell_news();
+        here.tell_notices();
         return Ok(Exit::Ok);
     }
     held.sort_by(|a, b| (&a.file_path, a.fence).cmp(&(&b.file_path, b.fence)));

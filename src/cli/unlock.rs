@@ -6,7 +6,6 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::here::{Common, Here};
-use super::names::Names;
 use super::{Exit, talk};
 use crate::hook::text::clean;
 use crate::wire::{self, Notice, UnlockRequestInfo};
@@ -70,7 +69,7 @@ pub struct WithdrawArgs {
 pub fn request(args: RequestArgs) -> Result<Exit> {
     let mut here = Here::open(&args.common)?;
     let session = here.session()?;
-    let names = Names::typed(&here.place, &args.keys)?;
+    let names = here.names(&args.keys)?;
     let ask = |file_path: String| wire::UnlockRequest {
         file_path,
         reason: args.reason.as_str().into(),
@@ -101,7 +100,7 @@ pub fn request(args: RequestArgs) -> Result<Exit> {
         _ if here.json => talk::document(json!({ "requests": documents }).to_string().as_bytes())?,
         _ => {}
     }
-    here.tell_news();
+    here.tell_notices();
     Ok(worst)
 }
 
@@ -145,8 +144,8 @@ pub fn requests(args: RequestsArgs) -> Result<Exit> {
     }
     // What is asked of the session is in the table already.
     let is_shown = |notice: &Notice| matches!(notice, Notice::UnlockRequested { .. });
-    let news: Vec<Notice> = all.notices.into_iter().filter(|notice| !is_shown(notice)).collect();
-    super::news::say(&news, &here.place);
+    let rest: Vec<Notice> = all.notices.into_iter().filter(|notice| !is_shown(notice)).collect();
+    super::notices::say(&rest, &here.cwd);
     Ok(Exit::Ok)
 }
 

@@ -11,16 +11,16 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::names::Place;
+use super::names::Cwd;
 use super::talk::{self, because, key, person};
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::wire::{Notice, UnlockStatus};
 
-/// The longest file of news that is read, in bytes.
-const NEWS_MAX: u64 = 1 << 20;
+/// The longest file of notices that is read, in bytes.
+const NOTICES_MAX: u64 = 1 << 20;
 
-/// The news that came with an answer.
+/// The notices that came with an answer.
 pub fn of_answer(body: &[u8]) -> Vec<Notice> {
     #[derive(Deserialize)]
     struct Answer {
@@ -30,27 +30,29 @@ pub fn of_answer(body: &[u8]) -> Vec<Notice> {
     serde_json::from_slice::<Answer>(body).map(|answer| answer.notices).unwrap_or_default()
 }
 
-/// Says news, a line each.
-pub fn say(news: &[Notice], place: &Place) {
-    news.iter().filter_map(|notice| sentence(notice, place)).for_each(|sentence| talk::say(&sentence));
+/// Says them, a line each.
+pub fn say(notices: &[Notice], cwd: &Cwd) {
+    notices.iter().filter_map(|notice| sentence(notice, cwd)).for_each(|sentence| talk::say(&sentence));
 }
 
 /// Leaves for the session's next command what is told only once; the rest is told again anyway.
-pub fn leave(repo: &Repo, session: &str, news: &[Notice]) {
+pub fn leave(repo: &Repo, session: &str, notices: &[Notice]) {
     let once = |notice: &&Notice| matches!(notice, Notice::UnlockAnswered { .. } | Notice::Released { .. });
-    let lines: Vec<String> = news.iter().filter(once).filter_map(|notice| serde_json::to_string(notice).ok()).collect();
+    let lines: Vec<String> =
+        notices.iter().filter(once).filter_map(|notice| serde_json::to_string(notice).ok()).collect();
     if lines.is_empty() {
         return;
     }
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(file(repo, session));
-    // News that cannot be kept are still seen by whoever looks; nothing depends on them.
+    let Some(file) = file(repo, session) else { return };
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
+    // What cannot be kept is still seen by whoever looks; nothing depends on it.
     let _ = file.and_then(|mut file| file.write_all((lines.join("\n") + "\n").as_bytes()));
 }
 
 /// Takes what was left for this session.
 pub fn collect(repo: &Repo, session: &str) -> Vec<Notice> {
-    let file = file(repo, session);
-    if fs::metadata(&file).is_ok_and(|metadata| metadata.len() > NEWS_MAX) {
+    let Some(file) = file(repo, session) else { return Vec::new() };
+    if fs::metadata(&file).is_ok_and(|metadata| metadata.len() > NOTICES_MAX) {
         let _ = fs::remove_file(&file);
     }
     // Renamed first: what the heartbeat adds meanwhile goes into a new file and waits for the next command.
@@ -63,12 +65,13 @@ pub fn collect(repo: &Repo, session: &str) -> Vec<Notice> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn file(repo: &Repo, session: &str) -> PathBuf {
-    // A session id has no character that means anything in a path.
-    repo.git_dir.join("dibs").join(format!("news-{session}"))
+fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
+    // A session id has no character that means anything in a path; one that has was left in a variable by somebody.
+    let is_name = !session.contains('/');
+    is_name.then(|| repo.git_dir.join("dibs").join(format!("notices-{session}")))
 }
 
-fn sentence(notice: &Notice, place: &Place) -> Option<String> {
+fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
     Some(match notice {
         Notice::UnlockRequested { request_id, file_path, requested_by, requested_by_name, reason, .. } => format!(
             "{} asks you to let go of {}{}\nAnswer with: git dibs approve {id} — or: git dibs reject {id}",
@@ -81,7 +84,7 @@ fn sentence(notice: &Notice, place: &Place) -> Option<String> {
             let what = key(file_path, None);
             let who = responded_by.as_deref().map_or_else(|| "the holder".to_owned(), |who| person(who, None));
             let note = because(note.as_deref());
-            let again = talk::shell_word(&place.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+            let again = talk::shell_word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
             match status {
                 UnlockStatus::Approved => format!("{who} let go of {what} because you asked{note}"),
                 UnlockStatus::Rejected => format!("{who} keeps {what}{note}"),
@@ -91,7 +94,7 @@ fn sentence(notice: &Notice, place: &Place) -> Option<String> {
         }
         Notice::Released { file_path, why, by, reason, .. } => {
             let by = by.as_deref().map(|by| format!(" by {}", clean(by, 200))).unwrap_or_default();
-            let again = talk::shell_word(&place.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+            let again = talk::shell_word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
             format!(
                 "you no longer hold {} ({}{by}){}; take it again with: git dibs reserve{again}",
                 key(file_path, None),
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_left_and_collected_once() {
+    fn notices_are_left_and_collected_once() {
         let dir = tempfile::tempdir().unwrap();
         git2::Repository::init(dir.path()).unwrap();
         let repo = Repo::at(dir.path()).unwrap();
@@ -147,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn news_are_sentences_that_draw_nothing() {
-        let place = Place::default();
-        let told = sentence(&released("night\u{1b}[2J"), &place).unwrap();
+    fn notices_are_sentences_that_draw_nothing() {
+        let cwd = Cwd::default();
+        let told = sentence(&released("night\u{1b}[2J"), &cwd).unwrap();
         assert_eq!(
             told,
             "you no longer hold src/a.rs (overridden by ops): night\\x1b[2J; take it again with: git dibs reserve src/a.rs"
         );
-        assert_eq!(sentence(&Notice::Unrecognized, &place), None);
+        assert_eq!(sentence(&Notice::Unrecognized, &cwd), None);
     }
 
     #[test]
-    fn an_answer_without_news_has_none() {
+    fn an_answer_without_notices_has_none() {
         assert_eq!(of_answer(b"{}"), []);
         assert_eq!(of_answer(b"garbage"), []);
         assert_eq!(of_answer(br#"{"notices":[{"kind":"weather"}]}"#), [Notice::Unrecognized]);

@@ -1,0 +1,243 @@
+//! Reserve, release, renew, check, wait, status.
+
+use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
+use serde_json::Value;
+
+use crate::world::{Said, World, bytes};
+
+#[test]
+fn a_conflict_explains_itself() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/", "--reason", "moving\u{7} users"]).ok();
+    let said = world.as_session("bo", ["reserve", "src/a.rs", "README"]).fails(3);
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert_eq!(lines[0], "git-dibs: nothing was reserved: it is held by somebody else");
+    assert!(lines[1].starts_with("  src/a.rs: held by ANA (ana) through src/**, "), "{said:?}");
+    assert!(lines[1].ends_with(" left: moving\\x07 users"), "{said:?}");
+    let next = "Ask for it with: git dibs request src/a.rs --reason TEXT — or wait for it: git dibs wait src/a.rs";
+    assert_eq!(lines[2], next);
+    assert_eq!(said.out, "");
+    assert_eq!(world.held().len(), 1, "all or nothing");
+    let below = world.as_session("bo", ["reserve", "a.rs"]).at("src").fails(3);
+    assert!(below.err.contains("git dibs wait :/src/a.rs"), "what is suggested can be typed here: {below:?}");
+    let json = world.as_session("bo", ["reserve", "src/a.rs", "--json"]).fails(3);
+    let document: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&document["code"], &document["reservedBy"]), (&"RESOURCE_LOCKED".into(), &"ana".into()));
+    assert_eq!(json.err, "");
+}
+
+#[test]
+fn files_are_relative_and_keys_are_not() {
+    let world = World::served();
+    let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:slot", "deploy://prod"];
+    world.as_session("ana", ["reserve"].iter().chain(&args)).at("src").ok();
+    let keys: Vec<String> = world.held().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(
+        keys,
+        ["README", "db:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
+    );
+    let absolute = world.path("app/src/deep").canonicalize().unwrap().join("../b.rs");
+    world.as_session("ana", ["check".as_ref(), absolute.as_os_str()]).ok();
+    let outside = world.as_session("ana", ["reserve", "../../x"]).at("src").fails(2);
+    assert!(outside.err.contains("../../x is outside of the repository at /"), "{outside:?}");
+    let whole = world.as_session("ana", ["reserve", "."]).fails(2);
+    assert!(whole.err.contains("the whole repository is \"**\""), "{whole:?}");
+    world.as_session("ana", ["release"].iter().chain(&args)).at("src").ok();
+    assert_eq!(world.held(), []);
+    let dir = world.as_session("ana", ["reserve", "."]).at("src/deep").ok();
+    assert!(dir.out.starts_with("reserved src/deep/** for "), "{dir:?}");
+}
+
+#[test]
+fn renew_and_release() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "a", "b", "--ttl", "5"]).ok();
+    let renewed = world.as_session("ana", ["renew", "a", "--ttl", "200", "--json"]).json();
+    assert_eq!(renewed["filePath"], "a");
+    let all = world.as_session("ana", ["renew"]).ok();
+    assert!(all.out.starts_with("renewed 2 reservations, the first to run out in "), "{all:?}");
+    let missing = world.as_session("ana", ["renew", "c"]).fails(3);
+    assert!(missing.err.contains("does not hold \"c\""), "{missing:?}");
+    world.as_session("bo", ["release", "a"]).fails(3);
+    let nothing = world.as_session("bo", ["release", "c"]).ok();
+    assert!(nothing.out.is_empty() && nothing.err.contains("nothing was released"), "{nothing:?}");
+    assert_eq!(world.as_session("ana", ["release", "a"]).ok().out, "released a\n");
+    assert_eq!(world.as_session("ana", ["release", "a", "b"]).ok().out, "released 1 of 2; the rest was not held\n");
+    world.as_session("ana", ["reserve", "c", "--ttl", "301"]).fails(2);
+    world.as_session("ana", ["reserve", "c", "--shared"]).ok();
+    world.as_session("bo", ["reserve", "c", "--shared"]).ok();
+    assert_eq!(world.as_session("bo", ["release", "--all"]).ok().out, "released c\n");
+    assert_eq!(world.held(), [("c".to_owned(), "ana".to_owned())]);
+}
+
+#[test]
+fn status_is_a_table_with_yours_marked() {
+    let world = World::served();
+    assert_eq!(world.dibs(["status"]).ok().err, "git-dibs: nothing is reserved\n");
+    world.as_session("ana", ["reserve", "src/b.rs", "--reason", "line\nbreak"]).ok();
+    world.as_session("bo", ["reserve", "src/a.rs", "--shared", "--ttl", "300"]).ok();
+    let said = world.as_session("ana", ["status"]).ok();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = said.out.lines().map(words).collect();
+    assert_eq!(lines[0], "PATH HOLDER MODE LEFT REASON");
+    assert!(lines[1].starts_with("src/a.rs BO (bo) shared "), "{said:?}");
+    assert!(lines[2].starts_with("* src/b.rs ANA (ana) exclusive ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
+    assert_eq!(said.err, "git-dibs: * is yours\n");
+    let person = world.dibs(["status"]).ok();
+    assert!(!person.out.contains('*') && person.out.lines().count() == 3, "{person:?}");
+    assert_eq!(world.as_session("ana", ["status", "--mine"]).ok().out.lines().count(), 2);
+    assert_eq!(world.dibs(["status", "--holder", "bo"]).ok().out.lines().count(), 2);
+    world.dibs(["status", "--mine"]).fails(4);
+}
+
+#[test]
+fn status_has_every_page() {
+    let world = World::served();
+    let names: Vec<String> = (0..2_300).map(|n| format!("f{n:04}")).collect();
+    world.as_session("ana", ["reserve".to_owned()].into_iter().chain(names.iter().cloned())).ok();
+    assert_eq!(world.held().len(), 2_300);
+    assert_eq!(world.dibs(["status"]).ok().out.lines().count(), 2_301);
+}
+
+#[test]
+fn check_takes_names_from_everywhere() {
+    let world = World::served();
+    world.write("new\nline", "x");
+    world.write(bytes(b"caf\xe9"), "x");
+    world.write("src/[id].ts", "x");
+    world.write("src/a.rs", "two\n");
+    world.git(&["add", "--all"]);
+    let clear = world.dibs(["check", "--staged"]).ok();
+    assert_eq!((clear.out.as_str(), clear.err.as_str()), ("", "git-dibs: 4 paths clear\n"));
+
+    let odd = [bytes(b"reserve"), bytes(b"caf\xe9"), bytes(b"file:new\nline"), bytes(b"file:src/[id].ts")];
+    world.as_session("ana", odd).ok();
+    let staged = world.as_session("bo", ["check", "--staged"]).at("src").fails(3);
+    let paths: Vec<&str> = staged.out.lines().map(|line| line.split(": held by").next().unwrap()).collect();
+    assert_eq!(paths, ["caf\\xe9", "new\\nline", "src/[id].ts"]);
+    assert_eq!(staged.err, "git-dibs: 3 of 4 paths are held by somebody else, 1 clear\n");
+    let own = world.as_session("ana", ["check", "--staged"]).ok();
+    assert_eq!(own.err, "git-dibs: 4 paths clear, 3 of them yours\n");
+
+    let stdin = b"caf\xe9\0src/a.rs\0src/i.ts\0new\nline\0".to_vec();
+    let listed = world.dibs(["check", "--stdin", "-z", "--json"]).input(stdin).fails(3);
+    let document: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(document["conflicts"].as_array().unwrap().len(), 2, "a literal name is no pattern");
+    assert_eq!(document["clear"], serde_json::json!(["file:src/a.rs", "file:src/i.ts"]));
+    let lines = world.dibs(["check", "--stdin"]).input("src/a.rs\nsrc/[id].ts\n").fails(3);
+    assert!(lines.out.starts_with("src/[id].ts: held by ANA (ana)"), "{lines:?}");
+
+    world.git(&["commit", "--quiet", "--message=second"]);
+    let nothing = world.dibs(["check", "--staged"]).ok();
+    assert_eq!(nothing.err, "git-dibs: there is nothing to check\n");
+    let range = world.dibs(["check", "--range", "HEAD~1..HEAD"]).token("ci", "read").fails(3);
+    assert_eq!(range.out.lines().count(), 3, "{range:?}");
+    let bad = world.dibs(["check", "--range", "nowhere..HEAD"]).fails(1);
+    assert!(bad.err.contains("nowhere"), "{bad:?}");
+    world.dibs(["check", "--range", "--all"]).fails(2);
+    world.dibs(["check"]).fails(2);
+    world.dibs(["check", "--staged", "a"]).fails(2);
+}
+
+#[test]
+fn a_paused_feature_is_in_the_way_of_everything() {
+    let world = World::served();
+    world.dibs(["session", "start", "--id", "bo", "--feature", "F-1"]).ok();
+    world.as_session("ana", ["reserve", "feature:F-1:pause", "--reason", "broken main"]).ok();
+    let check = world.dibs(["check", "src/a.rs"]).fails(3);
+    assert!(check.err.contains("your feature F-1 is paused by ANA (ana)"), "{check:?}");
+    let refused = world.dibs(["reserve", "src/a.rs"]).fails(3);
+    assert!(refused.err.contains("feature F-1 is paused by ANA (ana) (broken main)"), "{refused:?}");
+}
+
+#[test]
+fn waiting_ends_with_a_grant() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    let waiting = world.as_session("bo", ["wait", "a.rs", "--reason", "next"]).at("src").start();
+    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["src/a.rs"]));
+    let conflict = world.as_session("cy", ["reserve", "src/a.rs"]).fails(3);
+    assert!(conflict.err.contains(" left, 1 waiting"), "{conflict:?}");
+    world.as_session("ana", ["release", "src/a.rs"]).ok();
+    let said = Said::of(waiting);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 1 min\n"), "{said:?}");
+    assert!(said.err.starts_with("git-dibs: waiting for up to 5 min:\n  src/a.rs: held by ANA (ana), "), "{said:?}");
+    assert_eq!(world.held(), [("src/a.rs".to_owned(), "bo".to_owned())]);
+}
+
+#[test]
+fn waiting_ends_without_one() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "a", "--ttl", "300"]).ok();
+    let said = world.as_session("bo", ["wait", "a", "--timeout", "1"]).fails(7);
+    assert!(said.err.contains("git-dibs: waited, and nothing was reserved: it is held by somebody else"), "{said:?}");
+    world.as_session("bo", ["reserve", "a", "--wait", "1"]).fails(7);
+    world.as_session("bo", ["reserve", "a", "--wait", "301"]).fails(2);
+    world.as_session("bo", ["wait"]).fails(2);
+    // Whoever is interrupted leaves the queue.
+    let mut waiting = world.as_session("bo", ["reserve", "a", "--wait", "300"]).start();
+    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!([]));
+}
+
+#[test]
+fn waiting_outlives_a_restart_of_the_server() {
+    let mut world = World::served();
+    world.as_session("ana", ["reserve", "a"]).ok();
+    let waiting = world.as_session("bo", ["wait", "a"]).start();
+    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
+    world.crash();
+    world = world.serve(&[]);
+    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
+    world.as_session("ana", ["release", "a"]).ok();
+    assert_eq!(Said::of(waiting).code, Some(0));
+    world.crash();
+    world.dibs(["wait", "a"]).token("bo", "session").fails(5);
+}
+
+#[test]
+fn a_circle_is_refused_and_shown() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "a"]).ok();
+    world.as_session("bo", ["reserve", "b"]).ok();
+    let waiting = world.as_session("ana", ["reserve", "b", "--wait", "300"]).start();
+    world.until(|world| world.session("ana")["waitingFor"] == serde_json::json!(["b"]));
+    let said = world.as_session("bo", ["wait", "a"]).fails(3);
+    assert!(said.err.contains("nothing was reserved, because this wait would never end:\n"), "{said:?}");
+    assert!(
+        said.err.contains("  bo holds b and wants a\n") && said.err.contains("  ana holds a and wants b\n"),
+        "{said:?}"
+    );
+    world.as_session("bo", ["release", "b"]).ok();
+    assert_eq!(Said::of(waiting).code, Some(0));
+}
+
+#[test]
+fn retries_ask_again() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "a"]).ok();
+    let refused = || {
+        let reader = Credential::new(&world.token("x", "read"), Origin::Environment).unwrap();
+        let endpoint = Endpoint::parse(&world.url).unwrap();
+        let mut client = Client::new(vec![endpoint], Some(reader), Limits::default()).unwrap();
+        client.stats().unwrap().conflicts_detected
+    };
+    let before = refused();
+    world.as_session("bo", ["reserve", "a", "--retries", "2"]).fails(3);
+    assert_eq!(refused() - before, 3);
+    // What cannot pass is not asked again.
+    world.as_session("bo", ["reserve", "..", "--retries", "1000"]).fails(2);
+    world.as_session("bo", ["reserve", "b", "--ttl", "0", "--retries", "1000"]).fails(2);
+}
+
+#[test]
+fn versions_guard_against_late_changes() {
+    let world = World::served();
+    let version = world.as_session("ana", ["reserve", "a", "--json"]).json()["version"].as_u64().unwrap();
+    world.as_session("ana", ["release", "a"]).ok();
+    let late = world.as_session("bo", ["reserve", "a", "--if-version", &version.to_string()]).fails(3);
+    assert!(late.err.contains("is at version"), "{late:?}");
+    world.as_session("bo", ["reserve", "a", "--if-version", &(version + 1).to_string()]).ok();
+}

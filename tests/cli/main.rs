@@ -1,0 +1,11 @@
+//! The commands as people and scripts run them: the real binary, a real server, real repositories.
+
+mod files;
+mod help;
+mod packages;
+mod rlock;
+mod run;
+mod sessions;
+mod trouble;
+mod unlock;
+mod world;

@@ -1,0 +1,126 @@
+//! Sessions: started, found again, listed, ended.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::world::World;
+
+#[test]
+fn a_session_lives_in_its_worktree() {
+    let world = World::served();
+    let started = world.dibs(["session", "start", "--name", "Ana", "--feature", "F-1"]).ok();
+    let id = started.out.trim();
+    assert!(id.starts_with("sess_"), "{started:?}");
+    assert_eq!(started.err, "");
+    let file = world.path("app/.git/dibs/token");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    world.dibs(["reserve", "a.rs"]).at("src").ok();
+    assert_eq!(world.held(), [("src/a.rs".to_owned(), id.to_owned())]);
+    let listed = world.dibs(["session", "list"]).ok().out;
+    let row = listed.lines().find(|line| line.contains(id)).unwrap();
+    assert!(row.starts_with('*') && row.contains("Ana") && row.contains("active") && row.contains("F-1"), "{listed}");
+
+    let other = world.git(&["worktree", "add", "--quiet", "../other"]);
+    assert_eq!(other, "");
+    let elsewhere = world.dibs(["reserve", "x"]).at("../other").fails(4);
+    assert!(elsewhere.err.contains("this needs a session"), "the token is this worktree's own: {elsewhere:?}");
+
+    let ended = world.dibs(["session", "end"]).ok();
+    assert_eq!(ended.out, format!("session {id} ended as completed; released 1 reservation\n  src/a.rs\n"));
+    assert!(!file.exists());
+    assert_eq!(world.held(), []);
+    world.dibs(["session", "end"]).fails(4);
+    assert_eq!(world.session(id)["state"], "completed");
+    assert!(!world.dibs(["session", "list"]).ok().out.contains(id), "only those that are alive");
+}
+
+#[test]
+fn a_second_session_needs_to_be_meant() {
+    let world = World::served();
+    let first = world.dibs(["session", "start"]).ok().out;
+    let refused = world.dibs(["session", "start"]).fails(1);
+    assert!(refused.err.contains(first.trim()) && refused.err.contains("--replace"), "{refused:?}");
+    let second = world.dibs(["session", "start", "--replace", "--id", "second"]).ok().out;
+    assert_eq!(second, "second\n");
+    assert_eq!(world.session(first.trim())["state"], "active", "the other one goes on, but not here");
+    assert!(world.dibs(["status", "--mine"]).ok().err.contains("nothing is reserved"));
+    world.dibs(["session", "end", "--state", "failed"]).ok();
+    assert_eq!(world.session("second")["state"], "failed");
+    // What a dead session left behind is in nobody's way.
+    world.write(".git/dibs/token", &world.token("second", "session"));
+    world.dibs(["reserve", "a"]).fails(6);
+    world.dibs(["session", "start", "--id", "third"]).ok();
+}
+
+#[test]
+fn an_admin_makes_sessions_anywhere_and_ends_them() {
+    let world = World::served();
+    let admin = world.token("boss", "admin");
+    let made = world.dibs(["session", "start", "--json", "--id", "ana", "--name", "Ana"]).env("DIBS_TOKEN", &admin);
+    let outside = made.at("../home").env("DIBS_URL", &world.url).ok();
+    assert!(outside.err.contains("no worktree here"), "{outside:?}");
+    let made: serde_json::Value = serde_json::from_str(&outside.out).unwrap();
+    assert_eq!(made["sessionId"], "ana");
+    let token = made["token"].as_str().unwrap();
+    world.dibs(["reserve", "src/a.rs"]).env("DIBS_TOKEN", token).ok();
+    world.as_session("bo", ["session", "end", "ana"]).fails(4);
+    world.dibs(["reserve", "src/b.rs", "--session", "ana"]).env("DIBS_TOKEN", &admin).ok();
+    assert_eq!(world.held().len(), 2);
+    world.dibs(["session", "end", "ana"]).env("DIBS_TOKEN", &admin).ok();
+    world.dibs(["reserve", "src/a.rs"]).env("DIBS_TOKEN", token).fails(6);
+    let unnamed = world.dibs(["reserve", "x"]).env("DIBS_TOKEN", &admin).fails(4);
+    assert!(unnamed.err.contains("--session ID"), "{unnamed:?}");
+}
+
+#[test]
+fn without_secret_or_admin_there_is_no_session() {
+    let world = World::served();
+    let far = world.dibs(["session", "start"]).at("../home").env("DIBS_URL", &world.url).fails(4);
+    assert!(far.err.contains("admin token"), "{far:?}");
+    let ran = world.dibs(["run", "--", "touch", "ran"]).at("../home").env("DIBS_URL", &world.url).fails(4);
+    assert!(ran.err.contains("admin token") && !world.path("home/ran").exists(), "{ran:?}");
+    let odd = world.dibs(["session", "start", "--id", "a b"]).fails(2);
+    assert!(odd.err.contains("the session id is not 1 to 128 letters"), "{odd:?}");
+    let odd = world.dibs(["session", "start", "--id", "a b"]).token("boss", "admin").fails(2);
+    assert!(odd.err.contains("must be 1 to 128"), "{odd:?}");
+}
+
+#[test]
+fn a_server_with_its_data_elsewhere_and_several_repositories_is_found() {
+    let mut world = World::new();
+    let (data, second) = (world.path("data"), world.path("second"));
+    std::fs::create_dir(&second).unwrap();
+    let init = world.command("git", "second").args(["init", "--quiet", "."]).status().unwrap();
+    assert!(init.success());
+    let named = format!("two={}", second.display());
+    let app = format!("one={}", world.path("app").display());
+    world = world.serve(&["--data", data.to_str().unwrap(), "--repo", &app, "--repo", &named]);
+    world.dibs(["session", "start", "--id", "ana"]).ok();
+    world.dibs(["reserve", "x"]).ok();
+    world.dibs(["session", "start", "--id", "bo"]).at("../second").ok();
+    world.dibs(["reserve", "x"]).at("../second").ok();
+    assert_eq!(world.held(), [("x".to_owned(), "ana".to_owned())], "two repositories do not know each other");
+}
+
+#[test]
+fn the_nearest_word_counts() {
+    let world = World::served();
+    world.git(&["config", "dibs.url", "http://127.0.0.1:1"]);
+    world.git(&["config", "dibs.name", "from config"]);
+    let config = world.dibs(["status"]).fails(5);
+    assert!(config.err.contains("http://127.0.0.1:1"), "{config:?}");
+    let env = world.dibs(["status"]).env("DIBS_URL", "http://127.0.0.1:2").fails(5);
+    assert!(env.err.contains("http://127.0.0.1:2"), "{env:?}");
+    let flag = world.dibs(["status", "--url", &world.url]).env("DIBS_URL", "http://127.0.0.1:2").ok();
+    assert!(flag.err.contains("nothing is reserved"), "{flag:?}");
+    let name = |args: &[&str], env: &str, id: &str| {
+        let all =
+            ["session", "start", "--replace", "--id", id, "--url", &world.url].into_iter().chain(args.iter().copied());
+        world.dibs(all).env("DIBS_NAME", env).ok();
+        let list = world.dibs(["session", "list", "--url", &world.url]).ok().out;
+        list.lines().find(|line| line.contains(id)).unwrap().to_owned()
+    };
+    assert!(name(&[], "", "one").contains("from config"));
+    assert!(name(&[], "from env", "two").contains("from env"));
+    assert!(name(&["--name", "from flag"], "from env", "three").contains("from flag"));
+}

@@ -1,0 +1,127 @@
+//! Everything that can be in a command's way besides other people.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::world::{BINARY, Said, World};
+
+/// Somebody who answers one request with this, whatever it was.
+fn stranger(status: &str, body: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 65536]);
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    url
+}
+
+#[test]
+fn no_server_is_a_sentence_and_five() {
+    let world = World::new();
+    let said = world.dibs(["status"]).fails(5);
+    assert!(said.err.contains("git-dibs: no server is known here; start one with: git dibs serve"), "{said:?}");
+    let said = world.dibs(["status"]).at("../home").fails(5);
+    assert!(said.err.contains("there is no repository here"), "{said:?}");
+    let said = world.dibs(["status", "--url", "http://127.0.0.1:1"]).fails(5);
+    assert!(said.err.contains("no server answers at http://127.0.0.1:1 (connection refused)"), "{said:?}");
+    let said = world.dibs(["status", "--url", "127.0.0.1:1"]).fails(2);
+    assert!(said.err.contains("--url says \"127.0.0.1:1\", which is not an address"), "{said:?}");
+    let json = world.dibs(["status", "--json"]).fails(5);
+    let document: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&document["code"], json.err.as_str()), (&"UNREACHABLE".into(), ""));
+    let json = world.dibs(["status", "--json", "--url", "x"]).fails(2);
+    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["code"], "INVALID_REQUEST");
+    let json = world.dibs(["reserve", "a", "--json", "--url", "http://127.0.0.1:1"]).fails(4);
+    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["code"], "UNAUTHENTICATED");
+}
+
+#[test]
+fn foreign_answers_are_said_to_be_foreign() {
+    let world = World::new();
+    let page = world.dibs(["status", "--url", &stranger("200 OK", "<html>")]).fails(5);
+    assert!(page.err.contains("sent a web page (status 200); is that a git-dibs server?"), "{page:?}");
+    let error = world.dibs(["status", "--url", &stranger("502 Bad Gateway", "")]).fails(5);
+    assert!(error.err.contains("sent an empty answer (status 502)"), "{error:?}");
+    let shape = world.dibs(["session", "list", "--url", &stranger("200 OK", r#"{"sessions":[{}]}"#)]).fails(5);
+    assert!(shape.err.contains("JSON of another shape"), "{shape:?}");
+}
+
+#[test]
+fn the_answer_of_a_newer_server_is_passed_on_as_it_came() {
+    let world = World::new();
+    let body = r#"{"reservations": [], "sky": {"blue":   true}}"#;
+    let said = world.dibs(["status", "--json", "--url", &stranger("200 OK", body)]).ok();
+    assert_eq!(said.out, format!("{body}\n"));
+    let body = r#"{"error":"no\u001b[2J way","code":"COFFEE_BREAK","until":"noon"}"#;
+    let said = world.dibs(["status", "--json", "--url", &stranger("418 I'm a teapot", body)]).fails(1);
+    assert_eq!(said.out, format!("{body}\n"));
+    let said = world.dibs(["status", "--url", &stranger("418 I'm a teapot", body)]).fails(1);
+    assert_eq!(said.err, "git-dibs: no\\x1b[2J way\n");
+}
+
+#[test]
+fn tokens_that_do_not_count_are_said_to_and_never_shown() {
+    let world = World::served();
+    let said = world.dibs(["reserve", "a"]).env("DIBS_TOKEN", "abc.def.ghi").fails(4);
+    assert!(
+        said.err.contains("this needs a session") || said.err.contains("DIBS_TOKEN is no session's own"),
+        "{said:?}"
+    );
+    let forged = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEiLCJleHAiOjk5OTk5OTk5OTl9.c2VjcmV0";
+    let said = world.dibs(["reserve", "a"]).env("DIBS_TOKEN", forged).fails(4);
+    assert!(said.err.contains("the token is not valid") && said.err.contains("came from DIBS_TOKEN"), "{said:?}");
+    assert!(!said.err.contains("c2VjcmV0"), "{said:?}");
+    world.write(".git/dibs/token", "");
+    let said = world.dibs(["status"]).fails(4);
+    assert!(said.err.contains(".git/dibs/token is empty"), "{said:?}");
+    let said = world.dibs(["status", "--token-file", "/nowhere"]).fails(4);
+    assert!(said.err.contains("/nowhere is not there, but --token-file names it"), "{said:?}");
+    let other = world.dibs(["release", "a", "--session", "bo"]).token("ana", "session").fails(4);
+    assert!(other.err.contains("this token acts for another session"), "{other:?}");
+}
+
+#[test]
+fn a_reader_who_leaves_is_no_failure() {
+    let world = World::served();
+    let script = format!(
+        "{BINARY} completions bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}
+         {BINARY} completions bash > /dev/full; echo $?
+         {BINARY} status 2> /dev/full; echo $?
+         {BINARY} reserve a 2>&1 >&- | head -c 0; echo ${{PIPESTATUS[0]}}"
+    );
+    let mut command = world.command("bash", "app");
+    command.args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = Said::of(command.spawn().unwrap());
+    assert_eq!(said.out, "0\n1\n0\n4\n", "{said:?}");
+    assert_eq!(
+        said.err.trim_end(),
+        "git-dibs: cannot write the answer: No space left on device (os error 28)",
+        "{said:?}"
+    );
+}
+
+#[test]
+fn nonsense_on_the_command_line_is_usage() {
+    let world = World::served();
+    for args in [
+        &["nonsense"][..],
+        &[],
+        &["reserve"],
+        &["reserve", "a", "--wait", "soon"],
+        &["reserve", "a", "--retries", "-1"],
+        &["approve"],
+        &["session"],
+        &["session", "end", "--state", "lost"],
+        &["check", "-z"],
+        &["renew", "--ttl", "5"],
+    ] {
+        let said = world.dibs(args).fails(2);
+        assert!(!said.err.is_empty() && !said.err.contains("panicked"), "{said:?}");
+    }
+}
