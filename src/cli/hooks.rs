@@ -160,12 +160,12 @@ fn repository(json: bool) -> Result<Repo, Failure> {
             }
             _ => error.to_string(),
         };
-        Failure::new(Exit::Error, sentence).as_json(json, "NO_REPOSITORY")
+        Failure::new(Exit::Error, sentence).for_program_as(json, "NO_REPOSITORY")
     })
 }
 
 fn reported(done: Result<Report, InstallError>, json: bool) -> Result<Report, Failure> {
-    done.map_err(|error| Failure::new(Exit::Error, error.to_string()).as_json(json, "NOT_INSTALLED"))
+    done.map_err(|error| Failure::new(Exit::Error, error.to_string()).for_program_as(json, "NOT_INSTALLED"))
 }
 
 fn document(report: &Report) -> Result<Exit> {
