@@ -159,16 +159,17 @@ impl Says<'_> {
             Trouble::Unread(what) => (what, "Find out more with: git dibs doctor"),
         };
         let (noun, setting) = (self.moment.noun(), self.policy.on_unreachable.source.clone());
-        let what = text::clean(what.trim_end_matches('.'), 600);
+        let what = text::clean(what, 600);
+        let what = if what.ends_with(['.', '?']) { what } else { what + "." };
         match (self.policy.on_unreachable.value, self.policy.enforce.value) {
             (OnUnreachable::Allow, _) => return,
             (OnUnreachable::Block, Enforce::Block) => {
                 self.stop = true;
                 self.line(&format!(
-                    "git-dibs: this {noun} is blocked because it could not be checked ({setting}): {what}."
+                    "git-dibs: this {noun} is blocked because it could not be checked ({setting}): {what}"
                 ));
             }
-            _ => self.line(&format!("git-dibs: this {noun} was not checked ({setting}): {what}.")),
+            _ => self.line(&format!("git-dibs: this {noun} was not checked ({setting}): {what}")),
         }
         self.line(advice);
     }
