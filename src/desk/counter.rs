@@ -48,9 +48,10 @@ struct Answer {
 }
 
 impl Counter {
-    pub fn new(engine: Engine, journal: Box<dyn Journal>, clock: Box<dyn Clock>) -> Self {
+    /// With the engine as it was replayed from a snapshot at `snapshot`, or from nothing.
+    pub fn new(engine: Engine, snapshot: Seq, journal: Box<dyn Journal>, clock: Box<dyn Clock>) -> Self {
         let counted = clock.now();
-        let snapshots = Snapshots::new(engine.head());
+        let snapshots = Snapshots::new(snapshot);
         let (tickets, waiting) = (HashMap::new(), HashMap::new());
         Self { engine, journal, clock, snapshots, tickets, waiting, counted, closing: false }
     }

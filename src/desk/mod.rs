@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 
-use crate::engine::{Actor, Command, Engine, Grant, Notice, Outcome, Policy, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, Grant, Notice, Outcome, Policy, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError, Loaded};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
@@ -109,10 +109,10 @@ impl Desk {
         policy: Policy,
         failed: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
-        let engine = replay(journal.as_mut(), policy, clock.as_mut())?;
+        let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let desk = Desk { inbox, tickets: Arc::default() };
-        let mut counter = counter::Counter::new(engine, journal, clock);
+        let mut counter = counter::Counter::new(engine, snapshot, journal, clock);
         counter.begin()?;
         let run = move || {
             if let Err(error) = counter.run(&messages) {
@@ -169,12 +169,15 @@ impl Desk {
     }
 }
 
-fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> Result<Engine, JournalError> {
+/// What the journal adds up to, and up to where a snapshot told of it.
+fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> Result<(Engine, Seq), JournalError> {
     let mut engine = Engine::new(policy.clone());
+    let mut snapshot = Seq::ZERO;
     journal.load(&mut |loaded| {
         match loaded {
             Loaded::Snapshot { at, state } => {
                 engine = Engine::restore(policy.clone(), snapshot::read(at, state)?);
+                snapshot = at;
             }
             Loaded::Record(record) => {
                 clock.not_before(record.at);
@@ -183,5 +186,5 @@ fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> R
         }
         Ok(())
     })?;
-    Ok(engine)
+    Ok((engine, snapshot))
 }

@@ -20,8 +20,9 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    pub fn new(head: Seq) -> Self {
-        Self { last: head, busy: Arc::default() }
+    /// Counts from the latest snapshot there is, so that a server that is restarted often takes them too.
+    pub fn new(last: Seq) -> Self {
+        Self { last, busy: Arc::default() }
     }
 
     /// Starts a snapshot if it is time and none is under way.
@@ -46,7 +47,7 @@ impl Snapshots {
     }
 }
 
-fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
+pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
     let mut engine = Engine::new(policy.clone());
     let at = reader.load(head, &mut |loaded| {
         match loaded {

@@ -11,9 +11,13 @@ use crate::journal::MemoryJournal;
 use crate::key::{Key, KeyRules};
 
 fn desk() -> Desk {
+    open(MemoryJournal::new()).0
+}
+
+fn open(journal: MemoryJournal) -> (Desk, JoinHandle<()>) {
     let clock = Box::new(ManualClock::new(Timestamp(1_000_000)));
     let failed = |error| panic!("{error}");
-    Desk::open("test", Box::new(MemoryJournal::new()), clock, Policy::default(), failed).unwrap().0
+    Desk::open("test", Box::new(journal), clock, Policy::default(), failed).unwrap()
 }
 
 fn ask(session: &str, key: &str) -> (Actor, Command) {
@@ -92,4 +96,23 @@ fn what_was_asked_for_again_is_kept() {
     unheard(&desk, "ana", "a");
     held(&desk);
     assert_eq!(held(&desk), ["a"], "the session knows of it from the first time");
+}
+
+/// A server that was restarted before it had written enough for a snapshot never took one, and took ever longer to start.
+#[test]
+fn the_next_snapshot_is_counted_from_the_latest_one() {
+    let journal = MemoryJournal::new();
+    let (desk, thread) = open(journal.reopen());
+    assert!(heard(&desk, "ana", "a").recv().is_ok() && heard(&desk, "ana", "b").recv().is_ok());
+    desk.stop();
+    thread.join().unwrap();
+    let snapshot_of = || {
+        let mut clock = ManualClock::new(Timestamp(2_000_000));
+        let (engine, snapshot) = replay(&mut journal.reopen(), Policy::default(), &mut clock).unwrap();
+        assert_eq!(engine.head(), Seq(3));
+        snapshot
+    };
+    assert_eq!(snapshot_of(), Seq::ZERO);
+    snapshot::take(journal.reader().unwrap().as_mut(), Seq(2), Policy::default()).unwrap();
+    assert_eq!(snapshot_of(), Seq(2));
 }

@@ -105,6 +105,31 @@ fn every_refusal_has_the_envelope() {
 }
 
 #[test]
+fn a_body_may_come_in_pieces() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let head = |call: &str| {
+        let target = ana.url(call);
+        let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json", ana.token);
+        format!("POST {target} HTTP/1.1\r\nhost: x\r\n{bearer}\r\ntransfer-encoding: chunked\r\n\r\n")
+    };
+    let mut line = world.connect();
+    for piece in [&*head("files/reserve"), "5\r\n{\"fil\r\n", "c\r\nePath\": \"a\"}\r\n", "0\r\n\r\n"] {
+        line.send(piece.as_bytes()).unwrap();
+    }
+    assert_eq!(line.answer(false).unwrap().ok()["filePath"], "a");
+    // One that never ends is cut off where a body of known length would be.
+    line.send(head("heartbeat").as_bytes()).unwrap();
+    let spaces = format!("2000\r\n{}\r\n", " ".repeat(0x2000));
+    for _ in 0..9 {
+        line.send(spaces.as_bytes()).unwrap();
+    }
+    let answer = line.answer(false).unwrap();
+    answer.keeps_the_ground_rules();
+    answer.refused("PAYLOAD_TOO_LARGE");
+}
+
+#[test]
 fn a_request_id_is_taken_over_if_it_is_sane_and_made_otherwise() {
     let world = World::new();
     let id = |headers: &[(&str, &str)]| {
