@@ -100,7 +100,7 @@ fn a_server_that_is_no_use_is_a_sentence() {
     let full_queue = TcpListener::bind("127.0.0.1:0").unwrap();
     let cases = [
         ("http://127.0.0.1:1".to_owned(), "no server answers at http://127.0.0.1:1 (connection refused)"),
-        (listening(|stream| drop(stream)), "it closed the connection without an answer"),
+        (listening(drop), "it closed the connection without an answer"),
         (silent(), "did not answer within"),
         (format!("http://{}", full_queue.local_addr().unwrap()), "did not answer within"),
         (dripping(), "did not answer within"),

@@ -243,6 +243,7 @@ pub fn said(output: &Output) -> String {
 }
 
 /// Runs a script when this process is gone, however it ended.
+#[expect(clippy::zombie_processes, reason = "it outlives us on purpose")]
 pub fn at_the_end(script: &str) {
     let waiting = format!("read -r nothing; {script}");
     let mut command = Command::new("sh");
