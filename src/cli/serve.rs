@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::config::{File, named_repo};
-use super::{Exit, place};
+use super::{Exit, place, talk};
 use crate::client::ServerRecord;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::{Policy, Text};
@@ -310,16 +310,14 @@ fn announce(plans: &[Plan], record: &ServerRecord, keyring: &Keyring, json: bool
         write_read_token(keyring, &read_token_of(plan))?;
     }
     if json {
-        println!("{}", String::from_utf8(bytes)?);
-        return Ok(());
+        return Ok(talk::document(&bytes)?);
     }
     let names: Vec<&str> = plans.iter().map(|plan| &*plan.name).collect();
-    println!("git-dibs serves {} at {}", names.join(", "), record.url.as_deref().unwrap_or_default());
+    let url = record.url.as_deref().unwrap_or_default();
+    talk::data(&format!("git-dibs serves {} at {url}\n", names.join(", ")))?;
     match &record.socket {
-        Some(path) => println!("and at {}", path.display()),
-        None => {
-            eprintln!("git-dibs: no Unix socket, because its path would be too long; name a shorter one with --socket")
-        }
+        Some(path) => talk::data(&format!("and at {}\n", path.display()))?,
+        None => talk::say("no Unix socket, because its path would be too long; name a shorter one with --socket"),
     }
     Ok(())
 }
