@@ -33,7 +33,10 @@ fn main() {
 /// One session's reserve + release of a key among `live` others, against insert + remove in a bare map.
 fn reserve_and_release(live: usize) {
     let (mut engine, actor, session) = filled(live, 0);
-    let mut map: HashMap<String, [u64; 8]> = (0..live).map(|n| (path(n), [0; 8])).collect();
+    // The least a table of locks must know: who, and until when.
+    let holder = "session-17".to_owned();
+    let mut map: HashMap<String, (String, i64)> = (0..live).map(|n| (path(n), (holder.clone(), NOW.0))).collect();
+    let mut bare: HashMap<String, u64> = (0..live).map(|n| (path(n), 0)).collect();
     let fresh: Vec<String> = (live..live + 1000).map(path).collect();
     let keys: Vec<Key> = fresh.iter().map(|path| parse(path)).collect();
     let mut records = Vec::new();
@@ -48,20 +51,32 @@ fn reserve_and_release(live: usize) {
         }
         (cpu_time() - begin) / u32::try_from(rounds).unwrap()
     };
-    let theirs = |rounds: usize, map: &mut HashMap<String, [u64; 8]>| {
+    let theirs = |rounds: usize, map: &mut HashMap<String, (String, i64)>| {
         let begin = cpu_time();
         for round in 0..rounds {
             let path = &fresh[round % fresh.len()];
-            black_box(map.insert(path.clone(), [round as u64; 8]));
+            black_box(map.insert(path.clone(), (holder.clone(), NOW.0)));
             black_box(map.remove(path));
         }
         (cpu_time() - begin) / u32::try_from(rounds).unwrap()
     };
-    let mut samples = Vec::new();
+    let barest = |rounds: usize, map: &mut HashMap<String, u64>| {
+        let begin = cpu_time();
+        for round in 0..rounds {
+            let path = &fresh[round % fresh.len()];
+            black_box(map.insert(path.clone(), round as u64));
+            black_box(map.remove(path));
+        }
+        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
+    };
+    let (mut locks, mut numbers) = (Vec::new(), Vec::new());
     for _ in 0..15 {
-        samples.push((ours(20_000, &mut engine, &mut records), theirs(20_000, &mut map)));
+        let here = ours(20_000, &mut engine, &mut records);
+        locks.push((here, theirs(20_000, &mut map)));
+        numbers.push((here, barest(20_000, &mut bare)));
     }
-    row(&format!("reserve + release among {live}, beside HashMap insert + remove"), samples);
+    row(&format!("reserve + release among {live}, beside a map to (holder, until)"), locks);
+    row(&format!("reserve + release among {live}, beside a map to a number"), numbers);
 }
 
 /// One loop and nothing else, for callgrind.

@@ -31,8 +31,8 @@
 //! | [`client`] · [`hook`] · [`cli`] | doors; they reach the rules only over HTTP; only `cli` prints | the engine's rules |
 //!
 //! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
-//! `wire ← http, client` · `client, git ← hook ← cli`. `cli::serve` and `cli::token` wire the server together and may
-//! use all of it. `tests/rooms.rs` keeps these arrows true.
+//! `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages. `cli::serve`, `cli::token` and
+//! `cli::mint` wire the server together and may use all of it. `tests/rooms.rs` keeps these arrows true.
 //!
 //! # Glossary
 //!

@@ -12,6 +12,25 @@ pub fn secret_of_environment() -> Option<Vec<u8>> {
     std::env::var("DIBS_JWT_SECRET").ok().filter(|secret| !secret.is_empty()).map(String::into_bytes)
 }
 
+/// Makes a token for a session, in the repository of this name where the server has several.
+pub fn session_token(
+    secret: Secret,
+    session: &str,
+    repo: Option<&str>,
+    name: Option<&str>,
+    feature: Option<&str>,
+    seconds: i64,
+) -> Result<String> {
+    let mint = Mint {
+        subject: session.into(),
+        repo: repo.map(Into::into),
+        name: name.map(Into::into),
+        feature: feature.map(Into::into),
+        ..Mint::default()
+    };
+    sign(secret, mint, seconds)
+}
+
 /// Makes a token that is signed with this secret and counts for `seconds` from now on.
 pub fn sign(secret: Secret, mut mint: Mint, seconds: i64) -> Result<String> {
     let (secret, secret_file) = match secret {

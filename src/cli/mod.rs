@@ -9,6 +9,7 @@ mod child;
 mod config;
 mod failure;
 mod here;
+mod hooks;
 mod mint;
 mod names;
 mod notices;
@@ -17,6 +18,7 @@ mod package;
 mod place;
 mod release;
 mod reserve;
+mod residence;
 mod rlock;
 mod run;
 mod serve;
@@ -123,6 +125,18 @@ enum Command {
     Reject(unlock::RejectArgs),
     /// Take back what you asked for
     Withdraw(unlock::WithdrawArgs),
+    /// Put the git hooks in place, in every worktree of the repository you are in
+    ///
+    /// A hook that is there already is kept and run. Where a hook manager owns the hooks, what to add to its configuration
+    /// is printed instead. Doing it again changes nothing.
+    Install(hooks::InstallArgs),
+    /// Take the git hooks away and bring back what was there before
+    Uninstall(hooks::UninstallArgs),
+    /// Run every hook in every worktree, ask the server, and say what does not work
+    Doctor(hooks::DoctorArgs),
+    /// Run a git hook; for the scripts that install puts in place
+    #[command(hide = true)]
+    Hook(hooks::HookArgs),
     /// Print a completion script for a shell
     Completions(shell::CompletionsArgs),
     /// Print the manual page
@@ -138,6 +152,9 @@ pub fn main() -> ExitCode {
     let name = called.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     if let Some(exit) = name.and_then(rlock::called_as) {
         return exit;
+    }
+    if let Some(call) = hooks::called(std::env::args_os().skip(1)) {
+        return ExitCode::from(hooks::answered(&call).code());
     }
     // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
     let done = match Args::parse().command {
@@ -156,6 +173,10 @@ pub fn main() -> ExitCode {
         Command::Approve(args) => unlock::approve(args),
         Command::Reject(args) => unlock::reject(args),
         Command::Withdraw(args) => unlock::withdraw(args),
+        Command::Install(args) => hooks::install(args),
+        Command::Uninstall(args) => hooks::uninstall(args),
+        Command::Doctor(args) => hooks::doctor(args),
+        Command::Hook(args) => hooks::hook(args),
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
         Command::InstallCommands(args) => shell::links(args),

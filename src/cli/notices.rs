@@ -13,7 +13,6 @@ use serde::Deserialize;
 
 use super::names::Cwd;
 use super::talk::{self, because, key, person};
-use crate::engine::SessionId;
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::wire::{Notice, UnlockStatus};
@@ -67,9 +66,9 @@ pub fn collect(repo: &Repo, session: &str) -> Vec<Notice> {
 }
 
 fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
-    // A session id has no character that means anything in a path; what is none, somebody left in a variable.
-    let session = SessionId::parse(session)?;
-    Some(repo.git_dir.join("dibs").join(format!("notices-{session}")))
+    // A session id has no character that means anything in a path; one that has was left in a variable by somebody.
+    let is_name = !session.contains('/');
+    is_name.then(|| repo.git_dir.join("dibs").join(format!("notices-{session}")))
 }
 
 fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {

@@ -1,20 +1,14 @@
 //! Making a session, for `session start` and `run`: with an admin's token, or with the local server's own secret.
 
-use std::fs;
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Exit;
 use super::failure::Failure;
 use super::here::{Here, ServerArgs};
 use super::mint::{self, Secret};
-use super::{Exit, place};
-use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
-use crate::engine::SessionId;
-use crate::git::Repo;
-use crate::token::Mint;
-use crate::wire::{CreateSession, SessionState, Time};
+use crate::client::{Credential, Limits, Origin};
+use crate::wire::{CreateSession, Time};
 
 /// How long a session's token counts, in seconds. It is dead as soon as the session has ended, so this only has to be
 /// longer than any session.
@@ -58,10 +52,6 @@ pub fn open(here: &mut Here, new: &NewSession, name: Option<String>) -> anyhow::
     };
     let name = said(&new.name, "DIBS_NAME", "name").or(name);
     let feature = said(&new.feature, "DIBS_FEATURE", "feature");
-    if let Some(id) = new.id.as_deref().filter(|id| SessionId::parse(id).is_none()) {
-        let sentence = format!("{id:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -");
-        return Err(Failure::usage(sentence).for_program(here.json).into());
-    }
     if here.found.credential.as_ref().is_some_and(|credential| credential.is_admin) {
         return by_admin(here, new.id.clone(), name, feature);
     }
@@ -98,14 +88,9 @@ fn by_secret(
 ) -> anyhow::Result<Opened> {
     let secret = secret(here)?;
     let session = id.unwrap_or_else(|| format!("sess_{}", Uuid::now_v7().simple()));
-    let mint = Mint {
-        subject: session.as_str().into(),
-        repo: here.found.repo.as_deref().map(Into::into),
-        name: name.as_deref().map(Into::into),
-        feature: feature.map(Into::into),
-        ..Mint::default()
-    };
-    let token = mint::sign(secret, mint, TOKEN_SECONDS)?;
+    let repo = here.found.repo.as_deref();
+    let token = mint::session_token(secret, &session, repo, name.as_deref(), feature.as_deref(), TOKEN_SECONDS);
+    let token = token.map_err(|error| Failure::usage(format!("{error:#}")).for_program(here.json))?;
     let credential = made(&token)?;
     let mut client = here.client_as(Some(credential.clone()), Limits::default())?;
     std::mem::swap(&mut here.client, &mut client);
@@ -138,34 +123,4 @@ fn secret(here: &Here) -> anyhow::Result<Secret> {
 fn made(token: &str) -> Result<Credential, Failure> {
     let odd = |why| Failure::new(Exit::Error, format!("the new session's token {why}"));
     Credential::new(token, Origin::Environment).map_err(odd)
-}
-
-/// The session whose token is in the worktree's file, if it is alive.
-pub fn resident(here: &mut Here) -> Option<String> {
-    let other = keeper(here.repo.as_ref()?)?;
-    here.client.session(&other).is_ok_and(|info| info.state == SessionState::Active).then_some(other)
-}
-
-/// Writes the session's token into the worktree's file and says where that is; nothing where there is no repository.
-pub fn keep(here: &Here, opened: &Opened) -> anyhow::Result<Option<PathBuf>> {
-    let Some(repo) = &here.repo else { return Ok(None) };
-    let file = repo.git_dir.join(TOKEN_FILE);
-    place::make_private(file.parent().unwrap_or(&repo.git_dir))?;
-    place::write_private(&file, format!("{}\n", opened.credential.token()).as_bytes())?;
-    Ok(Some(file))
-}
-
-/// Removes the worktree's token file, if it is this session's.
-pub fn forget(repo: &Repo, session: &str) {
-    if keeper(repo).as_deref() == Some(session) {
-        // What stays behind is a dead token, and the next session replaces it.
-        let _ = fs::remove_file(repo.git_dir.join(TOKEN_FILE));
-    }
-}
-
-/// Whose token the worktree's file holds.
-fn keeper(repo: &Repo) -> Option<String> {
-    let file = repo.git_dir.join(TOKEN_FILE);
-    let text = fs::read_to_string(&file).ok()?;
-    Credential::new(&text, Origin::Worktree(file)).ok()?.session
 }

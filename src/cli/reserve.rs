@@ -165,7 +165,7 @@ fn attempt(here: &mut Here, session: &str, ask: &wire::Reserve) -> Result<Grante
 fn tell(here: &Here, granted: &Granted) -> Result<Exit> {
     let line = |(key, encoding, mode, until): &(String, Option<wire::Encoding>, Mode, Time)| {
         let shared = if *mode == Mode::Shared { ", shared" } else { "" };
-        format!("reserved {}{shared} for {}\n", talk::key(key, *encoding), time_left(here.left(*until)))
+        format!("reserved {} for {}{shared}\n", talk::key(key, *encoding), time_left(here.left(*until)))
     };
     here.tell(&granted.0.iter().map(line).collect::<String>())?;
     Ok(Exit::Ok)

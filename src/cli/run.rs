@@ -17,6 +17,7 @@ use super::child::{self, Ending};
 use super::failure::Failure;
 use super::here::{Common, Here};
 use super::opening::{self, NewSession, Opened};
+use super::residence::{self, Occupied};
 use super::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
@@ -29,6 +30,9 @@ const BEAT_MAX: Duration = Duration::from_secs(10);
 
 /// The shortest, so that a reservation of a second does not keep the server busy.
 const BEAT_MIN: Duration = Duration::from_millis(250);
+
+/// More released paths than this are only counted.
+const NAMED_MAX: usize = 10;
 
 /// What a shell says when it cannot find a command, and when it cannot start one.
 const NOT_FOUND: u8 = 127;
@@ -54,9 +58,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut here = Here::open(&common)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
-    let resident = opening::resident(&mut here);
+    let resident = residence::resident(&mut here);
     let opened = opening::open(&mut here, &args.new, name)?;
-    let session = Session::begin(&here, opened, resident, args.quiet)?;
+    let session = Session::begin(&here, opened, resident.as_deref(), args.quiet)?;
 
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -95,21 +99,28 @@ struct Session {
     /// Dropped to stop the heart.
     beating: Sender<()>,
     heart: JoinHandle<Option<ClientError>>,
+    /// The worktree's token file is this session's.
+    _occupied: Option<Occupied>,
 }
 
 impl Session {
-    fn begin(here: &Here, opened: Opened, resident: Option<String>, quiet: bool) -> Result<Session> {
-        match &resident {
-            None => {
-                opening::keep(here, &opened)?;
+    fn begin(here: &Here, opened: Opened, resident: Option<&str>, quiet: bool) -> Result<Session> {
+        let occupied = match resident {
+            None => residence::occupy(here, &opened).unwrap_or_else(|error| {
+                talk::say(&format!("the session is known only to the command's environment ({error:#})"));
+                None
+            }),
+            Some(other) => {
+                if !quiet {
+                    talk::say(&format!(
+                        "session {} works in this worktree too, so its token file stays; programs that lose their \
+                         environment will act for that session",
+                        clean(other, 200)
+                    ));
+                }
+                None
             }
-            Some(other) if !quiet => talk::say(&format!(
-                "session {} works in this worktree too, so its token file stays; programs that lose their \
-                 environment will act for that session",
-                clean(other, 200)
-            )),
-            Some(_) => {}
-        }
+        };
         if !quiet {
             let who = talk::person(&opened.session, opened.name.as_deref());
             talk::say(&format!("session of {who} at {}", talk::ways(&here.found.endpoints)));
@@ -118,12 +129,12 @@ impl Session {
         let (beating, stopped) = channel();
         let (session, repo) = (opened.session.clone(), here.repo.clone());
         let heart = std::thread::spawn(move || beat(client, &session, repo.as_ref(), &stopped));
-        Ok(Session { opened, beating, heart })
+        Ok(Session { opened, beating, heart, _occupied: occupied })
     }
 
     /// Ends the session and says what there is to say. The command's own end counts, so nothing here is an error.
     fn end(self, here: &mut Here, state: EndState, quiet: bool) {
-        let Session { opened, beating, heart } = self;
+        let Session { opened, beating, heart, _occupied } = self;
         drop(beating);
         let broken = heart.join().ok().flatten();
         let id = clean(&opened.session, 200);
@@ -134,8 +145,13 @@ impl Session {
                 talk::say(&format!("session {id} ended before the command did; what it held was released then"));
             }
             (Ok(Ok(ended)), _) if !quiet && ended.released_count > 0 => {
-                let paths: Vec<String> = ended.released_paths.iter().map(|path| talk::key(path, None)).collect();
-                talk::say(&format!("session {id} ended; released {}", paths.join(", ")));
+                let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| talk::key(path, None));
+                let paths = paths.collect::<Vec<_>>().join(", ");
+                let more = match ended.released_paths.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                talk::say(&format!("session {id} ended; released {paths}{more}"));
             }
             (Ok(Ok(_)), _) => {}
             (Ok(Err(error)), _) => talk::say(&format!(
@@ -145,7 +161,7 @@ impl Session {
             (Err(failure), _) => talk::say(&failure.sentence),
         }
         if let Some(repo) = &here.repo {
-            opening::forget(repo, &opened.session);
+            residence::forget(repo, &opened.session);
             // Nobody is left who could hear of it later.
             let late = notices::collect(repo, &opened.session);
             if !quiet {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::failure::Failure;
 use super::here::{Common, Here};
 use super::opening::{self, NewSession};
-use super::{Exit, talk};
+use super::{Exit, residence, talk};
 use crate::hook::text::{clean, time_left};
 use crate::wire::{EndSession, EndState, SessionInfo, SessionState};
 
@@ -75,7 +75,7 @@ fn start(args: Start) -> Result<Exit> {
     let common = Common { json: args.json, session: None, server: args.new.server.clone() };
     let mut here = Here::open(&common)?;
     if !args.replace
-        && let Some(living) = opening::resident(&mut here)
+        && let Some(living) = residence::resident(&mut here)
     {
         let sentence = format!(
             "session {} already works in this worktree; end it with: git dibs session end, \
@@ -86,7 +86,7 @@ fn start(args: Start) -> Result<Exit> {
     }
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     let opened = opening::open(&mut here, &args.new, user)?;
-    let kept = opening::keep(&here, &opened)?;
+    let kept = residence::keep(&here, &opened)?;
     if args.json {
         talk::document(opened.document.to_string().as_bytes())?;
     } else {
@@ -113,7 +113,7 @@ fn end(args: End) -> Result<Exit> {
     let answer = here.client.end(&session, &EndSession { state: Some(args.state) });
     let ended = here.heard(answer)?;
     if let Some(repo) = &here.repo {
-        opening::forget(repo, &session);
+        residence::forget(repo, &session);
     }
     let released = match ended.released_paths.len() {
         0 => "nothing was held".to_owned(),

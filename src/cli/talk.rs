@@ -38,6 +38,11 @@ pub fn say(sentence: &str) {
     let _ = io::stderr().write_all(format!("git-dibs: {sentence}\n").as_bytes());
 }
 
+/// Says text that has its line feeds and its name in it already.
+pub fn pass_on(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Rows under a heading, in columns that fit the terminal.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();

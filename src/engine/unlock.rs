@@ -22,10 +22,10 @@ impl Engine {
         out: &mut Vec<Record>,
     ) -> Outcome {
         let slot = self.slot(session);
-        let literal = || named.literal.as_ref().and_then(|key| self.other_holder(slot, key));
-        let Some(held) = self.other_holder(slot, &named.key).or_else(literal) else {
-            return Outcome::NobodyHolds(named.key.clone());
-        };
+        // Whoever holds exactly what is named so comes before those whose patterns only touch it.
+        let found = [Some(&named.key), named.literal.as_ref()].into_iter().flatten();
+        let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(touches, _)| *touches);
+        let Some((_, held)) = found else { return Outcome::NobodyHolds(named.key.clone()) };
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
         // Asking again changes the reason of the request that is pending already.
@@ -115,7 +115,8 @@ impl Engine {
     }
 
     /// The reservation of somebody else that stands in the way of this key: exactly this key first, else the oldest.
-    fn other_holder(&self, session: u32, key: &Key) -> Option<u32> {
+    /// And whether it only touches it.
+    fn other_holder(&self, session: u32, key: &Key) -> Option<(bool, u32)> {
         let mut best: Option<(bool, Seq, u32)> = None;
         let _: ControlFlow<()> = self.index.meet(key, |id| {
             let place = self.index.place(id);
@@ -127,7 +128,7 @@ impl Engine {
             }
             ControlFlow::Continue(())
         });
-        best.map(|(_, _, slot)| slot)
+        best.map(|(touches, _, slot)| (touches, slot))
     }
 
     fn person_by_id(&self, id: &SessionId) -> Person {

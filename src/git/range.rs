@@ -4,6 +4,7 @@
 //! nothing. What the other side already has is hidden, and so is everything below a shallow clone's edge.
 
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use super::changed::{After, between};
@@ -24,7 +25,7 @@ pub struct Range {
     /// Commits that are no news, with all their ancestors. May name commits this repository does not have.
     pub known: Vec<Oid>,
     /// The same as options of `git log`, such as `--remotes=origin`.
-    pub known_refs: Vec<String>,
+    pub known_refs: Vec<OsString>,
 }
 
 /// One line of what git tells a hook about a ref.
@@ -72,18 +73,19 @@ const NEVER_JUDGED: [&str; 3] = ["--exclude=refs/dibs/*", "--exclude=refs/notes/
 
 impl Range {
     /// What a push brings to a remote; `None` when it brings nothing or there is nothing to protect.
-    pub fn of_push(repo: &Repo, remote: &str, url: &str, updates: &[Update]) -> Result<Option<Range>, GitError> {
+    pub fn of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Result<Option<Range>, GitError> {
         let working: Vec<&Update> = updates.iter().filter(|update| update.brings_work()).collect();
         if working.is_empty() {
             return Ok(None);
         }
         // Without a name for the remote, whatever any remote has is no news to it.
         let named = remote != url;
-        let known_refs = vec![if named { format!("--remotes={remote}") } else { "--remotes".to_owned() }];
+        let known_refs = vec![if named { joined(&["--remotes=".as_ref(), remote]) } else { "--remotes".into() }];
         let mut known: Vec<Oid> =
             updates.iter().map(|update| update.old.clone()).filter(|old| !old.is_zero()).collect();
         if known.is_empty() {
-            let prefix = if named { format!("refs/remotes/{remote}/") } else { "refs/remotes/".to_owned() };
+            let all = OsStr::new("refs/remotes/");
+            let prefix = if named { joined(&[all, remote, "/".as_ref()]) } else { all.to_owned() };
             if !has_refs(repo, &prefix)? {
                 // A remote we never fetched from: either it is empty or we do not know what it has.
                 match branches_of(repo, url) {
@@ -134,7 +136,7 @@ impl Range {
             return Ok(Vec::new());
         }
         // The remote may have commits we never saw; those hide nothing of ours.
-        let known = [&["--not".to_owned()], self.known_refs.as_slice()].concat();
+        let known = [&["--not".into()], self.known_refs.as_slice()].concat();
         named_by_log(repo, &["--ignore-missing"], &known, self.input())
     }
 
@@ -199,7 +201,7 @@ pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
 }
 
 /// `git log` over the revisions in `input`; `before` and `after` are options that must stand before or after those.
-fn named_by_log(repo: &Repo, before: &[&str], after: &[String], input: Vec<u8>) -> Result<Vec<Path>, GitError> {
+fn named_by_log(repo: &Repo, before: &[&str], after: &[OsString], input: Vec<u8>) -> Result<Vec<Path>, GitError> {
     // A user's taste in logs must not change what is judged.
     let plain = ["diff.orderFile=/dev/null", "diff.relative=false", "log.showSignature=false", "log.follow=false"];
     let call = repo.git().with(&plain).arg("log").args(before).arg("--stdin").args(after);
@@ -211,16 +213,20 @@ fn named_by_log(repo: &Repo, before: &[&str], after: &[String], input: Vec<u8>) 
     Ok(paths)
 }
 
-fn every_ref() -> Vec<String> {
-    NEVER_JUDGED.iter().map(|option| (*option).to_owned()).chain(["--all".to_owned()]).collect()
+fn every_ref() -> Vec<OsString> {
+    NEVER_JUDGED.iter().copied().chain(["--all"]).map(OsString::from).collect()
 }
 
-fn has_refs(repo: &Repo, prefix: &str) -> Result<bool, GitError> {
-    Ok(!repo.git().args(["for-each-ref", "--count=1", "--format=x", prefix]).output()?.is_empty())
+fn joined(pieces: &[&OsStr]) -> OsString {
+    pieces.iter().copied().collect()
 }
 
-fn branches_of(repo: &Repo, url: &str) -> Result<Vec<Oid>, GitError> {
-    let listed = repo.git().args(["ls-remote", "--heads", "--", url]).output_within(LS_REMOTE_LIMIT)?;
+fn has_refs(repo: &Repo, prefix: impl AsRef<OsStr>) -> Result<bool, GitError> {
+    Ok(!repo.git().args(["for-each-ref", "--count=1", "--format=x"]).arg(prefix).output()?.is_empty())
+}
+
+fn branches_of(repo: &Repo, url: &OsStr) -> Result<Vec<Oid>, GitError> {
+    let listed = repo.git().args(["ls-remote", "--heads", "--"]).arg(url).output_within(LS_REMOTE_LIMIT)?;
     let tips = listed.split(|&b| b == b'\n').filter_map(|line| line.split(|&b| b == b'\t').next());
     Ok(tips.filter_map(Oid::parse).collect())
 }

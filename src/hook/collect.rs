@@ -12,6 +12,7 @@
 //! | reference-transaction | the same, for branches and HEAD |
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 
 use crate::git::changed::{self, After};
 use crate::git::range::{Range, Update};
@@ -28,7 +29,7 @@ pub struct Told<'a> {
     /// Which hook.
     pub moment: Moment,
     /// Its arguments.
-    pub args: &'a [String],
+    pub args: &'a [OsString],
     /// All of its stdin.
     pub stdin: &'a [u8],
     /// Its environment.
@@ -56,7 +57,7 @@ pub enum Plan {
     /// The index against HEAD and these other parents.
     Index(Vec<Oid>),
     /// What a push brings to the remote of this name and URL.
-    Push(String, String, Vec<Update>),
+    Push(OsString, OsString, Vec<Update>),
     /// What a push brings here.
     Receive(Vec<Update>),
     /// What moving these refs makes visible.
@@ -140,7 +141,7 @@ impl Collected {
 }
 
 /// Where a push goes, and what it moves there.
-fn push(told: Told<'_>) -> (String, String, Vec<Update>) {
+fn push(told: Told<'_>) -> (OsString, OsString, Vec<Update>) {
     let word = |n: usize| told.args.get(n).cloned().unwrap_or_default();
     let updates = Update::of_push(told.stdin);
     let variable = |name: &str| told.environment.text(&format!("PRE_COMMIT_{name}")).unwrap_or_default();
@@ -152,7 +153,7 @@ fn push(told: Told<'_>) -> (String, String, Vec<Update>) {
     let old = Oid::parse(variable("FROM_REF").as_bytes()).or_else(zero);
     let name = variable("REMOTE_BRANCH");
     let update = old.map(|old| Update { name, old, new: new.clone() });
-    (variable("REMOTE_NAME"), variable("REMOTE_URL"), update.into_iter().collect())
+    (variable("REMOTE_NAME").into(), variable("REMOTE_URL").into(), update.into_iter().collect())
 }
 
 /// Whether a rebase is under way. It replays commits that were judged when they were made, and stopping it half way
@@ -178,7 +179,7 @@ mod tests {
         let environment = Environment::from_pairs(variables);
         let told = Told { moment: Moment::PrePush, args: &[], stdin: b"", environment: &environment };
         let (remote, url, updates) = push(told);
-        assert_eq!((remote.as_str(), url.as_str()), ("origin", "https://x"));
+        assert_eq!((remote.to_str(), url.to_str()), (Some("origin"), Some("https://x")));
         assert_eq!((updates[0].old.as_str(), updates[0].new.as_str()), (a.as_str(), b.as_str()));
         let without_old = Environment::from_pairs(variables.into_iter().filter(|(name, _)| !name.contains("FROM")));
         let (_, _, updates) = push(Told { environment: &without_old, ..told });

@@ -17,7 +17,8 @@ pub mod shim;
 pub mod text;
 pub mod verdict;
 
-use std::io::{Read, Write};
+use std::ffi::OsString;
+use std::io::Read;
 use std::path::PathBuf;
 
 pub use ask::{Answer, AskError, Conflict, Pause};
@@ -46,13 +47,13 @@ pub struct Call {
     /// The hook that was there before us.
     pub next: Option<PathBuf>,
     /// What git gave the hook.
-    pub args: Vec<String>,
+    pub args: Vec<OsString>,
 }
 
 /// Runs one hook and gives its exit code: 0 lets git go on, 1 stops it.
 ///
-/// What there is to say goes to stderr; nothing is said when all is well.
-pub fn main(call: &Call, stdin: &mut dyn Read) -> i32 {
+/// `say` hears what there is to say, whole lines of it, and nothing when all is well.
+pub fn main(call: &Call, stdin: &mut dyn Read, say: &mut dyn FnMut(&str)) -> i32 {
     let environment = Environment::of_process();
     let Some(moment) = Moment::parse(&call.name) else {
         let known = Moment::ALL.map(Moment::name).join(", ");
@@ -68,12 +69,12 @@ pub fn main(call: &Call, stdin: &mut dyn Read) -> i32 {
         // What cannot be read is judged as if git had said nothing more.
         let _ = stdin.read_to_end(&mut input);
     }
-    let next = |input: &[u8]| {
-        let stdin = moment.reads_stdin().then_some(input);
-        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin)).unwrap_or(PASS)
+    let next = |say: &mut dyn FnMut(&str)| {
+        let stdin = moment.reads_stdin().then_some(&*input);
+        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, say)).unwrap_or(PASS)
     };
     if moment.next_goes_first() {
-        let code = next(&input);
+        let code = next(say);
         if code != PASS {
             return code;
         }
@@ -86,17 +87,12 @@ pub fn main(call: &Call, stdin: &mut dyn Read) -> i32 {
             return BLOCK;
         }
     }
-    if moment.next_goes_first() { PASS } else { next(&input) }
+    if moment.next_goes_first() { PASS } else { next(say) }
 }
 
 /// What a hook says to the doctor's probe.
 pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
-}
-
-/// Says something to whoever runs git. A reader that has gone away is no reason to fail.
-pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn judged(told: Told<'_>) -> Verdict {

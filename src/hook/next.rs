@@ -1,5 +1,6 @@
 //! The hook that was there before us: `<hook>.dibs-next` beside our shim.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 /// Runs it as git would have, with what git said on stdin given again. `None` when there is none to run.
 ///
 /// The number is its exit code; a hook that cannot be started has failed, as it would have for git.
-pub fn run(file: &Path, args: &[String], stdin: Option<&[u8]>) -> Option<i32> {
+pub fn run(file: &Path, args: &[OsString], stdin: Option<&[u8]>, say: &mut dyn FnMut(&str)) -> Option<i32> {
     // Git, too, leaves out a hook that is not executable.
     let about = std::fs::metadata(file).ok()?;
     if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
@@ -18,7 +19,7 @@ pub fn run(file: &Path, args: &[String], stdin: Option<&[u8]>) -> Option<i32> {
     let mut child = match Command::new(absolute(file)).args(args).stdin(pipe).spawn() {
         Ok(child) => child,
         Err(error) => {
-            super::say(&format!("git-dibs: the hook {} could not be started: {error}.\n", file.display()));
+            say(&format!("git-dibs: the hook {} could not be started: {error}.\n", file.display()));
             return Some(1);
         }
     };

@@ -116,7 +116,9 @@ impl Says<'_> {
         self.more(conflicts.len());
         let names = arguments(&paths);
         self.line(&match has_session {
-            true => format!("Ask for it with: git dibs request {names} — or wait for it: git dibs wait {names}"),
+            true => format!(
+                "Ask for it with: git dibs request {names} --reason TEXT — or wait for it: git dibs wait {names}"
+            ),
             false => {
                 format!("Talk to the holder, or start a session (git dibs session start) and: git dibs wait {names}")
             }
@@ -159,16 +161,17 @@ impl Says<'_> {
             Trouble::Unread(what) => (what, "Find out more with: git dibs doctor"),
         };
         let (noun, setting) = (self.moment.noun(), self.policy.on_unreachable.source.clone());
-        let what = text::clean(what.trim_end_matches('.'), 600);
+        let what = text::clean(what, 600);
+        let what = if what.ends_with(['.', '?']) { what } else { what + "." };
         match (self.policy.on_unreachable.value, self.policy.enforce.value) {
             (OnUnreachable::Allow, _) => return,
             (OnUnreachable::Block, Enforce::Block) => {
                 self.stop = true;
                 self.line(&format!(
-                    "git-dibs: this {noun} is blocked because it could not be checked ({setting}): {what}."
+                    "git-dibs: this {noun} is blocked because it could not be checked ({setting}): {what}"
                 ));
             }
-            _ => self.line(&format!("git-dibs: this {noun} was not checked ({setting}): {what}.")),
+            _ => self.line(&format!("git-dibs: this {noun} was not checked ({setting}): {what}")),
         }
         self.line(advice);
     }

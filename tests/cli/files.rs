@@ -194,7 +194,7 @@ fn waiting_outlives_a_restart_of_the_server() {
     world.as_session("ana", ["release", "a"]).ok();
     assert_eq!(Said::of(waiting).code, Some(0));
     world.crash();
-    world.dibs(["wait", "a"]).env("DIBS_TOKEN", &world.token("bo", "session")).fails(5);
+    world.dibs(["wait", "a"]).token("bo", "session").fails(5);
 }
 
 #[test]

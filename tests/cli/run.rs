@@ -120,7 +120,27 @@ fn a_second_command_in_the_same_worktree_leaves_the_firsts_token() {
 }
 
 #[test]
-fn news_the_heartbeat_heard_reach_the_next_command() {
+fn a_session_that_was_left_behind_is_ended_by_whoever_comes_next() {
+    let world = World::served();
+    for (id, next) in [("one", &["run", "--id", "two", "--", "true"][..]), ("three", &["session", "start"])] {
+        let (mut child, _out) =
+            started(&world, &["--id", id], "git dibs reserve a > /dev/null; echo ready; exec sleep 5");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(world.session(id)["state"], "active", "nobody knows yet");
+        let said = world.dibs(next).ok();
+        assert!(said.err.contains(&format!("session {id} was left behind by a command that was killed")), "{said:?}");
+        assert_eq!(world.session(id)["state"], "failed");
+        assert_eq!(world.held(), []);
+    }
+    // One that was started by hand belongs to no command, and is left alone.
+    world.dibs(["session", "start"]).fails(1);
+    let said = world.dibs(["run", "--", "true"]).ok();
+    assert!(said.err.contains("works in this worktree too"), "{said:?}");
+}
+
+#[test]
+fn notices_the_heartbeat_heard_reach_the_next_command() {
     let world = World::new().serve(&["--session-timeout", "2"]);
     // The heart beats several times a second, so it is the first to hear.
     let script = "git dibs reserve a --ttl 60; echo ready; read go; git dibs status; true";

@@ -4,7 +4,7 @@
 //! how many each test plays, `DIBS_SIM_SEED` the one world to play. A failure prints its seed and its last commands;
 //! the bug behind it becomes a scenario.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
@@ -59,8 +59,52 @@ fn play(kind: u64, fold_case: bool, policy: Policy) {
         return;
     }
     let commands = number("DIBS_SIM_COMMANDS").map_or(COMMANDS, |number| number as usize);
+    let mut seen = BTreeMap::new();
     for world in 0..commands.div_ceil(COMMANDS_PER_WORLD) as u64 {
-        Simulation::new(kind * 1_000_000 + world, &policy).run(COMMANDS_PER_WORLD);
+        let mut simulation = Simulation::new(kind * 1_000_000 + world, &policy);
+        simulation.run(COMMANDS_PER_WORLD);
+        for (what, count) in &simulation.seen {
+            *seen.entry(*what).or_insert(0) += count;
+        }
+    }
+    let rare = INTERESTING.iter().filter(|what| seen.get(*what).is_none_or(|count| *count < 20));
+    let rare: Vec<_> = rare.map(|(what, how)| format!("{what} {how}")).collect();
+    assert!(commands < COMMANDS || rare.is_empty(), "hardly ever seen: {rare:?}, of {seen:?}");
+}
+
+/// What must happen often enough in every kind of world, or the worlds prove nothing.
+const INTERESTING: [(&str, &str); 15] = [
+    ("answered", "granted"),
+    ("answered", "refused"),
+    ("answered", "queued"),
+    ("answered", "deadlock"),
+    ("answered", "wrong version"),
+    ("answered", "paused"),
+    ("answered", "lapsed"),
+    ("answered", "not held"),
+    ("answered", "session ended"),
+    ("answered", "request"),
+    ("settled", "granted"),
+    ("settled", "wait over"),
+    ("settled", "wrong version"),
+    ("settled", "paused"),
+    ("settled", "deadlock"),
+];
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Granted(_) => "granted",
+        Outcome::Refused(_) => "refused",
+        Outcome::Queued(_) => "queued",
+        Outcome::WaitOver { .. } => "wait over",
+        Outcome::Deadlock(_) => "deadlock",
+        Outcome::WrongVersion { .. } => "wrong version",
+        Outcome::Paused(_) => "paused",
+        Outcome::Lapsed { .. } => "lapsed",
+        Outcome::NotHeld { .. } => "not held",
+        Outcome::SessionEnded { .. } => "session ended",
+        Outcome::Request(_) => "request",
+        _ => "otherwise",
     }
 }
 
@@ -79,6 +123,8 @@ struct Simulation {
     born: usize,
     /// Grants of waits, in case nobody heard of them.
     granted: VecDeque<(SessionId, Vec<Grant>)>,
+    /// How often each outcome was seen.
+    seen: BTreeMap<(&'static str, &'static str), usize>,
     last: Last,
 }
 
@@ -115,6 +161,7 @@ impl Simulation {
             made: 0,
             born: 0,
             granted: VecDeque::new(),
+            seen: BTreeMap::new(),
             last: Last { seed, commands: VecDeque::new() },
         };
         for _ in 0..SEATS {
@@ -160,6 +207,10 @@ impl Simulation {
         let mut out = Vec::new();
         let outcome = self.engine.execute(&actor, command, self.now, &mut out);
         let settled = self.engine.take_settled();
+        *self.seen.entry(("answered", word(&outcome))).or_insert(0) += 1;
+        for (_, outcome) in &settled {
+            *self.seen.entry(("settled", word(outcome))).or_insert(0) += 1;
+        }
         for record in &out {
             self.follow(record, &ask);
         }

@@ -1,22 +1,11 @@
-//! Installing, what runs then, uninstalling; and the doctor.
+//! Installing, what runs then, and uninstalling.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use git_dibs::git::Version;
-use git_dibs::hook::Moment;
-use git_dibs::hook::install::Wish;
 
-use crate::server::Server;
-use crate::world::{Report, World, said, script};
-
-fn wish(world: &World) -> Wish {
-    Wish { program: world.path("program"), strict: false, server: false }
-}
-
-fn install_in(world: &World, dir: &str) -> Report {
-    world.try_install(dir, &wish(world)).unwrap()
-}
+use crate::world::{PROGRAM, Report, World, said, script};
 
 /// Every file below a directory: name, mode, content or where a link leads.
 fn tree(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
@@ -38,7 +27,7 @@ fn tree(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
 }
 
 /// These tests are about hook files; a git with hooks in its configuration installs those instead.
-fn git_uses_files() -> bool {
+pub fn git_uses_files() -> bool {
     let files = Version::of_git().unwrap() < Version::CONFIG_HOOKS;
     if !files {
         eprintln!("skipped: this git keeps hooks in its configuration");
@@ -50,10 +39,10 @@ fn git_uses_files() -> bool {
 fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
     let world = World::new();
     let before = tree(&world.path("work/.git"));
-    let report = install_in(&world, "work");
+    let report = world.try_install("work", &[]);
     assert!(report.done.len() >= 5, "{report:?}");
     let installed = tree(&world.path("work/.git"));
-    assert_eq!(install_in(&world, "work"), Report::default());
+    assert_eq!(world.try_install("work", &[]), Report::default());
     assert_eq!(tree(&world.path("work/.git")), installed);
     world.uninstall("work");
     assert_eq!(tree(&world.path("work/.git")), before);
@@ -66,12 +55,16 @@ fn another_program_path_is_brought_up_to_date() {
         return;
     }
     let world = World::new();
-    world.try_install("work", &Wish { program: "/gone/git-dibs".into(), ..wish(&world) }).unwrap();
-    let report = install_in(&world, "work");
+    let old = world.path("old/git-dibs");
+    std::fs::create_dir(world.path("old")).unwrap();
+    std::os::unix::fs::symlink(PROGRAM, &old).unwrap();
+    world.shell("work", "PATH=$TOP/old:$PATH git dibs install 2>/dev/null >&2");
+    let shim = || std::fs::read_to_string(world.path("work/.git/hooks/pre-push")).unwrap();
+    assert!(shim().contains(old.to_str().unwrap()), "{}", shim());
+    let report = world.try_install("work", &[]);
+    assert!(!shim().contains(old.to_str().unwrap()), "{}", shim());
     assert_eq!(report.done.len(), 5, "{report:?}");
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
-    let error = world.try_install("work", &Wish { program: "relative".into(), ..wish(&world) }).unwrap_err();
-    assert!(error.contains("absolute path"), "{error}");
 }
 
 #[test]
@@ -87,11 +80,11 @@ fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
     std::os::unix::fs::symlink("../../../shared", hooks.join("prepare-commit-msg")).unwrap();
     std::fs::write(hooks.join("pre-applypatch"), "not executable\n").unwrap();
     let before = tree(&hooks);
-    install_in(&world, "work");
-    install_in(&world, "work");
+    world.try_install("work", &[]);
+    world.try_install("work", &[]);
 
     let act = "echo 1 >>a; git commit -qam m; git push -q";
-    let output = world.try_shell("work", act, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")]);
+    let output = world.try_shell("work", act, &[("DIBS_ON_UNREACHABLE", "allow")]);
     assert!(output.status.success(), "{}", said(&output));
     let ran = std::fs::read_to_string(world.path("ran")).unwrap();
     let (commit, push) = ran.split_once("pre-push ").unwrap();
@@ -109,8 +102,8 @@ fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
 fn a_hook_that_was_there_can_still_say_no() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\necho no from before >&2; exit 3\n");
-    install_in(&world, "work");
-    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[("DIBS_TEST_JUDGE", "1")]);
+    world.try_install("work", &[]);
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[]);
     assert!(!output.status.success());
     assert!(said(&output).contains("no from before"));
     if git_uses_files() {
@@ -129,8 +122,8 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
     }
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-push"), "#!/bin/sh\ntouch \"$TOP/uploaded\"\n");
-    install_in(&world, "work");
-    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m; git push -q", &[("DIBS_TEST_JUDGE", "1")]);
+    world.try_install("work", &[]);
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m; git push -q", &[]);
     assert!(!output.status.success());
     let text = said(&output);
     assert!(text.contains("this commit was not checked (dibs.onUnreachable=warn by default)"), "{text}");
@@ -144,9 +137,8 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
 #[test]
 fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
     let world = World::with_hooks(false);
-    let silence = ("DIBS_TEST_JUDGE", "1");
     let told = |act: &str, more: &[(&str, &str)]| {
-        let output = world.try_shell("work", act, &[&[silence], more].concat());
+        let output = world.try_shell("work", act, more);
         (output.status.success(), said(&output))
     };
     let (passed, text) = told("echo 1 >>a; git -c dibs.onUnreachable=block commit -qam m", &[]);
@@ -164,9 +156,8 @@ fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
 #[test]
 fn the_same_commit_is_judged_once() {
     let world = World::with_hooks(false);
-    let silence = [("DIBS_TEST_JUDGE", "1")];
     let count = |act: &str| {
-        let output = world.try_shell("work", act, &silence);
+        let output = world.try_shell("work", act, &[]);
         assert!(output.status.success(), "{}", said(&output));
         said(&output).matches("was not checked").count()
     };
@@ -195,8 +186,8 @@ fn the_same_commit_is_judged_once() {
 fn a_program_that_moved_is_noticed_and_the_settings_decide() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
-    install_in(&world, "work");
-    std::fs::remove_file(world.path("program")).unwrap();
+    world.try_install("work", &[]);
+    std::fs::remove_file(world.path("bin/git-dibs")).unwrap();
     let told = |act: &str| {
         let output = world.try_shell("work", act, &[]);
         (output.status.success(), said(&output))
@@ -222,11 +213,11 @@ fn a_hook_edited_by_hand_is_left_alone() {
         return;
     }
     let world = World::new();
-    install_in(&world, "work");
+    world.try_install("work", &[]);
     let file = world.path("work/.git/hooks/pre-commit");
     let edited = [std::fs::read(&file).unwrap(), b"echo mine\n".to_vec()].concat();
     std::fs::write(&file, &edited).unwrap();
-    let report = install_in(&world, "work");
+    let report = world.try_install("work", &[]);
     assert!(report.by_hand[0].contains("edited by hand"), "{report:?}");
     let report = world.uninstall("work");
     assert!(report.by_hand[0].contains("edited by hand") && report.done.len() == 4, "{report:?}");
@@ -243,7 +234,7 @@ fn two_hooks_to_keep_are_one_too_many() {
     script(&hooks.join("pre-commit"), "#!/bin/sh\n# one\n");
     script(&hooks.join("pre-commit.dibs-next"), "#!/bin/sh\n# two\n");
     let before = tree(&hooks);
-    let report = install_in(&world, "work");
+    let report = world.try_install("work", &[]);
     assert!(report.by_hand[0].contains("cannot be kept because"), "{report:?}");
     let left: Vec<_> = tree(&hooks).into_iter().filter(|file| before.contains(file)).collect();
     assert_eq!(left, before);
@@ -256,7 +247,7 @@ fn a_hooks_path_inside_the_repository_is_used_in_every_worktree() {
     }
     let world = World::new();
     world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .hooks");
-    install_in(&world, "work");
+    world.try_install("work", &[]);
     assert!(world.path("work/.hooks/pre-commit").exists());
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
     assert_eq!(world.judged("side", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
@@ -266,13 +257,13 @@ fn a_hooks_path_inside_the_repository_is_used_in_every_worktree() {
 
     let absolute = "git config core.hooksPath $PWD/.git/my-hooks";
     world.shell("work", absolute);
-    install_in(&world, "side");
+    world.try_install("side", &[]);
     assert_eq!(world.judged("side", "echo 2 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
     world.uninstall("work");
 
     let own = "git config --unset core.hooksPath; git config extensions.worktreeConfig true; git -C ../side config --worktree core.hooksPath own";
     world.shell("work", own);
-    install_in(&world, "work");
+    world.try_install("work", &[]);
     assert!(world.path("side/own/pre-push").exists() && world.path("work/.git/hooks/pre-push").exists());
     assert_eq!(world.judged("side", "echo 3 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
 }
@@ -286,7 +277,7 @@ fn a_hooks_path_outside_is_never_written_to() {
         let world = World::new();
         std::fs::create_dir(world.path("mine")).unwrap();
         world.shell("work", &format!("git config {scope} core.hooksPath $TOP/mine"));
-        let report = install_in(&world, "work");
+        let report = world.try_install("work", &[]);
         assert_eq!(report.done, Vec::<String>::new());
         assert!(report.by_hand[0].contains("outside this repository"), "{report:?}");
         assert!(report.by_hand[0].contains("git-dibs hook pre-push"), "{report:?}");
@@ -294,9 +285,8 @@ fn a_hooks_path_outside_is_never_written_to() {
     }
     let world = World::new();
     std::fs::create_dir(world.path("mine")).unwrap();
-    std::fs::remove_dir_all(world.path("work/.git/hooks")).unwrap();
     std::os::unix::fs::symlink(world.path("mine"), world.path("work/.git/hooks")).unwrap();
-    assert_eq!(install_in(&world, "work").done, Vec::<String>::new());
+    assert_eq!(world.try_install("work", &[]).done, Vec::<String>::new());
     assert_eq!(tree(&world.path("mine")), []);
 }
 
@@ -312,7 +302,7 @@ fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
     ] {
         let world = World::new();
         world.shell("work", setup);
-        let report = install_in(&world, "work");
+        let report = world.try_install("work", &[]);
         assert!(report.by_hand[0].starts_with(&format!("{name} runs the hooks here")), "{report:?}");
         assert_eq!(report.done.len(), written, "pre-applypatch is unknown to pre-commit: {report:?}");
         assert_eq!(tree(&world.path("work/.husky")), []);
@@ -323,7 +313,6 @@ fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
 fn husky_style_hooks_reach_us_through_the_snippet() {
     let world = World::new();
     world.shell("work", "mkdir -p .husky/_; git config core.hooksPath .husky/_");
-    script(&world.path("bin/git-dibs"), "#!/bin/sh\nexec \"$TOP/program\" \"$@\"\n");
     for moment in ["pre-commit", "pre-push"] {
         let runner = "#!/bin/sh\nsh -e \"$(dirname \"$(dirname \"$0\")\")/$(basename \"$0\")\" \"$@\"\n";
         script(&world.path(&format!("work/.husky/_/{moment}")), runner);
@@ -339,16 +328,15 @@ fn a_server_announces_push_options_and_forgets_them_again() {
     let world = World::new();
     let config = || std::fs::read_to_string(world.path("origin.git/config")).unwrap();
     let before = config();
-    let server = Wish { server: true, ..wish(&world) };
-    world.try_install("origin.git", &server).unwrap();
-    assert_eq!(world.try_install("origin.git", &server).unwrap(), Report::default());
+    world.try_install("origin.git", &["--server"]);
+    assert_eq!(world.try_install("origin.git", &["--server"]), Report::default());
     world.shell("work", "echo 1 >>a; git commit -qam m; git push -q -o dibs-token=x");
     world.uninstall("origin.git");
     assert_eq!(config(), before);
     // What the administrator had set stays.
     world.shell("origin.git", "git config receive.advertisePushOptions true");
     let before = config();
-    world.try_install("origin.git", &server).unwrap();
+    world.try_install("origin.git", &["--server"]);
     world.uninstall("origin.git");
     assert_eq!(config(), before);
 }
@@ -364,112 +352,11 @@ fn git_lfs_still_gets_its_stdin() {
         "work",
         "git lfs install --local >/dev/null; git lfs track '*.bin' >/dev/null; git config lfs.locksverify false",
     );
-    install_in(&world, "work");
+    world.try_install("work", &[]);
     world.shell("work", "echo large >x.bin; git add .gitattributes x.bin; git commit -qm lfs");
-    let quiet = [("DIBS_TEST_JUDGE", "1"), ("DIBS_ON_UNREACHABLE", "allow")];
+    let quiet = [("DIBS_ON_UNREACHABLE", "allow")];
     let output = world.try_shell("work", "git push -q", &quiet);
     assert!(output.status.success(), "{}", said(&output));
     let uploaded = tree(&world.path("origin.git/lfs/objects"));
     assert_eq!(uploaded.iter().map(|file| file.2.as_slice()).collect::<Vec<_>>(), [b"large\n"]);
-}
-
-// ---- the doctor ----
-
-fn about(findings: &[(String, String, Option<String>)], word: &str, level: &str) -> Vec<String> {
-    let about = findings.iter().filter(|(of, what, _)| of == level && what.contains(word));
-    about.map(|(_, what, _)| what.clone()).collect()
-}
-
-#[test]
-fn the_doctor_runs_every_hook_in_every_worktree() {
-    let world = World::with_hooks(true);
-    world.shell("work", "git worktree add -q -b side ../side; git worktree add -q -b gone ../gone; rm -r ../gone");
-    // A hook that was there before is not run by a probe.
-    script(&world.path("work/.git/hooks/pre-commit.dibs-next"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
-    let found = world.examine("side");
-    assert_eq!(about(&found, " fires in ", "Good").len(), 12, "{found:#?}");
-    assert_eq!(about(&found, "no longer exists", "Note").len(), 1);
-    assert_eq!(about(&found, "No server answers at http://127.0.0.1:1", "Bad").len(), 1);
-    assert!(!world.path("ran").exists());
-    assert!(found.iter().all(|(level, _, advice)| level == "Good" || advice.is_some()), "{found:#?}");
-}
-
-#[test]
-fn the_doctor_sees_hooks_that_do_not_fire() {
-    if !git_uses_files() {
-        return;
-    }
-    let world = World::with_hooks(false);
-    let hooks = world.path("work/.git/hooks");
-    std::fs::remove_file(hooks.join("pre-push")).unwrap();
-    script(&hooks.join("pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
-    std::fs::set_permissions(hooks.join("pre-applypatch"), PermissionsExt::from_mode(0o644)).unwrap();
-    let found = world.examine("work");
-    assert_eq!(about(&found, " fires in ", "Good").len(), 2, "{found:#?}");
-    assert_eq!(about(&found, "pre-push is not installed", "Bad").len(), 1);
-    assert_eq!(about(&found, "does not lead to git-dibs", "Bad").len(), 1);
-    assert_eq!(about(&found, "did not reach git-dibs", "Bad").len(), 1);
-    assert!(!world.path("ran").exists(), "a foreign hook may do anything, so it is not run");
-
-    let world = World::with_hooks(false);
-    std::fs::remove_file(world.path("program")).unwrap();
-    let found = world.examine("work");
-    assert_eq!(about(&found, "did not reach git-dibs", "Bad").len(), 5, "{found:#?}");
-
-    let world = World::with_hooks(false);
-    world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .git/hooks");
-    let found = world.examine("work");
-    assert_eq!(about(&found, "work", "Good").len(), 5, "{found:#?}");
-    assert_eq!(about(&found, "is not installed", "Bad").len(), 5, "a relative path leads nowhere in side: {found:#?}");
-}
-
-#[test]
-fn the_doctor_tries_a_manager_that_mentions_us_with_nothing_staged() {
-    if !git_uses_files() {
-        return;
-    }
-    let world = World::new();
-    world.shell("work", "mkdir -p .husky/_; git config core.hooksPath .husky/_; echo 1 >>a; git add a");
-    let runner = "#!/bin/sh\ngit diff --cached --name-only >>\"$(dirname \"$0\")/staged\"\n. \"$(dirname \"$0\")/../pre-commit\"\n";
-    script(&world.path("work/.husky/_/pre-commit"), runner);
-    let call = format!("'{}' hook pre-commit -- \"$@\" # git-dibs\n", world.path("program").display());
-    std::fs::write(world.path("work/.husky/pre-commit"), call).unwrap();
-    let found = world.examine("work");
-    assert_eq!(about(&found, "pre-commit fires in ", "Good").len(), 1, "{found:#?}");
-    assert_eq!(std::fs::read(world.path("work/.husky/_/staged")).unwrap(), b"");
-    assert_eq!(world.shell("work", "git diff --cached --name-only"), "a\n");
-    let advice = found.iter().filter_map(|(_, _, advice)| advice.as_deref());
-    assert!(advice.clone().any(|advice| advice.contains(".husky/")), "{found:#?}");
-}
-
-#[test]
-fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
-    let world = World::new();
-    world.install("origin.git", false, true);
-    let found = world.examine("origin.git");
-    let hooks: Vec<String> = about(&found, " in ", "Good");
-    assert_eq!(hooks.len(), 1, "{found:#?}");
-    assert!(hooks[0].starts_with(&format!("{} fires in ", Moment::PreReceive)));
-}
-
-#[test]
-fn the_doctor_finds_the_server_and_who_is_asking() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let found = world.examine_with("work", &[]);
-    assert_eq!(about(&found, "the server answers (git-dibs ", "Good").len(), 1, "{found:#?}");
-    assert_eq!(about(&found, "clock agrees", "Good").len(), 1, "{found:#?}");
-    assert_eq!(about(&found, "no session works here", "Note").len(), 1, "{found:#?}");
-    let mut bo = server.session("bo", &[]);
-    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
-    assert_eq!(about(&found, "the token speaks for session bo", "Good").len(), 1, "{found:#?}");
-    bo.hold("a", git_dibs::wire::Mode::Exclusive);
-    bo.end();
-    let found = world.examine_with("work", &[("DIBS_TOKEN", &bo.token)]);
-    assert_eq!(about(&found, "bo has ended", "Bad").len(), 1, "{found:#?}");
-    let found = world.examine_with("work", &[("DIBS_TOKEN", "not.a.token")]);
-    assert!(
-        found.iter().any(|(level, _, advice)| level == "Bad" && advice.as_ref().unwrap().contains("session start")),
-        "{found:#?}"
-    );
 }

@@ -1,11 +1,12 @@
-//! Real git against the git and hook rooms: which paths each operation is judged by, and what installing does.
-//!
-//! The hooks that run are the real shims, started by git itself. The program behind them is this test binary: see
-//! [`world::as_a_hook`].
+//! Real git, real hooks, the real program, a real server: which paths each operation is judged by, what becomes of it,
+//! and what installing does.
 
+mod doctor;
+mod failures;
 mod install;
 mod moments;
 mod names;
+mod record;
 mod server;
 mod situations;
 mod verdicts;

@@ -1,5 +1,6 @@
 //! Hooks that need another installation: on a server, on every ref, in repositories of newer formats.
 
+use crate::server::Shared;
 use crate::world::{World, said};
 
 /// A situation in a strict installation; only what `reference-transaction` is judged by is shown.
@@ -49,7 +50,7 @@ fn undoing_is_seen_in_transactions_too() {
 /// Pushes into `origin.git` with the server's hook; what it is judged by.
 fn received(setup: &str, act: &str) -> String {
     let world = World::new();
-    world.install("origin.git", false, true);
+    world.install("origin.git", &["--server"]);
     world.shell("work", setup);
     world.judged("work", act)
 }
@@ -76,7 +77,7 @@ fn a_server_judges_what_arrives_inside_the_quarantine() {
 #[test]
 fn refs_that_are_not_judged_make_nothing_known() {
     let world = World::new();
-    world.install("origin.git", false, true);
+    world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m; git push -q origin HEAD:refs/dibs/smuggle");
     assert_eq!(world.judged("work", "git push -q"), "pre-receive a");
 }
@@ -85,7 +86,7 @@ fn refs_that_are_not_judged_make_nothing_known() {
 fn the_first_push_into_an_empty_repository_has_nothing_to_protect() {
     let world = World::new();
     world.shell("", "git init -q --bare fresh.git");
-    world.install("fresh.git", false, true);
+    world.install("fresh.git", &["--server"]);
     assert_eq!(world.judged("work", "git push -q ../fresh.git main"), "pre-receive");
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m; git push -q ../fresh.git main:x"), "pre-receive a");
 }
@@ -98,8 +99,9 @@ fn reftable_repositories_work_where_git_has_them() {
         eprintln!("skipped: this git has no reftable: {}", said(&made).lines().next().unwrap_or_default());
         return;
     }
-    world.install("table", true, false);
+    world.install("table", &["--strict"]);
     world.shell("table", "echo 1 >a; git add a; git commit -qm 1; git init -q --bare ../to.git; git remote add origin ../to.git; git push -q -u origin main");
+    let before = world.remembered();
     let judged = world.judged("table", "echo 2 >>a; git commit -qam 2; git push -q");
     let shown: Vec<&str> = judged.split(" | ").filter(|line| !line.ends_with(" -")).collect();
     assert_eq!(shown, ["pre-commit a", "prepare-commit-msg a", "reference-transaction a", "pre-push a"]);
@@ -107,6 +109,14 @@ fn reftable_repositories_work_where_git_has_them() {
     world.shell("table", merge);
     let judged = world.judged("table", "git merge -q t");
     assert!(judged.contains("pre-merge-commit | prepare-commit-msg"), "{judged}");
+
+    let mut server = Shared::lend();
+    server.ana.hold("a", git_dibs::wire::Mode::Exclusive);
+    for act in ["echo 2 >>a; git commit -qam 2", "echo 2 >>a; git -c dibs.enforce=off commit -qam 2; git push -q"] {
+        before.bring_back();
+        let output = world.try_shell("table", act, &server.variables());
+        assert!(!output.status.success() && said(&output).contains("a: held by Ana (ana)"), "{}", said(&output));
+    }
 }
 
 #[test]

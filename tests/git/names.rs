@@ -8,7 +8,7 @@ use git_dibs::git::{Repo, range};
 
 use crate::world::World;
 
-const NAMES: [&[u8]; 22] = [
+pub const NAMES: [&[u8]; 22] = [
     b"with space",
     b"\"quoted\"",
     b"it's",

@@ -15,18 +15,11 @@ macro_rules! situations {
             fn $name() {
                 let world = World::with_hooks(false);
                 world.shell("work", $setup);
+                let before = world.remembered();
                 assert_eq!(world.judged("work", $act), $judged);
+                try_with_each_path_held(&world, &before, $act, $judged);
             }
         )*
-        mod held {
-            use super::*;
-            $(
-                #[test]
-                fn $name() {
-                    try_with_each_path_held($setup, $act, $judged);
-                }
-            )*
-        }
     };
 }
 

@@ -1,26 +1,42 @@
 //! The whole way: real git, real hooks, a real server, somebody who holds something.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use git_dibs::hook::text;
 use git_dibs::wire::Mode;
 
-use crate::server::Server;
-use crate::world::{World, said};
+use crate::names::NAMES;
+use crate::server::{Server, Shared};
+use crate::world::{Memory, World, said};
+
+/// Files that are there in the beginning, and one that never is.
+const FILES: [&str; 7] = ["a", "b", "c", "dir/x", "dir/y", "run.sh", "elsewhere/untouched"];
 
 /// Runs a situation once for each path it is judged by, with that path held by ana: it must be stopped, and say why.
-/// With a path held that it only undoes, or one it does not touch, it must pass without a word.
-pub fn try_with_each_path_held(setup: &str, act: &str, judged: &str) {
-    let words = || judged.split_whitespace().filter(|word| !matches!(*word, "-" | "|") && !is_hook(word));
-    let mut counting: Vec<&str> = words().filter(|word| !word.starts_with('~')).collect();
-    let mut undone: Vec<&str> = words().filter_map(|word| word.strip_prefix('~')).collect();
-    for list in [&mut counting, &mut undone] {
-        list.sort_unstable();
-        list.dedup();
-        // The first and the last stand for all.
-        if list.len() > 2 {
-            list.drain(1..list.len() - 1);
-        }
+/// With everything else held, also what it only undoes or carries, it must pass without a word.
+pub fn try_with_each_path_held(world: &World, before: &Memory<'_>, act: &str, judged: &str) {
+    let run = |held: &[&str]| {
+        let mut server = Shared::lend();
+        server.ana.hold_all(held);
+        before.bring_back();
+        let output = world.try_shell("work", act, &server.variables());
+        (!output.status.success(), said(&output))
+    };
+    let words = judged.split_whitespace().filter(|word| !matches!(*word, "-" | "|") && !is_hook(word));
+    let mut counting: Vec<&str> = words.filter(|word| !word.starts_with('~')).collect();
+    counting.sort_unstable();
+    counting.dedup();
+    let others: Vec<&str> = FILES.into_iter().filter(|file| !counting.contains(file)).collect();
+    let (stopped, text) = run(&others);
+    assert!(!stopped, "only {others:?} are held, and this was stopped:\n{act}\n{text}");
+    assert!(!text.contains("git-dibs:"), "{text}");
+    // The first and the last stand for all.
+    if counting.len() > 2 {
+        counting.drain(1..counting.len() - 1);
     }
-    for path in &counting {
-        let (stopped, text) = run(setup, act, path);
+    for path in counting {
+        let (stopped, text) = run(&[path]);
         assert!(stopped, "{path} is held, and this went through:\n{act}\n{text}");
         assert!(text.contains(&format!("{path}: held by Ana (ana), ")), "{text}");
         assert!(
@@ -28,25 +44,10 @@ pub fn try_with_each_path_held(setup: &str, act: &str, judged: &str) {
             "{text}"
         );
     }
-    for path in undone.iter().chain(&["elsewhere/untouched"]) {
-        let (stopped, text) = run(setup, act, path);
-        assert!(!stopped, "{path} is held, and this was stopped:\n{act}\n{text}");
-        assert!(!text.contains("git-dibs:"), "{text}");
-    }
 }
 
 fn is_hook(word: &str) -> bool {
     git_dibs::hook::Moment::parse(word).is_some()
-}
-
-fn run(setup: &str, act: &str, held: &str) -> (bool, String) {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &["--name", "Ana"]), server.session("bo", &[]));
-    ana.hold(held, Mode::Exclusive);
-    world.shell("work", setup);
-    let output = world.try_shell("work", act, &server.variables(Some(&bo)));
-    (!output.status.success(), said(&output))
 }
 
 /// A world in which ana holds `key`, and what becomes of a commit of `a` and `dir/x` by whom it may concern.
@@ -121,7 +122,7 @@ fn a_person_is_kept_from_what_is_held_and_from_nothing_else() {
     let world = World::with_hooks(false);
     let case = Case::new(&world);
     let mut ana = case.server.session("ana", &["--name", "Ana"]);
-    let person = [("DIBS_TEST_JUDGE", "1")];
+    let person = [];
     let (passed, text) = case.commit(&person, "-c dibs.require=held");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
     ana.hold("a", Mode::Shared);
@@ -137,10 +138,9 @@ fn a_worktree_has_a_session_of_its_own() {
     ana.hold("a", Mode::Exclusive);
     world.shell("work", "git worktree add -q -b side ../side; echo 1 >>../side/a; mkdir -p .git/worktrees/side/dibs");
     std::fs::write(world.path("work/.git/worktrees/side/dibs/token"), &ana.token).unwrap();
-    let judge = [("DIBS_TEST_JUDGE", "1")];
-    let output = world.try_shell("side", "git commit -qam m", &judge);
+    let output = world.try_shell("side", "git commit -qam m", &[]);
     assert!(output.status.success(), "{}", said(&output));
-    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &judge);
+    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[]);
     assert!(!output.status.success() && said(&output).contains("a: held by ana"), "{}", said(&output));
 }
 
@@ -194,7 +194,7 @@ fn settings_decide_and_are_named() {
 #[test]
 fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
     let world = World::new();
-    world.install("origin.git", false, true);
+    world.install("origin.git", &["--server"]);
     let server = Server::start(&world);
     let (mut ana, bo) = (server.session("ana", &["--name", "Ana"]), server.session("bo", &[]));
     let reader = server.session("reader", &["--scope", "read"]);
@@ -202,7 +202,6 @@ fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
     world.shell("origin.git", &format!("git config dibs.url {}; git config dibs.tokenFile $PWD/reader", server.url));
     ana.hold("a", Mode::Exclusive);
     world.shell("work", "echo 1 >>a; git commit -qam m");
-    let judge = ("DIBS_TEST_JUDGE", "1");
     let push = |options: &str, variables: &[(&str, &str)]| {
         let output = world.try_shell(
             "work",
@@ -211,14 +210,14 @@ fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
         );
         (output.status.success(), said(&output))
     };
-    let (passed, text) = push("", &[judge]);
+    let (passed, text) = push("", &[]);
     assert!(!passed && text.contains("remote:   a: held by Ana (ana), "), "a stranger: {text}");
-    let (passed, text) = push("", &[judge, ("DIBS_TOKEN", &bo.token)]);
+    let (passed, text) = push("", &[("DIBS_TOKEN", &bo.token)]);
     assert!(!passed && text.contains("git dibs request a"), "bo by environment: {text}");
-    let (passed, text) = push("", &[judge, ("DIBS_TOKEN", &ana.token)]);
+    let (passed, text) = push("", &[("DIBS_TOKEN", &ana.token)]);
     assert!(passed, "ana by environment: {text}");
     let (passed, text) =
-        push(&format!("-o dibs-token={}", ana.token), &[judge, ("DIBS_TOKEN", &bo.token), ("DIBS_SESSION", "bo")]);
+        push(&format!("-o dibs-token={}", ana.token), &[("DIBS_TOKEN", &bo.token), ("DIBS_SESSION", "bo")]);
     assert!(passed && !text.contains(&ana.token), "ana by push option: {text}");
 }
 
@@ -227,92 +226,45 @@ fn odd_names_are_judged_byte_for_byte() {
     let world = World::with_hooks(false);
     let server = Server::start(&world);
     let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
-    ana.hold("[id].ts", Mode::Exclusive);
-    ana.hold("file:[id].ts", Mode::Exclusive);
-    ana.hold("caf\u{e9}", Mode::Exclusive);
-    ana.hold("odd/", Mode::Exclusive);
-    let commit = |name: &str| {
-        let script = format!(
-            "mkdir -p odd; printf x >$(printf '{name}') 2>/dev/null || printf x >\"$(printf '{name}')\"; git add -A; git commit -qm m"
-        );
-        let output = world.try_shell("work", &script, &server.variables(Some(&bo)));
-        world.shell("work", "git reset -q --hard; git clean -fdq");
+    let write = |name: &[u8]| std::fs::write(world.path("work").join(OsStr::from_bytes(name)), "x").unwrap();
+    NAMES.into_iter().for_each(write);
+    world.shell("work", "git add -A");
+    let commit = || {
+        let output = world.try_shell("work", "git commit -qm m", &server.variables(Some(&bo)));
         (output.status.success(), said(&output))
     };
-    for (name, shown) in [
-        ("[id].ts", "[id].ts"),
-        ("i", ""),
-        ("cafe\\314\\201", "cafe\u{301}"),
-        ("odd/new\\nline", "odd/new\\nline"),
-        ("odd/\\377\\376", "odd/\\xff\\xfe"),
-        ("odd/ -rf", "odd/ -rf"),
-        ("100%%", ""),
-    ] {
-        let (passed, text) = commit(name);
-        assert_eq!(passed, shown.is_empty(), "{name}: {text}");
-        assert!(shown.is_empty() || text.contains(&format!("  {shown}: held by ana")), "{name}: {text}");
-    }
-}
-
-#[test]
-fn a_server_that_is_no_use_is_a_sentence_within_the_time_limits() {
-    let world = World::with_hooks(false);
-    world.shell("work", "echo 1 >>a; git add a");
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let silent = format!("http://{}", silent.local_addr().unwrap());
-    let answering = |answer: &'static [u8]| {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            use std::io::{Read, Write};
-            while let Ok((mut stream, _)) = listener.accept() {
-                let _ = stream.read(&mut [0; 65536]);
-                let _ = stream.write_all(answer);
+    for name in NAMES {
+        // Some names cannot be reserved by themselves, only with what is around them.
+        let shown = text::path(name);
+        let line = match ana.try_hold_literally(name) {
+            true => format!("\n  {shown}: held by ana"),
+            false => {
+                ana.hold("**", Mode::Exclusive);
+                "held by ana through **".to_owned()
             }
-        });
-        url
-    };
-    let html = answering(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>");
-    let broken = answering(b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops");
-    let garbage = answering(b"\x00\x01\x02 not http at all\r\n\r\n");
-    for url in ["http://127.0.0.1:1", &silent, &html, &broken, &garbage, "nonsense", "https://x", "unix:/nowhere"] {
-        for (policy, expected) in
-            [("warn", "this commit was not checked"), ("block", "is blocked because it could not be checked")]
-        {
-            let act = format!("git -c dibs.onUnreachable={policy} commit -qm m && git reset -q --soft HEAD^");
-            let output =
-                world.try_shell("work", &act, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_URL", url), ("DIBS_TOKEN", "x.y.z")]);
-            let text = said(&output);
-            assert_eq!(output.status.success(), policy == "warn", "{url}: {text}");
-            assert!(text.contains(expected) && !text.contains("panicked"), "{url}: {text}");
-        }
+        };
+        let (passed, text) = commit();
+        assert!(!passed && text.contains(&line), "{shown}: {text}");
+        ana.release();
     }
-    let output = world.try_shell("work", "git commit -qm m", &[("DIBS_TEST_JUDGE", "1")]);
-    assert!(output.status.success() && said(&output).contains("No server is known here"), "{}", said(&output));
+    // What only looks alike is something else, but for two ways to write the same letters.
+    ana.hold("[id].ts", Mode::Exclusive);
+    ana.hold("file:star", Mode::Exclusive);
+    let (passed, text) = commit();
+    assert!(passed, "{text}");
 }
 
 #[test]
-fn places_where_nothing_can_be_judged_are_sentences() {
+fn a_file_moved_into_what_is_held_is_stopped() {
     let world = World::with_hooks(false);
-    let hook = |dir: &str, script: &str, name: &str| {
-        let script = format!("{script} $TOP/program hook {name} -- </dev/null");
-        let output = world.try_shell(dir, &script, &[("DIBS_TEST_JUDGE", "1"), ("DIBS_URL", "http://127.0.0.1:1")]);
-        assert!(!said(&output).contains("panicked"), "{}", said(&output));
-        (output.status.code(), said(&output))
-    };
-    let (code, text) = hook("", "", "pre-commit");
-    assert!(
-        code == Some(0) && text.contains("this commit was not checked") && text.contains("not a git repository"),
-        "{text}"
-    );
-    let (code, text) = hook("", "", "no-such-hook");
-    assert!(code == Some(2) && text.contains("there is no hook"), "{text}");
-    let (code, text) = hook("work", "echo 1 >>a; git add a; mkdir -p .git/dibs/token;", "pre-commit");
-    assert!(code == Some(0) && text.contains("cannot be read") && text.contains("git dibs session start"), "{text}");
-    let (code, text) = hook("work", "echo junk >.git/index;", "pre-commit");
-    assert!(code == Some(0) && text.contains("git diff-index failed"), "{text}");
-    let (code, text) = hook("work", "echo junk >.git/index; export DIBS_ON_UNREACHABLE=block;", "pre-commit");
-    assert!(code == Some(1) && text.contains("DIBS_ON_UNREACHABLE=block"), "{text}");
-    let (code, text) = hook("work", "echo junk >.git/HEAD;", "pre-commit");
-    assert!(code == Some(0) && text.contains("this commit was not checked"), "{text}");
+    let mut server = Shared::lend();
+    world.shell("work", "git mv a dir/moved");
+    for key in ["dir/", "dir/*ed", "**/moved", "dir", "{x,dir}/m?ved"] {
+        server.ana.hold(key, Mode::Exclusive);
+        let output = world.try_shell("work", "git commit -qm m", &server.variables());
+        let text = said(&output);
+        assert!(!output.status.success() && text.contains("  dir/moved: held by Ana (ana) through "), "{key}: {text}");
+        assert!(!text.contains("  a: "), "{key}: {text}");
+        server.ana.release();
+    }
 }

@@ -1,109 +1,126 @@
-//! A scratch repository with a remote, and real hooks that record what they would be judged by.
+//! A scratch repository with a remote, and the program's real hooks in it.
 
-use std::fmt::Write as _;
-use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::process::{Command, Output, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
 
-use git_dibs::git::{Repo, Settings};
-use git_dibs::hook::collect::{Told, plan};
-use git_dibs::hook::doctor::{Finding, examine};
-use git_dibs::hook::install::{self, Wish};
-use git_dibs::hook::{Call, Environment, Moment, Policy, main, text};
-use serde_json::json;
+use serde_json::Value;
+
+use crate::record;
+
+/// The program that is tried.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_git-dibs");
 
 /// What every world begins with: a clone `work` of `origin.git`, with these files pushed.
 const BEGINNING: &str = r#"
     git init -q --bare origin.git
-    git clone -q origin.git work 2>/dev/null
+    git clone -q "$TOP/origin.git" work 2>/dev/null
     cd work
     mkdir dir
     for name in a b c dir/x dir/y run.sh; do printf '%s\n' $name 1 2 3 4 5 6 7 8 9 >$name; done
     git add . && git commit -q -m beginning && git push -q -u origin main
 "#;
 
+/// Git as somebody has it who changed nothing, but for a name and what makes tests quick.
+const SETTINGS: &str = "\
+    [user]\nname = Bo\nemail = bo@example.com\n[init]\ndefaultBranch = main\ntemplateDir =\n\
+    [protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n[gc]\nauto = 0\n[maintenance]\nauto = false\n";
+
 /// A directory with `work` and `origin.git` in it, and an environment that knows nothing of this machine's user.
+///
+/// `$TOP` is the directory, `$TOP/bin/git-dibs` the program, under a name that can be taken away.
 pub struct World {
     dir: tempfile::TempDir,
 }
 
+/// Which hooks there are in `work` to begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hooks {
+    None,
+    Usual,
+    Strict,
+}
+
 impl World {
-    /// A world with the hooks of a strict installation.
+    /// A world without hooks.
     pub fn new() -> World {
-        static BEGUN: OnceLock<World> = OnceLock::new();
-        let begun = BEGUN.get_or_init(|| {
-            let world = World { dir: tempfile::tempdir().unwrap() };
-            std::fs::create_dir(world.path("home")).unwrap();
-            script(&world.path("program"), &program());
-            script(&world.path("install"), &installer());
-            let config = "[user]\nname = Bo\nemail = bo@example.com\n[init]\ndefaultBranch = main\n\
-                          [protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n";
-            std::fs::write(world.path("home/.gitconfig"), config).unwrap();
-            world.shell("", BEGINNING);
-            world
-        });
-        // Copied, because making one takes twenty git processes.
-        let world = World { dir: tempfile::tempdir().unwrap() };
-        let copied = Command::new("cp").arg("-a").arg(begun.path(".")).arg(world.path(".")).status().unwrap();
-        assert!(copied.success());
-        let origin = world.path("origin.git");
-        world.shell("work", &format!("git remote set-url origin '{}'", origin.display()));
-        world
+        World::copied(Hooks::None)
     }
 
     /// With our hooks in `work`, `reference-transaction` among them when `strict`.
     pub fn with_hooks(strict: bool) -> World {
-        let world = World::new();
-        world.install("work", strict, false);
+        World::copied(if strict { Hooks::Strict } else { Hooks::Usual })
+    }
+
+    /// Made once and then copied, because making one takes thirty processes.
+    fn copied(hooks: Hooks) -> World {
+        static BEGUN: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
+        let begun = BEGUN[hooks as usize].get_or_init(|| {
+            let world = World::begun(hooks);
+            let dir = world.dir.keep();
+            at_the_end(&format!("rm -rf '{}'", dir.display()));
+            dir
+        });
+        let world = World { dir: tempfile::tempdir().unwrap() };
+        copy(begun, &world.path("."), &|text| replaced(text, begun, world.dir.path()));
         world
     }
 
-    /// Installs, and nothing may be left to do by hand.
-    pub fn install(&self, dir: &str, strict: bool, server: bool) {
-        let wish = Wish { program: self.path("program"), strict, server };
-        assert_eq!(self.try_install(dir, &wish).unwrap().by_hand, Vec::<String>::new());
+    fn begun(hooks: Hooks) -> World {
+        if hooks != Hooks::None {
+            let world = World::new();
+            world.install("work", if hooks == Hooks::Strict { &["--strict"] } else { &[] });
+            return world;
+        }
+        let world = World { dir: tempfile::tempdir().unwrap() };
+        for dir in ["home", "bin"] {
+            std::fs::create_dir(world.path(dir)).unwrap();
+        }
+        std::fs::write(world.path("home/.gitconfig"), SETTINGS).unwrap();
+        symlink(PROGRAM, world.path("bin/git-dibs")).unwrap();
+        // For scripts that make repositories of their own.
+        script(&world.path("install"), "#!/bin/sh\nPATH=$TOP/bin:$PATH exec git-dibs install >/dev/null 2>&1\n");
+        world.shell("", BEGINNING);
+        world
     }
 
-    pub fn try_install(&self, dir: &str, wish: &Wish) -> Result<Report, String> {
-        let wish = json!({"program": wish.program, "strict": wish.strict, "server": wish.server});
-        serde_json::from_value(self.inside(dir, "install", &wish)).unwrap()
+    /// Remembers everything as it is now.
+    pub fn remembered(&self) -> Memory<'_> {
+        let memory = Memory { world: self, dir: tempfile::tempdir().unwrap() };
+        copy(self.dir.path(), memory.dir.path(), &|text| text);
+        memory
+    }
+
+    /// Installs, and nothing may be left to do by hand.
+    pub fn install(&self, dir: &str, options: &[&str]) {
+        assert_eq!(self.try_install(dir, options).by_hand, Vec::<String>::new());
+    }
+
+    /// Installs, and says what was done.
+    pub fn try_install(&self, dir: &str, options: &[&str]) -> Report {
+        Report::read(&self.dibs(dir, &[&["install", "--json"], options].concat()))
     }
 
     pub fn uninstall(&self, dir: &str) -> Report {
-        serde_json::from_value(self.inside(dir, "uninstall", &json!({}))).unwrap()
+        Report::read(&self.dibs(dir, &["uninstall", "--json"]))
     }
 
-    /// What the doctor finds where nobody answers: level, what, advice.
-    pub fn examine(&self, dir: &str) -> Vec<(String, String, Option<String>)> {
-        self.examine_with(dir, &[("DIBS_URL", "http://127.0.0.1:1")])
+    /// What the program prints as JSON; it must succeed.
+    pub fn dibs(&self, dir: &str, args: &[&str]) -> Value {
+        let output = self.program(dir).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}\n{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What the doctor finds with these variables.
-    pub fn examine_with(&self, dir: &str, variables: &[(&str, &str)]) -> Vec<(String, String, Option<String>)> {
-        serde_json::from_value(self.inside_with(dir, "doctor", &json!({}), variables)).unwrap()
-    }
-
-    /// Calls the library in a process that has this world's environment.
-    fn inside(&self, dir: &str, what: &str, how: &serde_json::Value) -> serde_json::Value {
-        self.inside_with(dir, what, how, &[])
-    }
-
-    fn inside_with(
-        &self,
-        dir: &str,
-        what: &str,
-        how: &serde_json::Value,
-        variables: &[(&str, &str)],
-    ) -> serde_json::Value {
-        let result = self.path("result");
-        let mut command = self.command(dir, std::env::current_exe().unwrap().to_str().unwrap());
-        command.args(["--exact", "world::as_a_hook", "--nocapture"]);
-        command.env("DIBS_TEST_ARGS", format!("{what}\n{how}\n{}", result.display())).envs(variables.iter().copied());
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
-        serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap()
+    /// The program by the name it has on this world's PATH.
+    pub fn program(&self, dir: &str) -> Command {
+        let mut command = self.command(dir, self.path("bin/git-dibs").to_str().unwrap());
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        command.env("PATH", path);
+        command
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -113,7 +130,7 @@ impl World {
     /// A command with git's environment and no other.
     pub fn command(&self, dir: &str, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.path(dir)).env_clear();
+        command.current_dir(self.path(dir)).env_clear().stdin(Stdio::null());
         for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -127,9 +144,9 @@ impl World {
         command
     }
 
-    /// Runs a script; it must succeed.
+    /// Runs a script to set something up, with the hooks switched off; it must succeed.
     pub fn shell(&self, dir: &str, script: &str) -> String {
-        let output = self.try_shell(dir, script, &[]);
+        let output = self.try_shell(dir, script, &[("DIBS_ENFORCE", "off")]);
         assert!(output.status.success(), "{script}\n{}", said(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -138,27 +155,86 @@ impl World {
     pub fn try_shell(&self, dir: &str, script: &str, variables: &[(&str, &str)]) -> Output {
         let mut command = self.command(dir, "sh");
         command.args(["-eu", "-c", script]).envs(variables.iter().copied());
-        command.output().unwrap()
+        guarded(command)
     }
 
     /// Runs a script and gives what each hook would have been judged by, in the order they ran:
     /// `pre-commit a b | prepare-commit-msg a b`. `~` marks a path that only undoes a change, `-` stands for "nothing
     /// to judge at this moment".
     pub fn judged(&self, dir: &str, script: &str) -> String {
-        let record = self.path("record");
+        let (program, aside, record) = (self.path("bin/git-dibs"), self.path("bin/aside"), self.path("record"));
         let _ = std::fs::remove_file(&record);
+        std::fs::rename(&program, &aside).unwrap();
+        self::script(&program, &record::program());
         let output = self.try_shell(dir, script, &[("DIBS_TEST_RECORD", record.to_str().unwrap())]);
+        std::fs::rename(&aside, &program).unwrap();
         assert!(output.status.success(), "{script}\n{}", said(&output));
         let lines = std::fs::read_to_string(&record).unwrap_or_default();
         lines.lines().collect::<Vec<_>>().join(" | ")
     }
 }
 
+/// A world as it once was.
+pub struct Memory<'a> {
+    world: &'a World,
+    dir: tempfile::TempDir,
+}
+
+impl Memory<'_> {
+    /// Makes it so again.
+    pub fn bring_back(&self) {
+        for entry in std::fs::read_dir(self.world.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            match path.symlink_metadata().unwrap().is_dir() {
+                true => std::fs::remove_dir_all(&path).unwrap(),
+                false => std::fs::remove_file(&path).unwrap(),
+            }
+        }
+        copy(self.dir.path(), self.world.dir.path(), &|text| text);
+    }
+}
+
+/// What `install` and `uninstall` print.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub done: Vec<String>,
+    pub by_hand: Vec<String>,
+}
+
+impl Report {
+    fn read(document: &Value) -> Report {
+        let list = |name: &str| {
+            let lines = document[name].as_array().unwrap().iter();
+            lines.map(|line| line.as_str().unwrap().to_owned()).collect()
+        };
+        Report { done: list("done"), by_hand: list("byHand") }
+    }
+}
+
 /// Writes an executable file.
 pub fn script(file: &Path, text: &str) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    // A link must not lead the text elsewhere.
+    let _ = std::fs::remove_file(file);
     std::fs::write(file, text).unwrap();
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Far more than anything here may take on a busy machine; whatever is still running then hangs.
+const GUARD: Duration = Duration::from_secs(60);
+
+/// Runs a command to its end. One that hangs is killed, with all it has started, and the test has failed.
+pub fn guarded(mut command: Command) -> Output {
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let group = child.id().cast_signed();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait_with_output().unwrap()));
+    ended.recv_timeout(GUARD).unwrap_or_else(|_| {
+        // SAFETY: plain numbers. The group is not reaped, or its output would have come.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+        panic!("this hangs: {command:?}");
+    })
 }
 
 /// Both outputs, for messages.
@@ -166,115 +242,50 @@ pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// What the shims hand over to: this test binary, which goes on in [`as_a_hook`]. Without one of our variables it is
-/// silent, so that a world can be set up.
-fn program() -> String {
-    let binary = std::env::current_exe().unwrap();
-    format!(
-        "#!/bin/sh\n\
-         [ -n \"$DIBS_TEST_RECORD$DIBS_TEST_JUDGE$DIBS_PROBE\" ] || exit 0\n\
-         DIBS_TEST_ARGS=$(printf '%s\\n' \"$@\") exec '{}' --exact world::as_a_hook --nocapture\n",
-        binary.display()
-    )
+/// Runs a script when this process is gone, however it ended.
+#[expect(clippy::zombie_processes, reason = "it outlives us on purpose")]
+pub fn at_the_end(script: &str) {
+    let waiting = format!("read -r nothing; {script}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &waiting]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    // The other end closes with us.
+    std::mem::forget(child.stdin);
 }
 
-/// Installs the hooks in the current directory, for scripts that make repositories of their own.
-fn installer() -> String {
-    let binary = std::env::current_exe().unwrap();
-    format!(
-        "#!/bin/sh\n\
-         export DIBS_TEST_ARGS=\"install\n{{\\\"program\\\": \\\"$TOP/program\\\"}}\n$TOP/result\"\n\
-         exec '{}' --exact world::as_a_hook >/dev/null\n",
-        binary.display()
-    )
-}
-
-/// A report as it travels between two processes of a test.
-#[derive(Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Report {
-    pub done: Vec<String>,
-    pub by_hand: Vec<String>,
-}
-
-/// Not a test: the program that git's hooks run, and the library in a world's environment.
-#[test]
-fn as_a_hook() {
-    let Ok(args) = std::env::var("DIBS_TEST_ARGS") else { return };
-    let mut args = args.lines().map(str::to_owned);
-    match args.next().as_deref() {
-        Some("hook") => hook(args),
-        Some(what) => {
-            let how: serde_json::Value = serde_json::from_str(&args.next().unwrap()).unwrap();
-            let result = call(what, &how);
-            std::fs::write(args.next().unwrap(), result.to_string()).unwrap();
-        }
-        None => panic!("no arguments"),
-    }
-}
-
-fn call(what: &str, how: &serde_json::Value) -> serde_json::Value {
-    let repo = Repo::from_environment().unwrap();
-    let told = |report: install::Report| Report { done: report.done, by_hand: report.by_hand };
-    match what {
-        "install" => {
-            let program = PathBuf::from(how["program"].as_str().unwrap());
-            let (strict, server) = (how["strict"] == true, how["server"] == true);
-            let report = install::install(&repo, &Wish { program, strict, server });
-            json!(report.map(told).map_err(|error| error.to_string()))
-        }
-        "uninstall" => json!(told(install::uninstall(&repo).unwrap())),
-        "doctor" => {
-            let findings = examine(&repo, &Environment::of_process());
-            let told = |finding: Finding| (format!("{:?}", finding.level), finding.what, finding.advice);
-            json!(findings.into_iter().map(told).collect::<Vec<_>>())
-        }
-        other => panic!("{other}"),
-    }
-}
-
-fn hook(mut args: impl Iterator<Item = String>) -> ! {
-    let mut call = Call { name: args.next().unwrap(), ..Call::default() };
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--next" => call.next = args.next().map(PathBuf::from),
-            "--" => break,
-            other => panic!("{other}"),
+/// Copies what is in a directory, with each file's content as `edited` makes it.
+fn copy(from: &Path, to: &Path, edited: &dyn Fn(Vec<u8>) -> Vec<u8>) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, to) = {
+            let entry = entry.unwrap();
+            (entry.path(), to.join(entry.file_name()))
+        };
+        let about = path.symlink_metadata().unwrap();
+        if about.is_dir() {
+            copy(&path, &to, edited);
+        } else if about.is_symlink() {
+            symlink(std::fs::read_link(&path).unwrap(), to).unwrap();
+        } else {
+            std::fs::write(&to, edited(std::fs::read(&path).unwrap())).unwrap();
+            std::fs::set_permissions(&to, about.permissions()).unwrap();
         }
     }
-    call.args = args.collect();
-    match std::env::var_os("DIBS_TEST_RECORD") {
-        Some(file) => record(&call, Path::new(&file)),
-        None => std::process::exit(main(&call, &mut std::io::stdin())),
-    }
-    std::process::exit(0);
 }
 
-/// Collects as the hook would, and writes down what.
-fn record(call: &Call, file: &Path) {
-    git_dibs::git::trust_every_owner();
-    let environment = Environment::of_process();
-    let moment = Moment::parse(&call.name).unwrap();
-    let mut stdin = Vec::new();
-    if moment.reads_stdin() {
-        std::io::stdin().read_to_end(&mut stdin).unwrap();
+/// Puts another path in the place of one, wherever it is named.
+fn replaced(text: Vec<u8>, from: &Path, to: &Path) -> Vec<u8> {
+    let (from, to) = (from.as_os_str().as_encoded_bytes(), to.as_os_str().as_encoded_bytes());
+    if !text.windows(from.len()).any(|window| window == from) {
+        return text;
     }
-    let repo = Repo::from_environment().unwrap();
-    let told = Told { moment, args: &call.args, stdin: &stdin, environment: &environment };
-    let mut line = moment.name().to_owned();
-    match plan(&repo, told) {
-        None => line.push_str(" -"),
-        Some(plan) => {
-            let collected = plan.collect(&repo).unwrap();
-            let policy = Policy::read(moment, &environment, &Settings::of(&repo).unwrap());
-            let forgiven = collected.forgiven(&repo, &policy, &collected.paths).unwrap();
-            for path in &collected.paths {
-                let mark = if forgiven.contains(path) { "~" } else { "" };
-                write!(line, " {mark}{}", text::path(path)).unwrap();
-            }
-        }
+    let mut rest = text.as_slice();
+    let mut out = Vec::new();
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(to);
+        rest = &rest[at + from.len()..];
     }
-    line.push('\n');
-    use std::io::Write as _;
-    let mut out = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
-    out.write_all(line.as_bytes()).unwrap();
+    out.extend_from_slice(rest);
+    out
 }

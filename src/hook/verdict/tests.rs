@@ -63,7 +63,7 @@ fn a_session_is_told_who_why_how_long_and_what_to_do() {
     insta::assert_snapshot!(blocked(heard(Moment::PreCommit, &[], &["src/a.rs"], &answer)), @r"
     git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
-    Ask for it with: git dibs request src/a.rs — or wait for it: git dibs wait src/a.rs
+    Ask for it with: git dibs request src/a.rs --reason TEXT — or wait for it: git dibs wait src/a.rs
     ");
 }
 

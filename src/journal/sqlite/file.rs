@@ -82,7 +82,7 @@ impl OwnerLock {
         let failed = |error| JournalError::from_io("lock", &path, error);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).to_owned();
         let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
+        match try_for_a_moment(|| file.try_lock()) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
@@ -99,6 +99,22 @@ impl OwnerLock {
         Ok(OwnerLock { _file: file })
     }
 }
+
+/// Tries again while somebody else has the lock, but not for long. An owner that just ended may have started a program
+/// at that moment, and until that program is really running it has a copy of every open file, this lock among them.
+fn try_for_a_moment(try_lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+    try_lock()
+}
+
+/// How often a lock somebody has is tried again, and how long to wait in between: half a second in all.
+const LOCK_TRIES: usize = 50;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]

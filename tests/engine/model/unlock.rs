@@ -4,11 +4,11 @@ use super::*;
 
 impl Model {
     pub(super) fn request(&mut self, session: usize, id: Uuid, key: usize, reason: &Text, now: Timestamp) -> Outcome {
-        let other = |key: usize| {
-            let others = || self.held.iter().filter(|held| held.session != session);
-            others().find(|held| held.key == key).or_else(|| others().find(|held| self.world.meet(held.key, key)))
-        };
-        let Some(held) = other(key).or_else(|| self.world.literal[key].and_then(other)).cloned() else {
+        let names: Vec<usize> = [Some(key), self.world.literal[key]].into_iter().flatten().collect();
+        let others = || self.held.iter().filter(|held| held.session != session);
+        let exactly = names.iter().find_map(|name| others().find(|held| held.key == *name));
+        let touched = || names.iter().find_map(|name| others().find(|held| self.world.meet(held.key, *name)));
+        let Some(held) = exactly.or_else(touched).cloned() else {
             return Outcome::NobodyHolds(self.world.key(key).clone());
         };
         let by = self.sessions[session].id.clone();

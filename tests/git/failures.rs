@@ -1,0 +1,224 @@
+//! What cannot be judged: servers that are no use, tokens that are none, and places that are broken.
+//!
+//! Each is a sentence and the verdict the settings ask for. That nothing takes long is not measured here: whatever
+//! hangs is killed, and the limits themselves are tried where they are kept.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::server::Server;
+use crate::world::{World, said};
+
+/// A server of sorts: whoever connects is treated like this.
+fn listening(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let treat = std::sync::Arc::new(treat);
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let treat = treat.clone();
+            std::thread::spawn(move || treat(stream));
+        }
+    });
+    url
+}
+
+/// A server that listens and has nothing to say.
+fn silent() -> String {
+    listening(|stream| {
+        std::thread::sleep(Duration::from_secs(600));
+        drop(stream);
+    })
+}
+
+/// A server that says this, whatever it is asked.
+fn answering(answer: &'static [u8]) -> String {
+    listening(move |mut stream| {
+        let _ = stream.read(&mut [0; 65536]);
+        let _ = stream.write_all(answer);
+    })
+}
+
+/// A server that begins a good answer and never comes to its end.
+fn dripping() -> String {
+    listening(|mut stream| {
+        let _ = stream.read(&mut [0; 65536]);
+        let mut drops = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n".to_vec();
+        while stream.write_all(&drops).is_ok() {
+            drops = b" ".to_vec();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    })
+}
+
+/// What becomes of a commit and of a push of `a` with these variables, under the defaults and the other way round.
+fn is_a_sentence(world: &World, variables: &[(&str, &str)], what: &str) {
+    for (hook, setting, stopped) in [
+        ("pre-commit", "", false),
+        ("pre-commit", "block", true),
+        ("pre-push", "", true),
+        ("pre-push", "warn", false),
+        ("pre-push", "allow", false),
+    ] {
+        let (noun, by_default) = if hook == "pre-commit" { ("commit", "warn") } else { ("push", "block") };
+        // The hook alone, as git starts it: what git does with its answer is tried elsewhere.
+        let update = "refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD^)";
+        let option = if setting.is_empty() { String::new() } else { format!("-c dibs.onUnreachable={setting}") };
+        let script =
+            format!("echo {update} | git {option} hook run {hook} --to-stdin=/dev/stdin -- origin $TOP/origin.git");
+        let output = world.try_shell("work", &script, variables);
+        let text = said(&output);
+        assert_eq!(!output.status.success(), stopped, "{hook}, {setting:?}, {variables:?}: {text}");
+        if setting == "allow" {
+            assert_eq!(text, "", "{variables:?}");
+            continue;
+        }
+        let verb = if stopped { "is blocked because it could not be checked" } else { "was not checked" };
+        let decided = if setting.is_empty() { format!("{by_default} by default") } else { setting.to_owned() };
+        let headline = format!("git-dibs: this {noun} {verb} (dibs.onUnreachable={decided}): ");
+        assert!(text.starts_with(&headline) && text.contains(what), "{headline}{what}\n{variables:?}: {text}");
+        assert!(text.lines().count() == 2 && !text.contains("panicked"), "{variables:?}: {text}");
+    }
+}
+
+/// A world with something staged and something to push.
+fn changed() -> World {
+    let world = World::with_hooks(false);
+    world.shell("work", "echo 1 >>a; git commit -qam m; echo 2 >>a; git add a");
+    world
+}
+
+#[test]
+fn a_server_that_is_no_use_is_a_sentence() {
+    let world = changed();
+    let web_page = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>";
+    let other_json = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{\"ok\": 1}";
+    let elsewhere = b"HTTP/1.1 302 Found\r\nlocation: http://x/\r\ncontent-length: 0\r\n\r\n";
+    let full_queue = TcpListener::bind("127.0.0.1:0").unwrap();
+    let cases = [
+        ("http://127.0.0.1:1".to_owned(), "no server answers at http://127.0.0.1:1 (connection refused)"),
+        (listening(drop), "it closed the connection without an answer"),
+        (silent(), "did not answer within"),
+        (format!("http://{}", full_queue.local_addr().unwrap()), "did not answer within"),
+        (dripping(), "did not answer within"),
+        (answering(web_page), "sent a web page (status 200)"),
+        (answering(other_json), "sent JSON of another shape"),
+        (answering(elsewhere), "a redirection (status 302)"),
+        (answering(b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops"), "an answer that is not JSON (status 500)"),
+        (answering(b"\x00\x01\x02 not http at all\r\n\r\n"), "something that is not HTTP"),
+        (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"), "an answer that broke off in the middle"),
+        ("nonsense".to_owned(), "which is not an address"),
+        ("https://x".to_owned(), "plain HTTP only"),
+        ("unix:/nowhere".to_owned(), "no server answers at unix:/nowhere"),
+    ];
+    // All at once, because several of them take their time.
+    std::thread::scope(|scope| {
+        for (url, what) in &cases {
+            let world = &world;
+            scope.spawn(move || is_a_sentence(world, &[("DIBS_URL", url), ("DIBS_TOKEN", "x.y.z")], what));
+        }
+    });
+    is_a_sentence(&world, &[], "no server is known here");
+    std::fs::create_dir_all(world.path("work/.git/dibs")).unwrap();
+    std::fs::write(world.path("work/.git/dibs/server.json"), "<html>").unwrap();
+    is_a_sentence(&world, &[], "server.json is not a server's record");
+    world.shell("work", "rm .git/dibs/server.json; mkdir .git/dibs/server.json");
+    is_a_sentence(&world, &[], "server.json cannot be read");
+}
+
+#[test]
+fn a_server_that_went_away_is_a_sentence() {
+    let world = changed();
+    // Killed, so that its record and its socket stay behind.
+    drop(Server::start(&world));
+    assert!(world.path("work/.git/dibs/server.json").exists());
+    is_a_sentence(&world, &[], "is git dibs serve running?");
+}
+
+#[test]
+fn a_token_that_is_no_use_is_a_sentence() {
+    let world = changed();
+    let server = Server::start(&world);
+    let url = ("DIBS_URL", server.url.as_str());
+    let secret = std::fs::read_to_string(world.path("work/.git/dibs/secret")).unwrap();
+    let made = |claims: serde_json::Value, secret: &str| {
+        let key = jsonwebtoken::EncodingKey::from_secret(secret.trim().as_bytes());
+        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let expired = made(json!({"sub": "bo", "exp": now - 3600}), &secret);
+    is_a_sentence(&world, &[url, ("DIBS_TOKEN", &expired)], "expired");
+    let forged = made(json!({"sub": "bo", "exp": now + 3600}), "somebody else's secret, as long as it must be");
+    is_a_sentence(&world, &[url, ("DIBS_TOKEN", &forged)], "token");
+    is_a_sentence(&world, &[url, ("DIBS_TOKEN", "two words")], "the token in DIBS_TOKEN does not hold a token");
+    let mut gone = server.session("gone", &[]);
+    gone.hold("b", git_dibs::wire::Mode::Exclusive);
+    gone.end();
+    is_a_sentence(&world, &[url, ("DIBS_TOKEN", &gone.token)], "has ended");
+
+    let file = world.path("work/.git/dibs/token");
+    std::fs::write(&file, "\n").unwrap();
+    is_a_sentence(&world, &[url], "dibs/token is empty");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    is_a_sentence(&world, &[url], "dibs/token cannot be read");
+    world.shell("work", "rmdir .git/dibs/token; git config dibs.tokenFile /nowhere/token");
+    is_a_sentence(&world, &[url], "/nowhere/token is not there, but git config dibs.tokenFile names it");
+    world.shell("work", "git config --unset dibs.tokenFile; rm .git/dibs/read-token");
+    is_a_sentence(&world, &[url], "token");
+}
+
+/// Starts a hook in some place; its exit code and what it says.
+fn hook(world: &World, dir: &str, script: &str, name: &str) -> (Option<i32>, String) {
+    let script = format!("{script} $TOP/bin/git-dibs hook {name} -- </dev/null");
+    let output = world.try_shell(dir, &script, &[("DIBS_URL", "http://127.0.0.1:1")]);
+    assert!(!said(&output).contains("panicked"), "{}", said(&output));
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn places_where_nothing_can_be_judged_are_sentences() {
+    let world = World::with_hooks(false);
+    let (code, text) = hook(&world, "", "", "pre-commit");
+    assert!(
+        code == Some(0) && text.contains("this commit was not checked") && text.contains("not a git repository"),
+        "{text}"
+    );
+    let (code, text) = hook(&world, "", "GIT_DIR=/nowhere", "pre-commit");
+    assert!(code == Some(0) && text.contains("not a git repository"), "{text}");
+    let (code, text) = hook(&world, "", "", "no-such-hook");
+    assert!(code == Some(2) && text.contains("there is no hook"), "{text}");
+    let (code, text) = hook(&world, "work", "echo junk >.git/index;", "pre-commit");
+    assert!(code == Some(0) && text.contains("this commit was not checked") && text.contains("index"), "{text}");
+    let (code, text) = hook(&world, "work", "export DIBS_ON_UNREACHABLE=block;", "pre-commit");
+    assert!(code == Some(1) && text.contains("DIBS_ON_UNREACHABLE=block"), "{text}");
+    let (code, text) = hook(&world, "work", "rm .git/index; echo '[dibs' >>.git/config;", "pre-commit");
+    assert!(code == Some(0) && text.contains("bad config"), "{text}");
+    let (code, text) = hook(&world, "work", "git init -q ../new; cd ../new; echo junk >.git/HEAD;", "pre-commit");
+    assert!(code == Some(0) && text.contains("this commit was not checked"), "{text}");
+}
+
+#[test]
+fn objects_that_are_missing_are_a_sentence() {
+    let world = World::with_hooks(false);
+    world.shell("work", "echo 1 >>a; git commit -qam m; echo 2 >>dir/x; git add .; rm -r .git/objects/*");
+    let (code, text) = hook(&world, "work", "", "pre-commit");
+    assert!(code == Some(0) && text.contains("this commit was not checked"), "{text}");
+}
+
+#[test]
+fn the_commands_say_so_where_there_is_no_repository() {
+    let world = World::new();
+    for command in ["install", "uninstall", "doctor"] {
+        let output = world.program("").arg(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(said(&output), "git-dibs: there is no repository here; go into one\n");
+        let output = world.program("").args([command, "--json"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["code"], "NO_REPOSITORY");
+    }
+}

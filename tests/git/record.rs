@@ -1,0 +1,61 @@
+//! What a hook would be judged by, written down instead of asked about.
+//!
+//! In place of the program the hooks then run this test binary, which collects with the library's own steps.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+
+use git_dibs::git::{Repo, Settings};
+use git_dibs::hook::collect::{Told, plan};
+use git_dibs::hook::{Environment, Moment, Policy, text};
+
+/// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
+pub fn program() -> String {
+    let binary = std::env::current_exe().unwrap();
+    let arguments = "DIBS_TEST_ARGS=$(printf '%s\\n' \"$@\")";
+    format!("#!/bin/sh\n{arguments} exec '{}' --exact record::as_a_hook --nocapture\n", binary.display())
+}
+
+/// Not a test: what git's hooks run while something is recorded.
+#[test]
+fn as_a_hook() {
+    let Ok(args) = std::env::var("DIBS_TEST_ARGS") else { return };
+    // `hook NAME --next FILE -- ARGS…`, each on a line.
+    let mut args = args.lines().map(str::to_owned).skip(1);
+    let name = args.next().unwrap();
+    let args: Vec<OsString> = args.skip_while(|arg| arg != "--").skip(1).map(OsString::from).collect();
+    record(&name, &args);
+    // The harness would print its summary where the hook's output goes.
+    std::process::exit(0);
+}
+
+/// Collects as the hook would, and writes down what.
+fn record(name: &str, args: &[OsString]) {
+    git_dibs::git::trust_every_owner();
+    let environment = Environment::of_process();
+    let moment = Moment::parse(name).unwrap();
+    let mut stdin = Vec::new();
+    if moment.reads_stdin() {
+        std::io::stdin().read_to_end(&mut stdin).unwrap();
+    }
+    let repo = Repo::from_environment().unwrap();
+    let told = Told { moment, args, stdin: &stdin, environment: &environment };
+    let mut line = moment.name().to_owned();
+    match plan(&repo, told) {
+        None => line.push_str(" -"),
+        Some(plan) => {
+            let collected = plan.collect(&repo).unwrap();
+            let policy = Policy::read(moment, &environment, &Settings::of(&repo).unwrap());
+            let forgiven = collected.forgiven(&repo, &policy, &collected.paths).unwrap();
+            for path in &collected.paths {
+                let mark = if forgiven.contains(path) { "~" } else { "" };
+                write!(line, " {mark}{}", text::path(path)).unwrap();
+            }
+        }
+    }
+    line.push('\n');
+    let file = std::env::var_os("DIBS_TEST_RECORD").unwrap();
+    let mut out = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+    out.write_all(line.as_bytes()).unwrap();
+}
