@@ -1,5 +1,6 @@
 //! Taking requests apart, with every complaint in our own envelope.
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
@@ -22,6 +23,10 @@ pub const KEYS_BODY_MAX: usize = 16 * 1024 * 1024;
 /// The largest body of a check: 100,000 paths are a normal call.
 pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 
+/// How much of a body that is too large is still taken from the client, and for how long.
+const SKIP_MAX: usize = 64 * 1024 * 1024;
+const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How long a client may take to send a body, so that a slow one does not hold a connection forever.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -37,10 +42,14 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             let sentence = format!("the body is larger than the {MAX} bytes this call takes");
             ApiError::new(Code::PayloadTooLarge, sentence)
         };
-        let collect = Limited::new(request.into_body(), MAX).collect();
+        let mut body = request.into_body();
+        let collect = Limited::new(&mut body, MAX).collect();
         let bytes = match tokio::time::timeout(BODY_TIME_MAX, collect).await {
             Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let _ = tokio::time::timeout(SKIP_TIME_MAX, skip(body)).await;
+                return Err(too_large());
+            }
             Ok(Err(_)) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive whole")),
             Err(_) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive in time")),
         };
@@ -62,6 +71,18 @@ impl<T: Serialize> IntoResponse for Json<T> {
 /// 201 with a body.
 pub fn created<T: Serialize>(body: T) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
+}
+
+/// Reads on without looking. Many clients only listen once everything is sent, and hear of a closed connection instead
+/// of the refusal if nobody takes it.
+async fn skip(mut body: Body) {
+    let mut bytes = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        bytes += frame.data_ref().map_or(0, |data| data.len());
+        if bytes > SKIP_MAX {
+            return;
+        }
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

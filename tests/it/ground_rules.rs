@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Connection;
+use crate::http::{Connection, request};
 use crate::world::{World, text, time};
 
 #[test]
@@ -118,15 +118,32 @@ fn a_body_may_come_in_pieces() {
         line.send(piece.as_bytes()).unwrap();
     }
     assert_eq!(line.answer(false).unwrap().ok()["filePath"], "a");
-    // One that never ends is cut off where a body of known length would be.
+    // One that is too long is refused where a body of known length would be.
     line.send(head("heartbeat").as_bytes()).unwrap();
     let spaces = format!("2000\r\n{}\r\n", " ".repeat(0x2000));
     for _ in 0..9 {
         line.send(spaces.as_bytes()).unwrap();
     }
+    line.send(b"0\r\n\r\n").unwrap();
     let answer = line.answer(false).unwrap();
     answer.keeps_the_ground_rules();
     answer.refused("PAYLOAD_TOO_LARGE");
+}
+
+/// Found by these tests: clients that send everything before they listen only heard that the connection broke.
+#[test]
+fn whoever_sends_too_much_can_send_it_all_and_hears_why_not() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let bearer = format!("Bearer {}", ana.token);
+    let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+    for door in [world.tcp(), world.unix()] {
+        let mut line = Connection::open(&door).unwrap();
+        line.send(&request("POST", &ana.url("files/reserve"), &headers, &vec![b' '; 40 << 20])).unwrap();
+        line.answer(false).unwrap().refused("PAYLOAD_TOO_LARGE");
+        // All of it was read, so that the connection is still good.
+        line.ask("GET", "/healthz", &[], b"").unwrap().ok();
+    }
 }
 
 #[test]
