@@ -1,18 +1,22 @@
 //! Git, as the rest of us needs it: where a repository is, what it is set to, which paths a change touches.
 //!
-//! libgit2 finds and opens repositories; lists of changed paths come from the `git` program, which is faster there and
-//! reads every format. Where libgit2 cannot open a repository the program is asked for that too, so no kind of
-//! repository is left out. Nothing in here knows what a reservation is.
+//! libgit2 finds and opens repositories. What is in the index against a commit is read by `walk`, lists of what commits
+//! change come from the `git` program: libgit2's own comparison is many times slower than either. Whatever kind of
+//! repository libgit2 or the walk do not read is asked of the program too, so none is left out. Nothing in here knows what
+//! a reservation is.
 //!
 //! Start at [`Repo::from_environment`]; [`changed`] and [`range`] hold the lists.
 
 pub mod changed;
+mod index;
+mod library;
 mod oid;
 pub mod range;
 mod repo;
 mod run;
 mod settings;
 mod version;
+mod walk;
 mod worktrees;
 
 pub use oid::Oid;

@@ -12,7 +12,7 @@ use super::repo::oids_in;
 use super::{GitError, Oid, Path, Repo, split_nul};
 
 /// How long a remote may take to say whether it has any branch.
-const LS_REMOTE_LIMIT: Duration = Duration::from_secs(2);
+pub const LS_REMOTE_LIMIT: Duration = Duration::from_secs(2);
 
 /// More edges than this and a net change is not worked out: every path counts.
 const EDGES_MAX: usize = 5_000;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::library::Library;
 use super::{Git, GitError, Oid};
 
 /// One repository as one worktree sees it.
@@ -17,6 +18,8 @@ pub struct Repo {
     pub work_dir: Option<PathBuf>,
     /// The directory git calls run in, for a repository we were not started in.
     elsewhere: Option<PathBuf>,
+    /// The quick way to some answers, where libgit2 could open it.
+    library: Option<Library>,
 }
 
 /// Opens repositories of any owner from now on. For hooks only: git itself has already decided to trust this one.
@@ -31,7 +34,7 @@ impl Repo {
     /// The repository we were started in: `GIT_DIR` and its relatives, else the current directory.
     pub fn from_environment() -> Result<Repo, GitError> {
         match git2::Repository::open_from_env() {
-            Ok(found) => Ok(Repo::of(&found, None)),
+            Ok(found) => Ok(Repo::of(found, None)),
             Err(_) => Repo::by_program(Git::here, None),
         }
     }
@@ -39,7 +42,7 @@ impl Repo {
     /// The repository `dir` lies in, whatever we were started in.
     pub fn at(dir: &Path) -> Result<Repo, GitError> {
         match git2::Repository::discover(dir) {
-            Ok(found) => Ok(Repo::of(&found, Some(dir))),
+            Ok(found) => Ok(Repo::of(found, Some(dir))),
             Err(_) => Repo::by_program(|| Git::elsewhere(dir), Some(dir)),
         }
     }
@@ -67,12 +70,29 @@ impl Repo {
         oids_in(&file)
     }
 
-    fn of(found: &git2::Repository, elsewhere: Option<&Path>) -> Repo {
+    /// The index: the one that `GIT_INDEX_FILE` names, else the worktree's own.
+    pub fn index_file(&self) -> PathBuf {
+        let named = std::env::var_os("GIT_INDEX_FILE").filter(|file| self.elsewhere.is_none() && !file.is_empty());
+        named.map_or_else(|| self.git_dir.join("index"), PathBuf::from)
+    }
+
+    /// What libgit2 can tell; nothing where it could not open the repository.
+    pub(super) fn library(&self) -> Option<&Library> {
+        self.library.as_ref()
+    }
+
+    /// What libgit2 can tell about the repository we were started in, whose environment it shares with us.
+    pub(super) fn library_here(&self) -> Option<&Library> {
+        self.library().filter(|_| self.elsewhere.is_none())
+    }
+
+    fn of(found: git2::Repository, elsewhere: Option<&Path>) -> Repo {
         Repo {
             git_dir: found.path().to_owned(),
             common_dir: found.commondir().to_owned(),
             work_dir: found.workdir().map(Path::to_owned),
             elsewhere: elsewhere.map(Path::to_owned),
+            library: Some(Library::new(found)),
         }
     }
 
@@ -90,6 +110,7 @@ impl Repo {
             // Fails in a bare repository, which is an answer.
             work_dir: ask("--show-toplevel").ok(),
             elsewhere: elsewhere.map(Path::to_owned),
+            library: None,
         })
     }
 }

@@ -1,29 +1,42 @@
 //! The repository's `dibs.*` settings.
 //!
-//! Asked of `git config`, in one call for all of them: libgit2 knows neither `git -c` nor `GIT_CONFIG_COUNT`.
+//! Asked of libgit2 where nothing but the usual files can have a say, else of `git config`, in one call for all of them:
+//! libgit2 knows neither `git -c` nor `GIT_CONFIG_COUNT`.
 
 use std::collections::HashMap;
 
+use super::library::Library;
 use super::{GitError, Repo, Running, split_nul};
 
 /// Every `dibs.*` setting; the last one given counts, as in git.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings(HashMap<String, String>);
 
-/// `git config` at work, so that other work can go on beside it.
+/// The settings, or `git config` at work, so that other work can go on beside it.
 #[derive(Debug)]
-pub struct SettingsCall(Running);
+pub enum SettingsCall {
+    /// They are known.
+    Known(Settings),
+    /// They are being asked for.
+    Asked(Running),
+}
 
 impl SettingsCall {
     /// Starts asking.
     pub fn start(repo: &Repo) -> Result<SettingsCall, GitError> {
-        repo.git().args(["config", "-z", "--get-regexp", r"^dibs\."]).start().map(SettingsCall)
+        if let Some(known) = repo.library_here().and_then(Library::settings) {
+            return Ok(SettingsCall::Known(known));
+        }
+        repo.git().args(["config", "-z", "--get-regexp", r"^dibs\."]).start().map(SettingsCall::Asked)
     }
 
     /// Waits for the answer.
     pub fn finish(self) -> Result<Settings, GitError> {
-        // Git says 1 when nothing matches.
-        Ok(Settings::read(&self.0.answer()?.unwrap_or_default()))
+        match self {
+            SettingsCall::Known(settings) => Ok(settings),
+            // Git says 1 when nothing matches.
+            SettingsCall::Asked(running) => Ok(Settings::read(&running.answer()?.unwrap_or_default())),
+        }
     }
 }
 

@@ -5,17 +5,24 @@
 
 use std::collections::HashSet;
 use std::path::Path as FilePath;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::client::{Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, discover};
+use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{Path, Repo, Settings};
 use crate::wire::{self, Code};
 
-use super::Moment;
 use super::environment::Environment;
+use super::{Moment, PATIENCE};
 
 /// The longest path the server takes; a longer one can neither be checked out nor reserved.
 const PATH_MAX_BYTES: usize = 4096;
+
+/// The server has at least this long, however slow everything before it was.
+const PATIENCE_MIN: Duration = Duration::from_millis(500);
+
+// A remote that takes its time must not use up the server's.
+const _: () = assert!(LS_REMOTE_LIMIT.as_millis() + PATIENCE_MIN.as_millis() <= PATIENCE.as_millis());
 
 /// What the server said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,13 +114,19 @@ pub fn find(
 }
 
 /// Asks who is in the way of changing these paths.
-pub fn ask(found: &Found, paths: &[Path]) -> Result<Answer, AskError> {
-    let mut client = client(found)?;
-    let mut answer = check(&mut client, found, paths, wire::Mode::Exclusive)?;
+///
+/// Takes no longer than the design allows a hook, and less where it is closer to its deadline.
+pub fn ask(found: &Found, paths: &[Path], deadline: Instant) -> Result<Answer, AskError> {
+    let begun = Instant::now();
+    let limit = Limits::default().total;
+    let deadline = deadline.clamp(begun + PATIENCE_MIN, begun + limit);
+    let mut answer = check(&mut client(found, deadline - begun)?, found, paths, wire::Mode::Exclusive)?;
     // Who holds a path shared may change it beside the others who do.
     let shared: Vec<Path> = answer.shared.drain(..).collect();
     if !shared.is_empty() && found.session.is_some() {
-        let mine: HashSet<Path> = check(&mut client, found, &shared, wire::Mode::Shared)?.held.into_iter().collect();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let again = check(&mut client(found, left)?, found, &shared, wire::Mode::Shared)?;
+        let mine: HashSet<Path> = again.held.into_iter().collect();
         answer.conflicts.retain(|(conflict, mode)| *mode == wire::Mode::Exclusive || !mine.contains(&conflict.path));
         answer.held.extend(mine);
     }
@@ -121,9 +134,11 @@ pub fn ask(found: &Found, paths: &[Path]) -> Result<Answer, AskError> {
     Ok(Answer { conflicts, held: answer.held, paused: answer.paused, me: found.session.clone() })
 }
 
-/// A client for the server that was found.
-pub(super) fn client(found: &Found) -> Result<Client, AskError> {
-    let made = Client::new(found.endpoints.clone(), found.credential.clone(), Limits::default());
+/// A client for the server that was found, with this much time for each call.
+pub(super) fn client(found: &Found, total: Duration) -> Result<Client, AskError> {
+    let limits = Limits { total, ..Limits::default() };
+    let made = Client::new(found.endpoints.clone(), found.credential.clone(), limits);
+    let made = made.map(|client| client.for_repo(found.repo.clone()));
     made.map_err(|error| AskError::Unreachable(format!("the network cannot be used: {error}")))
 }
 

@@ -72,7 +72,7 @@ pub fn plan(repo: &Repo, told: Told<'_>) -> Option<Plan> {
             let named = told.environment.merging();
             Some(Plan::Index(if named.is_empty() { changed::merge_heads(repo) } else { named }))
         }
-        Moment::PrepareCommitMsg if is_rebasing(repo) || passed::is_same(repo, told.environment) => None,
+        Moment::PrepareCommitMsg if is_rebasing(repo) || passed::is_same(repo) => None,
         Moment::PrepareCommitMsg => Some(Plan::Index(changed::merge_heads(repo))),
         // Rebasing with the apply backend runs this hook too.
         Moment::PreApplypatch if is_rebasing(repo) => None,

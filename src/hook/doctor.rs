@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::client::{Endpoint, Found};
+use crate::client::{Endpoint, Found, Limits};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
 use crate::wire;
 
@@ -201,7 +201,7 @@ impl Findings {
 
 /// Asks the server how it is, and whether it takes our token.
 fn look(found: &Found) -> Result<Seen, AskError> {
-    let mut client = ask::client(found)?;
+    let mut client = ask::client(found, Limits::default().total)?;
     let health = client.health().map_err(ask::failed)?;
     let ours = SystemTime::now();
     // A question about nothing is answered to whoever may ask.

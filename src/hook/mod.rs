@@ -20,6 +20,7 @@ pub mod verdict;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 pub use ask::{Answer, AskError, Conflict, Pause};
 pub use environment::Environment;
@@ -38,6 +39,10 @@ pub const PROBE: &str = "DIBS_PROBE";
 const PASS: i32 = 0;
 const BLOCK: i32 = 1;
 const USAGE: i32 = 2;
+
+/// A hook waits for others, a remote and the server, no longer than this in all; git's own reading takes as long as it
+/// takes.
+pub const PATIENCE: Duration = Duration::from_millis(2900);
 
 /// A call of `git-dibs hook <name> [--next FILE] -- ARGS…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +101,11 @@ pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
 }
 
 fn judged(told: Told<'_>) -> Verdict {
+    let deadline = Instant::now() + PATIENCE;
+    // The environment counts before every setting, so where it says off nothing else need be read.
+    if Policy::read(told.moment, told.environment, &Settings::default()).enforce.value == Enforce::Off {
+        return Verdict::Pass;
+    }
     // Git has decided to run this repository's hooks, so it trusts it.
     git::trust_every_owner();
     let unread = |settings: &Settings, error: git::GitError| {
@@ -107,7 +117,7 @@ fn judged(told: Told<'_>) -> Verdict {
         Err(error) => return unread(&Settings::default(), error),
     };
     let Some(plan) = collect::plan(&repo, told) else { return Verdict::Pass };
-    // The two calls of git run side by side; they are most of what a hook costs.
+    // Where git has to be started for both, it is started for both at once.
     let settings = SettingsCall::start(&repo);
     let collected = plan.collect(&repo);
     let settings = match settings.and_then(SettingsCall::finish) {
@@ -127,7 +137,7 @@ fn judged(told: Told<'_>) -> Verdict {
         return Verdict::Pass;
     }
     let found = ask::find(Some(told.moment), &repo, told.environment, &settings);
-    let heard = found.and_then(|found| ask::ask(&found, paths)).map_err(Trouble::Silence);
+    let heard = found.and_then(|found| ask::ask(&found, paths, deadline)).map_err(Trouble::Silence);
     let forgiven = match &heard {
         Ok(answer) => collected.forgiven(&repo, &policy, &verdict::suspects(&policy, paths, answer)),
         Err(_) => Ok(Default::default()),
@@ -136,7 +146,7 @@ fn judged(told: Told<'_>) -> Verdict {
     let forgiven = forgiven.unwrap_or_default();
     let verdict = verdict::judge(told.moment, &policy, paths, heard.as_ref(), &forgiven);
     if matches!(told.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
-        passed::note(&repo, told.environment);
+        passed::note(&repo);
     }
     verdict
 }

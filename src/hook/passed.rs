@@ -1,68 +1,51 @@
 //! A note from `pre-commit` to the `prepare-commit-msg` of the same commit: this index was judged and passed.
 //!
 //! Git runs both for an ordinary commit, but only the second for `--no-verify`, a cherry-pick or a revert. The note
-//! saves asking twice. It holds for one git process and one index: the parent's process id, and the checksum that
-//! ends every index file, so a formatter that changes the index in between makes it void. It is used once, and not
-//! when it is older than [`VALID`], because process ids come round again.
+//! saves asking twice. It is a second name of the index file that passed, called after the git process that runs both
+//! hooks. Git never changes an index in its place but puts a new file there, so while both names lead to one file nothing
+//! has changed; a formatter that adds to the index in between makes the note void. The shim of `prepare-commit-msg`
+//! compares the two by itself, so that this program is not even started; it cannot take the note away, which the next
+//! `pre-commit` does.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
 
 use crate::git::Repo;
 
-use super::environment::Environment;
-
-/// Other hooks may run for a while between the two.
-const VALID: Duration = Duration::from_secs(300);
-
 /// Under the git directory of a worktree.
-const NOTE_FILE: &str = "dibs/passed";
+const NOTES_DIR: &str = "dibs";
+const NOTE: &str = "passed-";
 
 /// Leaves the note. Where that is not possible the next hook simply asks again.
-pub fn note(repo: &Repo, environment: &Environment) {
-    let Some(text) = text(repo, environment) else { return };
-    let file = repo.git_dir.join(NOTE_FILE);
-    if std::fs::write(&file, &text).is_err()
-        && let Some(dir) = file.parent()
-        && std::fs::create_dir_all(dir).is_ok()
-    {
-        let _ = std::fs::write(&file, &text);
+pub fn note(repo: &Repo) {
+    let (index, note) = (repo.index_file(), note_file(repo));
+    forget(repo);
+    if std::fs::hard_link(&index, &note).is_err() && std::fs::create_dir_all(repo.git_dir.join(NOTES_DIR)).is_ok() {
+        let _ = std::fs::hard_link(&index, &note);
     }
 }
 
 /// Whether the note of this very commit is there; takes it away.
-pub fn is_same(repo: &Repo, environment: &Environment) -> bool {
-    let file = repo.git_dir.join(NOTE_FILE);
-    let Ok(found) = std::fs::read(&file) else { return false };
-    let written = std::fs::metadata(&file).and_then(|about| about.modified());
-    let _ = std::fs::remove_file(&file);
-    let fresh = written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age < VALID));
-    fresh && text(repo, environment).is_some_and(|text| text == found)
+pub fn is_same(repo: &Repo) -> bool {
+    let identity = |file: &Path| std::fs::metadata(file).ok().map(|about| (about.dev(), about.ino()));
+    let note = note_file(repo);
+    let passed = identity(&note);
+    let _ = std::fs::remove_file(note);
+    passed.is_some() && passed == identity(&repo.index_file())
 }
 
-fn text(repo: &Repo, environment: &Environment) -> Option<Vec<u8>> {
-    let checksum = index_checksum(&index_file(repo, environment))?;
-    let mut text = format!("{} ", std::os::unix::process::parent_id()).into_bytes();
-    text.extend(checksum);
-    Some(text)
-}
-
-fn index_file(repo: &Repo, environment: &Environment) -> PathBuf {
-    match environment.get("GIT_INDEX_FILE") {
-        Some(file) => PathBuf::from(file),
-        None => repo.git_dir.join("index"),
+/// Takes away what earlier commits left.
+fn forget(repo: &Repo) {
+    for entry in std::fs::read_dir(repo.git_dir.join(NOTES_DIR)).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(NOTE.as_bytes()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
-/// The end of the checksum of an index file, SHA-1 or SHA-256. None with `index.skipHash`, which leaves zeros there.
-fn index_checksum(file: &std::path::Path) -> Option<[u8; 20]> {
-    let mut file = File::open(file).ok()?;
-    file.seek(SeekFrom::End(-20)).ok()?;
-    let mut checksum = [0; 20];
-    file.read_exact(&mut checksum).ok()?;
-    (checksum != [0; 20]).then_some(checksum)
+fn note_file(repo: &Repo) -> PathBuf {
+    repo.git_dir.join(NOTES_DIR).join(format!("{NOTE}{}", parent_id()))
 }
 
 #[cfg(test)]
@@ -74,28 +57,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         git2::Repository::init(dir.path()).unwrap();
         let repo = Repo::at(dir.path()).unwrap();
-        let index = dir.path().join("some-index");
-        let environment = Environment::from_pairs([("GIT_INDEX_FILE", index.to_str().unwrap())]);
-        assert!(!is_same(&repo, &environment), "no note");
-        note(&repo, &environment);
-        assert!(!is_same(&repo, &environment), "no index, no note");
+        let index = repo.index_file();
+        assert!(!is_same(&repo), "no note");
+        note(&repo);
+        assert!(!is_same(&repo), "no index, no note");
 
-        std::fs::write(&index, b"DIRC....checksum-of-twenty-b").unwrap();
-        note(&repo, &environment);
-        assert!(is_same(&repo, &environment));
-        assert!(!is_same(&repo, &environment), "used up");
+        std::fs::write(&index, "one").unwrap();
+        note(&repo);
+        assert!(is_same(&repo));
+        assert!(!is_same(&repo), "used up");
 
-        note(&repo, &environment);
-        std::fs::write(&index, b"DIRC....checksum-of-twenty-X").unwrap();
-        assert!(!is_same(&repo, &environment), "a formatter was here");
+        note(&repo);
+        // As git does it: a new file in the place of the old one, even if it has the same text.
+        std::fs::write(dir.path().join("new"), "one").unwrap();
+        std::fs::rename(dir.path().join("new"), &index).unwrap();
+        assert!(!is_same(&repo), "a formatter was here");
 
-        note(&repo, &environment);
-        let note = File::options().write(true).open(repo.git_dir.join(NOTE_FILE)).unwrap();
-        note.set_modified(SystemTime::now() - VALID).unwrap();
-        assert!(!is_same(&repo, &environment), "too old");
-
-        std::fs::write(&index, [b"DIRC".as_slice(), &[0; 40]].concat()).unwrap();
-        super::note(&repo, &environment);
-        assert!(!is_same(&repo, &environment), "index.skipHash says nothing");
+        std::fs::write(repo.git_dir.join("dibs/passed-1"), "of another process").unwrap();
+        assert!(!is_same(&repo));
+        note(&repo);
+        assert!(!repo.git_dir.join("dibs/passed-1").exists(), "nothing piles up");
     }
 }

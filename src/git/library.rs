@@ -1,0 +1,134 @@
+//! What libgit2 can tell about a repository without starting a process.
+//!
+//! Every answer is the one the git program would give, or `None` where that is not certain; then the program is asked.
+//! Hooks run with every commit, and a process costs as much as all the rest of one.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path as FilePath;
+use std::sync::{Arc, Mutex};
+
+use super::walk::index_against_tree;
+use super::{Path, Settings};
+
+/// A repository that libgit2 has opened.
+#[derive(Clone)]
+pub struct Library(Arc<Mutex<git2::Repository>>);
+
+impl Library {
+    /// Takes it over.
+    pub fn new(repository: git2::Repository) -> Library {
+        Library(Arc::new(Mutex::new(repository)))
+    }
+
+    /// Paths that differ between an index file and a commit, which is `HEAD` or an object id.
+    pub fn index_against(&self, index: &FilePath, commit: &str) -> Option<Vec<Path>> {
+        let repo = self.0.lock().ok()?;
+        let tree = match commit {
+            "HEAD" => match repo.head() {
+                Ok(head) => Some(head.peel_to_commit().ok()?.tree_id()),
+                // No commit yet: everything is new.
+                Err(error) if error.code() == git2::ErrorCode::UnbornBranch => None,
+                Err(_) => return None,
+            },
+            oid => Some(repo.find_commit(git2::Oid::from_str(oid).ok()?).ok()?.tree_id()),
+        };
+        index_against_tree(&repo, &std::fs::read(index).ok()?, tree)
+    }
+
+    /// The `dibs.*` settings, as git would read them in the environment of this process.
+    pub fn settings(&self) -> Option<Settings> {
+        if !is_plain(std::env::vars_os()) {
+            return None;
+        }
+        let repo = self.0.lock().ok()?;
+        let config = repo.config().ok()?.snapshot().ok()?;
+        let mut names = Vec::new();
+        let mut all = config.entries(None).ok()?;
+        while let Some(entry) = all.next() {
+            let name = entry.ok()?.name().ok()?.to_owned();
+            // Not all conditions for including a file are known to libgit2.
+            if name.starts_with("include") {
+                return None;
+            }
+            if name.starts_with("dibs.") {
+                names.push(name);
+            }
+        }
+        let mut pairs = Vec::new();
+        for name in &names {
+            let entry = config.get_entry(name).ok()?;
+            let value = if entry.has_value() {
+                String::from_utf8_lossy(entry.value_bytes()).into_owned()
+            } else {
+                "true".to_owned()
+            };
+            pairs.push((name.strip_prefix("dibs.")?, value));
+        }
+        Some(Settings::from_pairs(pairs.iter().map(|(name, value)| (*name, value.as_str()))))
+    }
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Library")
+    }
+}
+
+/// Where a git program for which `/etc/gitconfig` is the system's configuration keeps its parts. It puts this first on
+/// the PATH of its hooks; any other git may have the file elsewhere.
+const USUAL_PLACES: [&[u8]; 3] = [b"/usr/lib/git-core", b"/usr/libexec/git-core", b"/usr/lib/git"];
+
+/// Whether the configuration is what the usual files say, and nothing in the environment adds to it.
+fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
+    let mut is_usual = false;
+    for (name, value) in variables {
+        let value = value.as_bytes();
+        match name.as_bytes() {
+            b"PATH" => is_usual = value.split(|&b| b == b':').next().is_some_and(|first| USUAL_PLACES.contains(&first)),
+            b"GIT_CONFIG_GLOBAL" | b"GIT_CONFIG_SYSTEM" | b"GIT_CONFIG" => return false,
+            // `git -c`, in its two forms. Most of these are about something else.
+            name if name.starts_with(b"GIT_CONFIG_") => {
+                let lower = value.to_ascii_lowercase();
+                let mentions = |word: &[u8]| lower.windows(word.len()).any(|window| window == word);
+                if mentions(b"dibs.") || mentions(b"include") {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    is_usual
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(variables: &[(&str, &str)]) -> bool {
+        let path = [("PATH", "/usr/lib/git-core:/usr/bin")];
+        let all = path.iter().chain(variables).map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        is_plain(all)
+    }
+
+    #[test]
+    fn whatever_could_add_a_setting_is_left_to_git() {
+        assert!(plain(&[]));
+        assert!(plain(&[("GIT_CONFIG_NOSYSTEM", "1"), ("HOME", "/home/dibs.x")]));
+        assert!(plain(&[("GIT_CONFIG_PARAMETERS", "'user.name'='x'"), ("GIT_CONFIG_COUNT", "1")]));
+        for (name, value) in [
+            ("PATH", "/opt/git/libexec/git-core:/usr/lib/git-core"),
+            ("PATH", ""),
+            ("GIT_CONFIG_PARAMETERS", "'Dibs.enforce'='off'"),
+            ("GIT_CONFIG_PARAMETERS", "'include.path'='x'"),
+            ("GIT_CONFIG_KEY_0", "DIBS.url"),
+            ("GIT_CONFIG_KEY_3", "includeIf.gitdir:/.path"),
+            ("GIT_CONFIG_GLOBAL", "/x"),
+            ("GIT_CONFIG_SYSTEM", "/x"),
+        ] {
+            assert!(!plain(&[(name, value)]), "{name}={value}");
+        }
+        assert!(!is_plain([].into_iter()), "no PATH");
+    }
+}

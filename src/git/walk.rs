@@ -1,0 +1,138 @@
+//! Which paths differ between an index file and a tree, found by walking both side by side.
+//!
+//! The same answer as `git diff-index --cached`, without a process. Directories that git remembers to have written as the
+//! very tree they are compared with are passed over, so what is left to read hardly grows with the repository.
+
+use std::cmp::Ordering;
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::Path;
+use super::index::{CacheTree, Entries};
+
+/// Paths whose entries in the index are not those of the tree (none stands for an empty one), sorted, each once.
+///
+/// `None` where only the git program can tell.
+pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) -> Option<Vec<Path>> {
+    let (entries, cache) = Entries::of_file(index)?;
+    let mut walk = Walk { repo, entries, directory: Vec::new(), changed: Vec::new() };
+    walk.directory(tree, cache.as_ref())?;
+    // Entries must be in order, or some would have been left behind.
+    if walk.entries.entry().is_some() {
+        return None;
+    }
+    walk.changed.sort_unstable();
+    Some(walk.changed)
+}
+
+struct Walk<'a> {
+    repo: &'a Repository,
+    entries: Entries<'a>,
+    /// Where the walk is: empty, or a path with a slash at its end.
+    directory: Path,
+    changed: Vec<Path>,
+}
+
+/// A file or a directory.
+#[derive(Clone, Copy)]
+struct Next {
+    length: usize,
+    is_directory: bool,
+}
+
+impl Walk<'_> {
+    /// Compares one directory, of which the index stands on the first entry.
+    fn directory(&mut self, tree: Option<Oid>, cache: Option<&CacheTree<'_>>) -> Option<()> {
+        if let (Some((count, oid)), Some(tree)) = (cache.and_then(|cache| cache.written), tree)
+            && oid == tree.as_bytes()
+        {
+            return self.entries.skip(count);
+        }
+        let tree = tree.map(|oid| self.repo.find_tree(oid)).transpose().ok()?;
+        let mut there = tree.iter().flat_map(git2::Tree::iter).peekable();
+        loop {
+            let ours = self.next();
+            let order = match (ours, there.peek()) {
+                (None, None) => return Some(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                // Git sorts a directory as if its name ended with a slash, here as there.
+                (Some(next), Some(theirs)) => {
+                    let slash = |yes: bool| if yes { &b"/"[..] } else { b"" };
+                    let ours = self.name(next).iter().chain(slash(next.is_directory));
+                    ours.cmp(theirs.name_bytes().iter().chain(slash(is_tree(theirs))))
+                }
+            };
+            let theirs = if order == Ordering::Less { None } else { there.next() };
+            match (ours.filter(|_| order != Ordering::Greater), theirs) {
+                (Some(next), theirs) if next.is_directory => {
+                    let name = self.name(next).to_vec();
+                    let cache = cache.and_then(|cache| cache.child(&name));
+                    self.within(&name, |walk| walk.directory(theirs.map(|entry| entry.id()), cache))?;
+                }
+                (Some(_), theirs) => {
+                    let entry = self.entries.entry()?;
+                    let is_same = match (&theirs, entry.is_intended) {
+                        // What is only announced is not there yet.
+                        (None, is_intended) => is_intended,
+                        (Some(_), true) => false,
+                        (Some(theirs), false) => {
+                            entry.oid == theirs.id().as_bytes() && entry.mode == canonical(theirs.filemode_raw())
+                        }
+                    };
+                    if !is_same {
+                        self.changed.push(self.entries.name().to_vec());
+                    }
+                    self.entries.advance().then_some(())?;
+                }
+                (None, Some(theirs)) => self.gone(&theirs)?,
+                (None, None) => return None,
+            }
+        }
+    }
+
+    /// Everything of a tree's entry is no longer there.
+    fn gone(&mut self, entry: &git2::TreeEntry<'_>) -> Option<()> {
+        if !is_tree(entry) {
+            self.changed.push([self.directory.as_slice(), entry.name_bytes()].concat());
+            return Some(());
+        }
+        let tree = self.repo.find_tree(entry.id()).ok()?;
+        self.within(entry.name_bytes(), |walk| tree.iter().try_for_each(|entry| walk.gone(&entry)))
+    }
+
+    /// The next thing of the index in this directory.
+    fn next(&self) -> Option<Next> {
+        self.entries.entry()?;
+        let name = self.entries.name().strip_prefix(self.directory.as_slice())?;
+        let slash = name.iter().position(|&b| b == b'/');
+        Some(Next { length: slash.unwrap_or(name.len()), is_directory: slash.is_some() })
+    }
+
+    /// Its name in this directory.
+    fn name(&self, next: Next) -> &[u8] {
+        &self.entries.name()[self.directory.len()..][..next.length]
+    }
+
+    fn within(&mut self, name: &[u8], work: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let outside = self.directory.len();
+        self.directory.extend_from_slice(name);
+        self.directory.push(b'/');
+        let done = work(self);
+        self.directory.truncate(outside);
+        done
+    }
+}
+
+fn is_tree(entry: &git2::TreeEntry<'_>) -> bool {
+    entry.kind() == Some(ObjectType::Tree)
+}
+
+/// A mode as git writes it today; trees of long ago have others.
+fn canonical(mode: i32) -> u32 {
+    match mode.cast_unsigned() & 0o170_000 {
+        0o100_000 if mode & 0o100 != 0 => 0o100_755,
+        0o100_000 => 0o100_644,
+        kind => kind,
+    }
+}
