@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn cwd(prefix: &str) -> Cwd {
-        Cwd { root: Some("/work/tree".into()), prefix: prefix.as_bytes().to_vec() }
+        Cwd { root: Some("/home/ann/app".into()), prefix: prefix.as_bytes().to_vec() }
     }
 
     /// What is sent for one argument.
@@ -299,9 +299,9 @@ mod tests {
             ("src", "-f", "src/-f"),
             ("src", "a:b", "a:b"),
             ("src", "./a:b", "src/a:b"),
-            ("src", "/work/tree/b.rs", "b.rs"),
-            ("src", "/work/tree/x/../b.rs", "b.rs"),
-            ("src", "/work/tree", "."),
+            ("src", "/home/ann/app/b.rs", "b.rs"),
+            ("src", "/home/ann/app/x/../b.rs", "b.rs"),
+            ("src", "/home/ann/app", "."),
             ("", "", "."),
         ] {
             assert_eq!(sent(prefix, typed), expected, "{typed} in {prefix}");
@@ -317,7 +317,7 @@ mod tests {
             ("src/x", "../**/*.rs", "src/**/*.rs"),
             ("src", "{a/b,../c}", "src/{a/b,../c}"),
             ("src", "x/{a,b}/", "src/x/{a,b}/"),
-            ("src", "/work/tree/*.rs", "*.rs"),
+            ("src", "/home/ann/app/*.rs", "*.rs"),
             ("app/[id]", "*.ts", "app/[[]id]/*.ts"),
             ("app/[id]", "x/", "app/[[]id]/x/"),
             ("app/[id]", "../*.ts", "app/*.ts"),
@@ -368,9 +368,9 @@ mod tests {
 
     #[test]
     fn what_leads_out_is_a_sentence() {
-        assert_eq!(refused("src", "../../a"), "../../a is outside of the repository at /work/tree");
-        assert_eq!(refused("", ":/../a"), "../a is outside of the repository at /work/tree");
-        assert_eq!(refused("", "/work/treehouse/a"), "/work/treehouse/a is outside of the repository at /work/tree");
+        assert_eq!(refused("src", "../../a"), "../../a is outside of the repository at /home/ann/app");
+        assert_eq!(refused("", ":/../a"), "../a is outside of the repository at /home/ann/app");
+        assert_eq!(refused("", "/home/ann/apphouse/a"), "/home/ann/apphouse/a is outside of the repository at /home/ann/app");
         assert!(refused("", ":(glob)a").contains("only :/ is known"));
         let nowhere = Names::typed(&Cwd::default(), &[os(b"/a")]).unwrap_err();
         assert!(nowhere.sentence.contains("no work tree"), "{nowhere}");
