@@ -370,7 +370,10 @@ mod tests {
     fn what_leads_out_is_a_sentence() {
         assert_eq!(refused("src", "../../a"), "../../a is outside of the repository at /home/ann/app");
         assert_eq!(refused("", ":/../a"), "../a is outside of the repository at /home/ann/app");
-        assert_eq!(refused("", "/home/ann/apphouse/a"), "/home/ann/apphouse/a is outside of the repository at /home/ann/app");
+        assert_eq!(
+            refused("", "/home/ann/apphouse/a"),
+            "/home/ann/apphouse/a is outside of the repository at /home/ann/app"
+        );
         assert!(refused("", ":(glob)a").contains("only :/ is known"));
         let nowhere = Names::typed(&Cwd::default(), &[os(b"/a")]).unwrap_err();
         assert!(nowhere.sentence.contains("no work tree"), "{nowhere}");
