@@ -51,10 +51,7 @@ impl Client {
 
     /// Says what is in the way of the session, or of anybody where there is none.
     pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::Checked, ClientError> {
-        match session {
-            Some(session) => self.post(&own(session, "files/check-conflicts"), ask),
-            None => self.post("/api/check-conflicts", ask),
-        }
+        self.post(&checking(session), ask)
     }
 
     /// What the session holds.
@@ -166,6 +163,11 @@ const NOTHING: wire::EndSession = wire::EndSession { state: None };
 
 /// No body at all.
 const NO_BODY: Option<&wire::Override> = None;
+
+/// Where to ask what is in the way of a session, or of anybody.
+pub(super) fn checking(session: Option<&str>) -> String {
+    session.map_or_else(|| "/api/check-conflicts".to_owned(), |session| own(session, "files/check-conflicts"))
+}
 
 /// A path below a session.
 fn own(session: &str, rest: &str) -> String {

@@ -3,9 +3,11 @@
 //! Nothing in here decides or prints anything, and nothing looks at a repository: [`discover`] is told where the
 //! git directories are and says where the server is and who is asking; [`Client`] asks, with a limit on everything
 //! (time to connect, time in all, size of the answer), and every way it can fail is a [`ClientError`] that reads as
-//! a sentence. Calls block: behind them is a runtime without threads, because a hook is a process for one call.
+//! a sentence. Calls block: behind them is a runtime without threads. [`check_briefly`] does without any for the one
+//! call that every commit waits for.
 
 mod address;
+mod brief;
 mod calls;
 mod credential;
 mod discover;
@@ -15,6 +17,7 @@ mod exchange;
 mod tests;
 
 pub use address::Endpoint;
+pub use brief::{Asking, Brief, check_briefly};
 pub use calls::Held;
 pub use credential::{Credential, Origin};
 pub use discover::{

@@ -39,7 +39,7 @@ impl Library {
 
     /// The `dibs.*` settings, as git would read them in the environment of this process.
     pub fn settings(&self) -> Option<Settings> {
-        if !is_plain(std::env::vars_os()) {
+        if !is_plain(std::env::vars_os()) || system_has_a_say() {
             return None;
         }
         let repo = self.0.lock().ok()?;
@@ -76,11 +76,13 @@ impl fmt::Debug for Library {
     }
 }
 
-/// Where a git program for which `/etc/gitconfig` is the system's configuration keeps its parts. It puts this first on
-/// the PATH of its hooks; any other git may have the file elsewhere.
-const USUAL_PLACES: [&[u8]; 3] = [b"/usr/lib/git-core", b"/usr/libexec/git-core", b"/usr/lib/git"];
+/// Where a git program keeps its parts that has its system's configuration in one of [`SYSTEM_FILES`]. It puts this first
+/// on the PATH of its hooks; any other git may have that file anywhere.
+const USUAL_PLACES: [&[u8]; 4] =
+    [b"/usr/lib/git-core", b"/usr/libexec/git-core", b"/usr/local/libexec/git-core", b"/usr/local/lib/git-core"];
+const SYSTEM_FILES: [&str; 2] = ["/etc/gitconfig", "/usr/local/etc/gitconfig"];
 
-/// Whether the configuration is what the usual files say, and nothing in the environment adds to it.
+/// Whether the configuration is what this user's and the repository's own files say, and nothing adds to it.
 fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
     let mut is_usual = false;
     for (name, value) in variables {
@@ -89,17 +91,22 @@ fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
             b"PATH" => is_usual = value.split(|&b| b == b':').next().is_some_and(|first| USUAL_PLACES.contains(&first)),
             b"GIT_CONFIG_GLOBAL" | b"GIT_CONFIG_SYSTEM" | b"GIT_CONFIG" => return false,
             // `git -c`, in its two forms. Most of these are about something else.
-            name if name.starts_with(b"GIT_CONFIG_") => {
-                let lower = value.to_ascii_lowercase();
-                let mentions = |word: &[u8]| lower.windows(word.len()).any(|window| window == word);
-                if mentions(b"dibs.") || mentions(b"include") {
-                    return false;
-                }
-            }
+            name if name.starts_with(b"GIT_CONFIG_") && has_a_say(value) => return false,
             _ => {}
         }
     }
     is_usual
+}
+
+/// Whether the system's configuration could hold one of our settings, wherever it is.
+fn system_has_a_say() -> bool {
+    SYSTEM_FILES.iter().any(|file| std::fs::read(file).is_ok_and(|text| has_a_say(&text)))
+}
+
+/// Whether some configuration could set something of ours, itself or by including a file.
+fn has_a_say(text: &[u8]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    [&b"dibs"[..], b"include"].iter().any(|word| lower.windows(word.len()).any(|window| window == *word))
 }
 
 #[cfg(test)]

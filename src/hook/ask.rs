@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::client::{Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, discover};
+use crate::client::{
+    Asking, Brief, Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, check_briefly, discover,
+};
 use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{Path, Repo, Settings};
 use crate::wire::{self, Code};
@@ -120,12 +122,11 @@ pub fn ask(found: &Found, paths: &[Path], deadline: Instant) -> Result<Answer, A
     let begun = Instant::now();
     let limit = Limits::default().total;
     let deadline = deadline.clamp(begun + PATIENCE_MIN, begun + limit);
-    let mut answer = check(&mut client(found, deadline - begun)?, found, paths, wire::Mode::Exclusive)?;
+    let mut answer = check(found, paths, wire::Mode::Exclusive, deadline)?;
     // Who holds a path shared may change it beside the others who do.
     let shared: Vec<Path> = answer.shared.drain(..).collect();
     if !shared.is_empty() && found.session.is_some() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let again = check(&mut client(found, left)?, found, &shared, wire::Mode::Shared)?;
+        let again = check(found, &shared, wire::Mode::Shared, deadline)?;
         let mine: HashSet<Path> = again.held.into_iter().collect();
         answer.conflicts.retain(|(conflict, mode)| *mode == wire::Mode::Exclusive || !mine.contains(&conflict.path));
         answer.held.extend(mine);
@@ -166,7 +167,7 @@ struct Checked {
     paused: Option<Pause>,
 }
 
-fn check(client: &mut Client, found: &Found, paths: &[Path], mode: wire::Mode) -> Result<Checked, AskError> {
+fn check(found: &Found, paths: &[Path], mode: wire::Mode, deadline: Instant) -> Result<Checked, AskError> {
     // Always encoded and always `file:`, because a name out of git may look like a pattern or be no text at all.
     let names = paths.iter().filter(|path| path.len() <= PATH_MAX_BYTES);
     let names = names.map(|path| format!("file:{}", wire::percent_encode(path))).collect();
@@ -176,7 +177,7 @@ fn check(client: &mut Client, found: &Found, paths: &[Path], mode: wire::Mode) -
         encoding: Some(wire::Encoding::Percent),
         ..wire::Check::default()
     };
-    let checked = client.check(found.session.as_deref(), &question).map_err(failed)?;
+    let checked = answered(found, &question, deadline)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let conflicts = checked.conflicts.into_iter().map(|conflict| {
         let mode = conflict.mode;
@@ -198,6 +199,28 @@ fn check(client: &mut Client, found: &Found, paths: &[Path], mode: wire::Mode) -
             reason: pause.reason.map(|reason| reason.to_string()),
         }),
     })
+}
+
+/// Asks in the quickest way, and where that does not lead to an answer in the way that says why not.
+fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<wire::Checked, AskError> {
+    // To the tenth of a second, because people read it.
+    let left = || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        Duration::from_millis((left.as_secs_f64() * 10.0).round() as u64 * 100)
+    };
+    let session = found.session.as_deref();
+    if let Some(endpoint) = found.endpoints.first() {
+        let limits = Limits { total: left(), ..Limits::default() };
+        let (credential, repo) = (found.credential.as_ref(), found.repo.as_deref());
+        match check_briefly(Asking { endpoint, credential, session, repo }, question, limits) {
+            Brief::Answer(checked) => return Ok(checked),
+            Brief::TimedOut => {
+                return Err(failed(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }));
+            }
+            Brief::Elsewhere => {}
+        }
+    }
+    client(found, left())?.check(session, question).map_err(failed)
 }
 
 fn told(conflict: wire::Conflict, now: Duration) -> Conflict {

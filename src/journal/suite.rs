@@ -41,7 +41,16 @@ impl OnDisk {
 
 impl Place for OnDisk {
     fn open(&self) -> Box<dyn Journal> {
-        Box::new(SqliteJournal::open(&self.path()).unwrap())
+        // A program that another test starts at this very moment has copies of our open files until it really runs, so
+        // that neither a lock nor the room of a removed file is free at once.
+        let mut tries = 0;
+        loop {
+            match SqliteJournal::open(&self.path()) {
+                Err(JournalError::Full { .. } | JournalError::InUse { .. }) if tries < 200 => tries += 1,
+                opened => return Box::new(opened.unwrap()),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     fn unlock(&self) {
