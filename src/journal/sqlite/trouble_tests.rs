@@ -344,9 +344,21 @@ fn mount(from: &Path, at: &Path, flags: libc::c_ulong, options: &str) -> std::io
     use std::os::unix::ffi::OsStrExt;
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
     let (from, at, options) = (text(from), text(at), CString::new(options).unwrap());
-    // SAFETY: all are strings that end with a zero and outlive the call.
-    let answer = unsafe { libc::mount(from.as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, options.as_ptr().cast()) };
-    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    // Busy for a moment where a program that another test starts has copies of our open files; see the suite.
+    for _ in 0..200 {
+        // SAFETY: all are strings that end with a zero and outlive the call.
+        let done =
+            unsafe { libc::mount(from.as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, options.as_ptr().cast()) };
+        let error = std::io::Error::last_os_error();
+        match done {
+            0 => return Ok(()),
+            _ if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            _ => return Err(error),
+        }
+    }
+    Err(std::io::Error::from_raw_os_error(libc::EBUSY))
 }
 
 /// Past the test harness, which would swallow it.
