@@ -300,7 +300,8 @@ fn shown_path(path: &[u8]) -> String {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
-        self.kind == other.kind && self.canonical == other.canonical
+        self.kind == other.kind
+            && (Arc::ptr_eq(&self.canonical, &other.canonical) || self.canonical == other.canonical)
     }
 }
 
