@@ -16,7 +16,7 @@ use crate::client::ServerRecord;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::{Policy, Text};
 use crate::git::Repo;
-use crate::http::{App, Listener, Repository, Server, TtlBounds, router};
+use crate::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
 use crate::journal::SqliteJournal;
 use crate::key::KeyRules;
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
@@ -234,7 +234,7 @@ fn open(
     rules.purposes.extend(file.purposes.iter().cloned());
     let file_ttl = file.file_ttl.map(|bounds| bounds.check("file-ttl")).transpose()?.unwrap_or(TtlBounds::FILES);
     let name_ttl = file.name_ttl.map(|bounds| bounds.check("name-ttl")).transpose()?.unwrap_or(TtlBounds::NAMES);
-    Ok((Repository { name: plan.name.clone(), desk, rules, file_ttl, name_ttl }, thread))
+    Ok((Repository { name: plan.name.clone(), desk, rules, file_ttl, name_ttl, courier: Courier::default() }, thread))
 }
 
 /// Git found out when it made the repository.

@@ -85,7 +85,7 @@ pub async fn take_away(
     };
     let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it is over");
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
-    let reply = decide(&caller.repo.desk, actor, Command::Override { id, reason }).await?;
+    let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
         Outcome::Released(keys) => {
             let released_count = keys.len() as u64;

@@ -6,8 +6,10 @@
 mod app;
 mod ask;
 mod caller;
+mod courier;
 mod error;
 mod files;
+mod ids;
 mod look;
 mod outcome;
 mod parts;
@@ -23,9 +25,9 @@ use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::{HeaderName, HeaderValue};
-use uuid::Uuid;
 
 pub use app::{App, Repository, TtlBounds};
+pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
 pub use server::{Listener, Server};
 
@@ -70,7 +72,7 @@ async fn request_id(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
-        HeaderValue::from_str(Uuid::now_v7().simple().encode_lower(&mut text)).expect("hex digits fit a header")
+        HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
     response.headers_mut().insert(REQUEST_ID, id);
     response
