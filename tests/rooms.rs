@@ -8,11 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("key", &[]),
     ("engine", &["key"]),
     ("journal", &["engine", "key"]),
     ("desk", &["journal", "engine", "key"]),
+    ("ledger", &["journal", "engine", "key", "git"]),
     ("token", &["engine"]),
     ("wire", &[]),
     ("http", &["desk", "engine", "key", "token", "wire"]),
@@ -43,7 +44,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Plain threads and values: async is for `http` and `client`.
-const NO_ASYNC: [&str; 4] = ["key", "engine", "desk", "journal"];
+const NO_ASYNC: [&str; 5] = ["key", "engine", "desk", "journal", "ledger"];
 const ASYNC: [&str; 5] = ["tokio", "axum", "hyper", "hyper_util", "tower"];
 
 /// Only `cli` prints.

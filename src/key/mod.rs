@@ -214,6 +214,11 @@ impl Key {
         }
     }
 
+    /// Its bytes as the holder wrote it, structure folded; for a path, the name git knows.
+    pub fn spelling(&self) -> &[u8] {
+        self.spelled()
+    }
+
     /// Whether [`Key::shown`] is percent-encoded because the name is not UTF-8.
     pub fn is_percent(&self) -> bool {
         self.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
@@ -300,8 +305,7 @@ fn shown_path(path: &[u8]) -> String {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
-        self.kind == other.kind
-            && (Arc::ptr_eq(&self.canonical, &other.canonical) || self.canonical == other.canonical)
+        self.kind == other.kind && (Arc::ptr_eq(&self.canonical, &other.canonical) || self.canonical == other.canonical)
     }
 }
 
