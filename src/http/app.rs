@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::history::Past;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
@@ -21,6 +22,8 @@ pub struct Repository {
     pub file_ttl: TtlBounds,
     /// How long logical keys and resource URIs may be held.
     pub name_ttl: TtlBounds,
+    /// What happened, where somebody keeps that.
+    pub past: Option<Arc<dyn Past>>,
 }
 
 /// How long something may be held, in seconds.

@@ -8,6 +8,7 @@ mod ask;
 mod caller;
 mod error;
 mod files;
+mod history;
 mod look;
 mod outcome;
 mod parts;
@@ -27,6 +28,7 @@ use uuid::Uuid;
 
 pub use app::{App, Repository, TtlBounds};
 pub use error::{ApiError, ApiResult};
+pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
 pub use server::{Listener, Server};
 
 use crate::wire::Code;
@@ -51,6 +53,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/check-conflicts", post(files::check_as_nobody))
         .route("/api/reservations", get(look::reservations))
         .route("/api/reservations/{id}", delete(look::take_away))
+        .route("/api/history", get(history::list))
         .route("/api/stats", get(look::stats))
         .route("/healthz", get(look::healthz))
         .route("/readyz", get(look::readyz))

@@ -169,6 +169,14 @@ impl Live {
         }
     }
 
+    /// Says what a session is called.
+    pub fn call(&mut self, session: &SessionId, name: Option<&Text>) {
+        match name {
+            Some(name) => self.names.insert(session.clone(), name.clone()),
+            None => self.names.remove(session),
+        };
+    }
+
     /// What the session is called.
     pub fn name(&self, session: &SessionId) -> Option<&Text> {
         self.names.get(session)

@@ -410,3 +410,118 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
     tidy(&world.path()).unwrap();
     world.git(&["fsck", "--strict", "--no-dangling"]);
 }
+
+#[test]
+fn history_goes_on_in_the_ledger_where_the_journal_ends() {
+    let mut world = World::new();
+    for n in 0..5 {
+        world.reserve("ana", &[&format!("src/{n}.rs")]);
+        world.reserve("ana", &["docs/x"]);
+        world.write();
+    }
+    world.snapshot(world.engine.head().0 - 1);
+    world.reserve("bo", &["lib/**"]);
+    let history = History::new(world.reader(), Some(world.path()));
+    let all = |query: Query| {
+        let (mut seqs, mut missing) = (Vec::new(), Vec::new());
+        let mut cursor = None;
+        loop {
+            let told = history.page(&Query { cursor, ..query.clone() }).unwrap();
+            assert!(told.events.len() <= query.limit);
+            seqs.extend(told.events.iter().map(|line| line.seq.0));
+            missing.extend(told.missing);
+            cursor = told.next.map(|next| Cursor::parse(&next.to_string()).unwrap());
+            if cursor.is_none() {
+                return (seqs, missing);
+            }
+        }
+    };
+    let head = world.engine.head().0;
+    for limit in [1, 2, 3, 100] {
+        let (seqs, missing) = all(Query { limit, ..Query::default() });
+        assert_eq!(seqs, (1..=head).rev().collect::<Vec<_>>(), "{limit} at a time");
+        assert_eq!(missing, []);
+    }
+    let (seqs, _) = all(Query { key: Some(key("src/3.rs")), limit: 10, ..Query::default() });
+    assert_eq!(seqs.len(), 1);
+    let (seqs, _) = all(Query { session: SessionId::parse("bo"), limit: 10, ..Query::default() });
+    assert_eq!(seqs, [head, head - 1]);
+    std::fs::remove_dir_all(world.path()).unwrap();
+    let (seqs, missing) = all(Query { limit: 100, ..Query::default() });
+    assert_eq!(
+        (seqs.len() as u64, missing[0].0, missing[0].1.0),
+        (head - seqs.last().unwrap() + 1, Seq(1), seqs.last().unwrap() - 1)
+    );
+}
+
+#[test]
+fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
+    let mut world = World::new();
+    for n in 0..5 {
+        world.reserve("ana", &[&format!("src/{n}.rs"), "a", "a/b"]);
+        world.release("ana", "a");
+        world.reserve("bo", &[&format!("lib/{n}")]);
+        world.end("bo");
+        world.write();
+    }
+    let found = verify(&world.path()).unwrap();
+    assert_eq!((found.last, found.held, found.gaps.len()), (world.engine.head(), 6, 0));
+    assert_eq!((found.commits, found.events), (5, world.engine.head().0));
+    world.reserve("cy", &["x"]);
+    world.reserve("cy", &["y"]);
+    world.snapshot(world.engine.head().0);
+    world.write();
+    let found = verify(&world.path()).unwrap();
+    assert_eq!(found.gaps, [(Seq(found.last.0 - 2), Seq(found.last.0 - 1))]);
+
+    // A tree that does not go with its events.
+    let repo = git2::Repository::open_bare(world.path()).unwrap();
+    let tip = repo.refname_to_id(BRANCH).unwrap();
+    let tip = repo.find_commit(tip).unwrap();
+    let other = tip.parent(0).unwrap().tree().unwrap();
+    let events = tip.tree().unwrap().get_path(std::path::Path::new(".dibs/events")).unwrap().id();
+    let mut own = repo.treebuilder(Some(&repo.find_tree(other.get_name(".dibs").unwrap().id()).unwrap())).unwrap();
+    own.insert("events", events, 0o100_644).unwrap();
+    let mut root = repo.treebuilder(Some(&other)).unwrap();
+    root.insert(".dibs", own.write().unwrap(), 0o040_000).unwrap();
+    root.insert("forged", tip.tree().unwrap().get_name("x").unwrap().id(), 0o100_644).unwrap();
+    let forged = repo.find_tree(root.write().unwrap()).unwrap();
+    let id = tip.amend(Some(BRANCH), None, None, None, None, Some(&forged)).unwrap();
+    let refused = verify(&world.path()).unwrap_err();
+    assert!(refused.to_string().contains(&format!("commit {id}")), "{refused}");
+}
+
+#[test]
+fn a_journal_keeps_what_the_ledger_does_not_have() {
+    let mut world = World::new();
+    let status = std::sync::Arc::<Status>::default();
+    let kept = Kept::new(Box::new(world.journal.reopen()), status.clone());
+    world.reserve("ana", &["a", "b", "c"]);
+    let state = serde_json::to_vec(&world.engine.image()).unwrap();
+    let oldest = |world: &World| world.reader().read(Seq(100), 1).unwrap().oldest;
+    kept.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
+    assert_eq!(oldest(&world), Seq(1), "nothing is written yet");
+    status.wrote(Seq(1));
+    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    assert_eq!(oldest(&world), Seq(2));
+    status.wrote(Seq(4));
+    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    assert_eq!(oldest(&world), Seq(4));
+}
+
+#[test]
+fn the_thread_tells_how_far_it_is() {
+    let mut world = World::new();
+    let status = std::sync::Arc::<Status>::default();
+    std::fs::write(world.path(), "in the way").unwrap();
+    world.reserve("ana", &["a"]);
+    let ledger = Ledger::follow("test", world.path(), world.reader(), status.clone());
+    while status.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(status.lag().records, 2);
+    std::fs::remove_file(world.path()).unwrap();
+    ledger.stop();
+    assert_eq!((status.trouble(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
+    world.tree_is_right();
+}
