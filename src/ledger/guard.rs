@@ -1,4 +1,4 @@
-//! A journal that forgets nothing the ledger has not written yet.
+//! A journal that forgets nothing the ledger has not written yet, and tells how much that is.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Status;
 use crate::engine::{Record, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
 
-/// Passes everything on, and keeps records back from being dropped.
+/// Passes everything on, and keeps records from being dropped too early.
 pub struct Kept {
     journal: Box<dyn Journal>,
     status: Arc<Status>,
@@ -30,7 +30,11 @@ impl Journal for Kept {
     }
 
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
-        self.journal.append(after, records)
+        self.journal.append(after, records)?;
+        if let Some(last) = records.last() {
+            self.status.saw(last.seq);
+        }
+        Ok(())
     }
 
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {

@@ -47,7 +47,7 @@ impl Status {
     }
 
     pub(super) fn saw(&self, head: Seq) {
-        self.head.store(head.0, Ordering::Release);
+        self.head.fetch_max(head.0, Ordering::AcqRel);
         self.update();
     }
 

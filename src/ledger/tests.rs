@@ -198,7 +198,7 @@ fn awkward_names_lie_in_the_tree_as_well_as_any() {
     let show = |name: &str| world.git(&["show", &format!("ledger:{name}")]).lines().count();
     assert_eq!(show("both/below/further"), 2, "both holders are there");
     assert_eq!(show(".dibs/path/both"), 2);
-    assert_eq!(show(&"d/".repeat(200).trim_end_matches('/').to_owned()), 2);
+    assert_eq!(show("d/".repeat(200).trim_end_matches('/')), 2);
 
     // What was a directory is a file, and the other way round.
     world.release("ana", "both/below/further");

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::git::{Git, GitError};
 
 /// Packs there may be before they are put together. Each costs every look into the ledger a little.
 const PACKS_MAX: usize = 32;
+
+/// How long a server that stops waits for it.
+const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Tidies on a thread of its own, one at a time.
 #[derive(Default)]
@@ -26,10 +30,11 @@ impl Tidy {
         self.running = started.ok();
     }
 
-    /// Waits for what is under way.
+    /// Waits for what is under way, but not for long: what git began it finishes alone, and a ledger is whole without.
     pub fn finish(&mut self) {
-        if let Some(thread) = self.running.take() {
-            let _ = thread.join();
+        let begin = Instant::now();
+        while self.running.as_ref().is_some_and(|thread| !thread.is_finished()) && begin.elapsed() < FINISH_MAX {
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
