@@ -46,7 +46,7 @@ pub struct Holding {
 pub struct Stamp(pub Timestamp);
 
 /// What is held, by shelf in the tree.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
     shelves: BTreeMap<Vec<u8>, Vec<Holding>>,
     whereabouts: HashMap<ReservationId, Vec<u8>>,
@@ -180,6 +180,12 @@ impl Live {
     /// What the session is called.
     pub fn name(&self, session: &SessionId) -> Option<&Text> {
         self.names.get(session)
+    }
+
+    /// Whether the same is held in both, whatever the holders are called.
+    pub fn holds_the_same(&self, other: &Live) -> bool {
+        let told = |held: &Holding| Holding { name: None, ..held.clone() };
+        self.holdings().map(told).eq(other.holdings().map(told))
     }
 
     /// The blob at a shelf: a line for each holder. Nothing where nobody holds anything.

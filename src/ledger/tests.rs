@@ -525,3 +525,26 @@ fn the_thread_tells_how_far_it_is() {
     assert_eq!((status.trouble(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
     world.tree_is_right();
 }
+
+#[test]
+fn what_somebody_wrote_into_the_tree_by_hand_does_not_stay() {
+    for behind_a_snapshot in [false, true] {
+        let mut world = World::new();
+        world.reserve("ana", &["a", "b"]);
+        drop(world.write());
+        let repo = git2::Repository::open_bare(world.path()).unwrap();
+        let tip = repo.find_commit(repo.refname_to_id(BRANCH).unwrap()).unwrap();
+        let mut root = repo.treebuilder(Some(&tip.tree().unwrap())).unwrap();
+        root.remove("a").unwrap();
+        let forged = repo.find_tree(root.write().unwrap()).unwrap();
+        tip.amend(Some(BRANCH), None, None, None, None, Some(&forged)).unwrap();
+        world.reserve("ana", &["c"]);
+        if behind_a_snapshot {
+            world.snapshot(1);
+        }
+        drop(world.write());
+        world.tree_is_right();
+        let body = world.git(&["log", "-1", "--format=%B", "ledger"]);
+        assert!(body.contains("Dibs-Restated: yes") && !body.contains("Gap"), "{body}");
+    }
+}

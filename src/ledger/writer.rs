@@ -208,6 +208,9 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
             None => Live::default(),
         };
         own.learn_names(&live);
+        if !leads_to(own.clone(), last, &live, snapshot, journal)? {
+            own = go_back(live, snapshot, last.next(), journal)?;
+        }
         return Ok(Base { live: own, seq: last, gap: None });
     }
     let seq = Seq(oldest.0 - 1);
@@ -227,6 +230,25 @@ fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> R
         Some(record) if record.seq == line.seq && *record != line.record() => Err(another()),
         _ => Ok(()),
     }
+}
+
+/// Whether the records from `after` on make of the one what the snapshot says. Only what somebody changed by hand does not.
+fn leads_to(
+    mut live: Live,
+    after: Seq,
+    snapshot: &Live,
+    at: Seq,
+    journal: &mut dyn JournalReader,
+) -> Result<bool, LedgerError> {
+    let mut reached = after;
+    while reached < at {
+        let page = journal.read(reached, FLUSH_MAX)?;
+        for record in page.records.iter().filter(|record| record.seq <= at) {
+            live.apply(record, &mut Vec::new());
+        }
+        reached = page.records.last().map_or(at, |record| record.seq);
+    }
+    Ok(live.holds_the_same(snapshot))
 }
 
 /// From what was held at the snapshot back to what was held before the oldest record there is: what was granted since is
