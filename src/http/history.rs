@@ -103,7 +103,7 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::History>
     let PastPage { events, next, missing } = page;
     let name = |engine: &Engine, _| {
         let name = |(record, name): (Record, Option<Text>)| {
-            let known = name.or_else(|| engine.session(whose(&record.event)?)?.name);
+            let known = name.or_else(|| engine.session(record.event.session()?)?.name);
             told(&record, known)
         };
         events.into_iter().map(name).collect::<Vec<_>>()
@@ -120,7 +120,7 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
     let plain = HistoryEvent {
         seq: record.seq.0,
         at: time(record.at),
-        session_id: whose(&record.event).map(|session| session.as_str().into()),
+        session_id: record.event.session().map(|session| session.as_str().into()),
         session_name: name,
         ..HistoryEvent::default()
     };
@@ -197,23 +197,6 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
             reason: note.clone(),
             ..plain
         },
-    }
-}
-
-fn whose(event: &Event) -> Option<&SessionId> {
-    match event {
-        Event::Opened { session, .. }
-        | Event::Bound { session, .. }
-        | Event::Ended { session, .. }
-        | Event::Reserved { session, .. }
-        | Event::Amended { session, .. }
-        | Event::Released { session, .. }
-        | Event::Queued { session, .. }
-        | Event::Seated { session, .. }
-        | Event::Left { session, .. }
-        | Event::UnlockRequested { session, .. } => Some(session),
-        Event::UnlockAnswered { by, .. } => by.as_ref(),
-        Event::Counted { .. } => None,
     }
 }
 

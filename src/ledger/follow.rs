@@ -68,8 +68,8 @@ impl Follower {
     fn catch_up(&mut self) -> Result<(), LedgerError> {
         self.status.saw(self.journal.head()?);
         let mut writer = match self.writer.take() {
-            // Gone, or another one by now: whoever takes it away wants a new one.
-            Some(writer) if is_same(writer.store().path()) => writer,
+            // Whoever takes it away wants a new one.
+            Some(writer) if is_there(writer.store().path()) => writer,
             _ => Writer::open(&self.path, self.journal.as_mut())?,
         };
         // A flush that fails has changed the writer, so it is only kept after one that worked.
@@ -103,7 +103,7 @@ impl Follower {
     }
 }
 
-fn is_same(path: &Path) -> bool {
+fn is_there(path: &Path) -> bool {
     path.join("HEAD").exists()
 }
 

@@ -60,7 +60,7 @@ pub struct Told {
 }
 
 impl Cursor {
-    /// Reads what [`Cursor::to_string`] wrote.
+    /// Reads what a cursor is written as.
     pub fn parse(text: &str) -> Option<Cursor> {
         let (below, commit) = match text.split_once('-') {
             Some((below, commit)) if commit.len() == 40 => (below, Some(Oid::from_str(commit).ok()?)),
@@ -210,7 +210,7 @@ fn is_wanted(event: &Event, query: &Query) -> bool {
     if matches!(event, Event::Counted { .. }) {
         return false;
     }
-    let by = query.session.as_ref().is_none_or(|session| message::session(event) == Some(session));
+    let by = query.session.as_ref().is_none_or(|session| event.session() == Some(session));
     // Records keep keys as they were written; how they are compared is the repository's business.
     let meets = |key: &Key, wanted: &Key| match query.fold_case {
         true => key.folded(true).overlaps(wanted).is_some(),

@@ -68,24 +68,6 @@ pub fn verb(event: &Event) -> &'static str {
     }
 }
 
-/// Whose event it is.
-pub fn session(event: &Event) -> Option<&SessionId> {
-    match event {
-        Event::Opened { session, .. }
-        | Event::Bound { session, .. }
-        | Event::Ended { session, .. }
-        | Event::Reserved { session, .. }
-        | Event::Amended { session, .. }
-        | Event::Released { session, .. }
-        | Event::Queued { session, .. }
-        | Event::Seated { session, .. }
-        | Event::Left { session, .. }
-        | Event::UnlockRequested { session, .. } => Some(session),
-        Event::UnlockAnswered { by, .. } => by.as_ref(),
-        Event::Counted { .. } => None,
-    }
-}
-
 /// What it is about.
 pub fn keys(event: &Event) -> impl Iterator<Item = &Key> {
     let (one, many) = match event {
@@ -109,7 +91,7 @@ pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
         ));
     }
     for line in lines {
-        let session = session(&line.event).map_or("-", SessionId::as_str);
+        let session = line.event.session().map_or("-", SessionId::as_str);
         text.push_str(&format!("Dibs-Event: {} {} {session}", line.seq.0, verb(&line.event)));
         for key in keys(&line.event) {
             text.push(' ');
@@ -185,7 +167,7 @@ fn subject(lines: &[Line], trailers: &Trailers) -> String {
     if more > 0 {
         text.push_str(&format!(" (+{more})"));
     }
-    if let Some(session) = session(&first.event) {
+    if let Some(session) = first.event.session() {
         text.push_str(&format!(" by {}", shown(first.name.as_deref().unwrap_or(session.as_str()))));
     }
     text

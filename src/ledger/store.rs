@@ -118,9 +118,9 @@ impl Store {
         let dir = file.parent().expect("a ref lies in a directory");
         let write = || -> io::Result<()> {
             fs::create_dir_all(dir)?;
-            let mut file_ = File::options().write(true).create_new(true).open(&lock)?;
-            file_.write_all(format!("{to}\n").as_bytes())?;
-            file_.sync_all()?;
+            let mut new = File::options().write(true).create_new(true).open(&lock)?;
+            new.write_all(format!("{to}\n").as_bytes())?;
+            new.sync_all()?;
             fs::rename(&lock, &file)
         };
         if let Err(error) = write() {

@@ -386,6 +386,15 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
                 let _ = std::fs::remove_dir_all(world.path());
             }
             6 => world.snapshot(world.engine.head().0.saturating_sub(dice(40))),
+            7 => {
+                // The plug was pulled when the pack was there and the branch not yet moved.
+                writer = None;
+                let reading = Reading::open(&world.path()).ok();
+                let tip = reading.as_ref().and_then(|reading| reading.tip().unwrap());
+                if let Some(before) = tip.and_then(|tip| tip.before) {
+                    std::fs::write(world.path().join(BRANCH), format!("{before}\n")).unwrap();
+                }
+            }
             _ => {}
         }
         if dice(3) > 0 || world.engine.head() == Seq::ZERO {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::live::Live;
-use super::message::{self, Line};
+use super::message::Line;
 use super::pack::{Kind, id_of};
 use super::shelf::EVENTS;
 use super::store::Commit;
@@ -89,7 +89,7 @@ impl State {
     }
 
     fn follow(&mut self, line: &Line) {
-        if let Some(session) = message::session(&line.event) {
+        if let Some(session) = line.event.session() {
             self.live.call(session, line.name.as_ref());
         }
         let mut touched = Vec::new();

@@ -107,7 +107,7 @@ impl Writer {
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
             self.live.apply(&record, &mut touched);
-            let name = message::session(&record.event).and_then(|session| self.live.name(session)).cloned();
+            let name = record.event.session().and_then(|session| self.live.name(session)).cloned();
             events.push(Line::new(record, name));
         }
         touched.sort_unstable();
