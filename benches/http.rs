@@ -114,6 +114,7 @@ async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String, Str
         file_ttl: TtlBounds::FILES,
         name_ttl: TtlBounds::NAMES,
         courier: Courier::default(),
+        past: None,
     };
     let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
     (serve(router(Arc::new(app))).await, token, other)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::courier::Courier;
+use super::history::Past;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
@@ -24,6 +25,8 @@ pub struct Repository {
     pub name_ttl: TtlBounds,
     /// Brings the answers.
     pub courier: Courier,
+    /// What happened, where somebody keeps that.
+    pub past: Option<Arc<dyn Past>>,
 }
 
 /// How long something may be held, in seconds.

@@ -9,6 +9,7 @@ mod caller;
 mod courier;
 mod error;
 mod files;
+mod history;
 mod ids;
 mod look;
 mod outcome;
@@ -29,6 +30,7 @@ use http::{HeaderName, HeaderValue};
 pub use app::{App, Repository, TtlBounds};
 pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
+pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
 pub use server::{Listener, Server};
 
 use crate::wire::Code;
@@ -53,6 +55,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/check-conflicts", post(files::check_as_nobody))
         .route("/api/reservations", get(look::reservations))
         .route("/api/reservations/{id}", delete(look::take_away))
+        .route("/api/history", get(history::list))
         .route("/api/stats", get(look::stats))
         .route("/healthz", get(look::healthz))
         .route("/readyz", get(look::readyz))
