@@ -1,11 +1,12 @@
 //! The loop behind the desk.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::snapshot::Snapshots;
-use super::{Clock, Look, Message, OnLook, OnReply, Reply, Ticket};
+use super::{Clock, Feed, Look, Message, OnLook, OnReply, Reply, Ticket};
 use crate::engine::{Actor, Command, Engine, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError};
 
@@ -23,6 +24,7 @@ pub(super) struct Counter {
     journal: Box<dyn Journal>,
     clock: Box<dyn Clock>,
     snapshots: Snapshots,
+    feed: Arc<Feed>,
     /// Whoever waits: their place in the queue by ticket, and how to reach them.
     tickets: HashMap<Ticket, Seq>,
     waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
@@ -49,16 +51,23 @@ struct Answer {
 
 impl Counter {
     /// With the engine as it was replayed from a snapshot at `snapshot`, or from nothing.
-    pub fn new(engine: Engine, snapshot: Seq, journal: Box<dyn Journal>, clock: Box<dyn Clock>) -> Self {
+    pub fn new(
+        engine: Engine,
+        snapshot: Seq,
+        journal: Box<dyn Journal>,
+        clock: Box<dyn Clock>,
+        feed: Arc<Feed>,
+    ) -> Self {
         let counted = clock.now();
         let snapshots = Snapshots::new(snapshot);
         let (tickets, waiting) = (HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, tickets, waiting, counted, closing: false }
+        Self { engine, journal, clock, snapshots, feed, tickets, waiting, counted, closing: false }
     }
 
     /// Gives everything its full time again.
     pub fn begin(&mut self) -> Result<(), JournalError> {
         let (after, mut records) = (self.engine.head(), Vec::new());
+        self.feed.begin(after);
         self.engine.resume(self.clock.now(), &mut records);
         self.append(after, &records)
     }
@@ -186,6 +195,7 @@ impl Counter {
             return Ok(());
         }
         self.journal.append(after, records)?;
+        self.feed.publish(records);
         self.snapshots.consider(self.engine.head(), self.engine.policy(), self.journal.as_ref());
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 mod clock;
 mod counter;
+mod feed;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use feed::{AtHand, Feed, Follower, Past};
 
 use crate::engine::{Actor, Command, Engine, Grant, Notice, Outcome, Policy, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError, Loaded};
@@ -27,7 +29,13 @@ pub const INBOX_MAX: usize = 8192;
 #[derive(Clone)]
 pub struct Desk {
     inbox: SyncSender<Message>,
-    tickets: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// What the desk and those who come to it both see.
+struct Shared {
+    tickets: AtomicU64,
+    feed: Arc<Feed>,
 }
 
 /// Why there is no answer. Nothing was granted.
@@ -111,8 +119,10 @@ impl Desk {
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
         let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
-        let desk = Desk { inbox, tickets: Arc::default() };
-        let mut counter = counter::Counter::new(engine, snapshot, journal, clock);
+        let feed = Arc::new(Feed::new(journal.reader()?));
+        let shared = Arc::new(Shared { tickets: AtomicU64::new(0), feed: feed.clone() });
+        let desk = Desk { inbox, shared };
+        let mut counter = counter::Counter::new(engine, snapshot, journal, clock, feed);
         counter.begin()?;
         let run = move || {
             if let Err(error) = counter.run(&messages) {
@@ -125,7 +135,7 @@ impl Desk {
 
     /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
     pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
-        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let ticket = Ticket(self.shared.tickets.fetch_add(1, Ordering::Relaxed));
         self.send(Message::Ask { actor, command, ticket, reply })?;
         Ok(ticket)
     }
@@ -133,6 +143,11 @@ impl Desk {
     /// Looks at the state. A session's look is a sign of life like any other call.
     pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
         self.send(Message::Look { actor, look })
+    }
+
+    /// What happens here, as it happens.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.shared.feed
     }
 
     /// Whoever holds this ticket does not wait for the answer any more.
