@@ -5,9 +5,9 @@
 //!
 //! # The idea
 //!
-//! Every change is a *record* with a sequence number. Records are recovery, audit and waiter wake-up; their numbers
-//! are fences and queue places. The engine is a pure state machine that turns commands into records and outcomes.
-//! One thread, the desk, lets it decide, makes its records durable, and only then answers.
+//! Every change is a *record* with a sequence number. Records are recovery, audit, event feed and waiter wake-up; their
+//! numbers are ids, fences and queue places. The engine is a pure state machine that turns commands into records and
+//! outcomes. One thread, the desk, lets it decide, makes its records durable, and only then tells of them and answers.
 //!
 //! # Rooms
 //!
@@ -23,7 +23,7 @@
 //! | [`key`] | what can be reserved; do two keys overlap | everything else |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
 //! | [`journal`] | makes records durable, gives them back | what records mean |
-//! | [`desk`] | one thread: execute → append → reply; the only clock | HTTP, git |
+//! | [`desk`] | one thread: execute → append → publish → reply; the only clock | HTTP, git |
 //! | [`token`] | reads and makes JWTs | sessions' state, HTTP |
 //! | [`wire`] | request and answer shapes, shared by `http` and `client` | frameworks, rules |
 //! | [`http`] | routes in one list; a handler takes apart, submits, answers | the journal |
@@ -46,6 +46,7 @@
 //! * **Command**: something asked. **Event**: something that happened. **Record**: an event with its seq and time.
 //! * **Outcome**: what came of a command; a refusal is one too.
 //! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
+//! * **Feed**: records as they become durable. **Follower**: somebody who reads them from there.
 //! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
 //! * **Token**: a JWT. **Claims**: what it says. **Scope**: what it may do. **Keyring**: what verifies it.
 //! * **Moment**: when a hook runs. **Verdict**: a hook's pass, warn or block.

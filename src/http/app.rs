@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::{Semaphore, watch};
+
+use super::events::EventLimits;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
 use crate::token::Keyring;
+
+/// Threads that read journals for event streams at once; each reads thousands of records at a time.
+const LOOKING_BACK_MAX: usize = 2;
 
 /// One repository that is served.
 pub struct Repository {
@@ -49,14 +54,25 @@ pub struct App {
     pub keyring: Arc<Keyring>,
     /// The wall clock in seconds, by which tokens run out.
     pub wall_clock: fn() -> i64,
-    stopping: AtomicBool,
+    /// How event streams behave.
+    pub events: EventLimits,
+    /// Event streams that may look back into a journal at once.
+    pub(super) looking_back: Semaphore,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
     /// Serves these.
     pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
         let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), Arc::new(repo))).collect();
-        Self { repositories, keyring, wall_clock, stopping: AtomicBool::new(false) }
+        Self {
+            repositories,
+            keyring,
+            wall_clock,
+            events: EventLimits::default(),
+            looking_back: Semaphore::new(LOOKING_BACK_MAX),
+            stopping: watch::Sender::new(false),
+        }
     }
 
     /// The repository, where there is just one.
@@ -66,13 +82,19 @@ impl App {
         all.next().is_none().then_some(first)
     }
 
-    /// From now on the server is not ready.
+    /// From now on the server is not ready, and streams end.
     pub fn set_stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
     }
 
     /// Whether new work should go elsewhere.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        *self.stopping.borrow()
+    }
+
+    /// Comes back when the server stops.
+    pub async fn stopped(&self) {
+        // Its other end is in here, so it is never gone.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 }

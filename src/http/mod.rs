@@ -7,13 +7,19 @@ mod app;
 mod ask;
 mod caller;
 mod error;
+mod events;
 mod files;
 mod look;
 mod outcome;
 mod parts;
+mod patience;
 mod server;
 mod sessions;
+mod told;
 mod unlock;
+
+#[cfg(test)]
+mod events_tests;
 
 use std::sync::Arc;
 
@@ -27,6 +33,7 @@ use uuid::Uuid;
 
 pub use app::{App, Repository, TtlBounds};
 pub use error::{ApiError, ApiResult};
+pub use events::EventLimits;
 pub use server::{Listener, Server};
 
 use crate::wire::Code;
@@ -51,6 +58,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/check-conflicts", post(files::check_as_nobody))
         .route("/api/reservations", get(look::reservations))
         .route("/api/reservations/{id}", delete(look::take_away))
+        .route("/api/events", get(events::follow))
         .route("/api/stats", get(look::stats))
         .route("/healthz", get(look::healthz))
         .route("/readyz", get(look::readyz))

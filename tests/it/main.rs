@@ -25,6 +25,8 @@ mod pause;
 
 mod operating;
 
+mod events;
+
 mod bad_input;
 mod restart;
 
