@@ -45,7 +45,7 @@ fn reserve_and_release(live: usize) {
         for round in 0..rounds {
             let key = &keys[round % keys.len()];
             black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, records));
-            let release = Command::Release { session: session.clone(), keys: vec![Named::from(key.clone())] };
+            let release = Command::Release { session: session.clone(), keys: [Named::from(key.clone())].into() };
             black_box(engine.execute(&actor, release, NOW, records));
             records.clear();
         }
@@ -87,7 +87,7 @@ fn profile() {
     for round in 0..100_000 {
         let key = &keys[round % keys.len()];
         black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, &mut records));
-        let release = Command::Release { session: session.clone(), keys: vec![Named::from(key.clone())] };
+        let release = Command::Release { session: session.clone(), keys: [Named::from(key.clone())].into() };
         black_box(engine.execute(&actor, release, NOW, &mut records));
         records.clear();
     }
@@ -205,7 +205,7 @@ fn records(count: usize) -> Vec<Record> {
 fn reserve(session: &SessionId, key: Key) -> Command {
     Command::Reserve(Reserve {
         session: session.clone(),
-        wants: vec![Want { id: id(), key, ttl: Ttl(60) }],
+        wants: [Want { id: id(), key, ttl: Ttl(60) }].into(),
         mode: Mode::Exclusive,
         reason: None,
         wait: None,

@@ -52,7 +52,7 @@ fn filled(count: usize) -> Engine {
         let key = Key::parse(&text, &KeyRules::default()).unwrap();
         let reserve = Reserve {
             session,
-            wants: vec![Want { id: ReservationId(Uuid::from_u128(n as u128)), key, ttl: Ttl(60) }],
+            wants: [Want { id: ReservationId(Uuid::from_u128(n as u128)), key, ttl: Ttl(60) }].into(),
             mode: Mode::Exclusive,
             reason: Some("moving the parser into a crate of its own".into()),
             wait: None,

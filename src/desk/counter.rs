@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::snapshot::Snapshots;
 use super::{Clock, Feed, Look, Message, OnLook, OnReply, Reply, Ticket};
-use crate::engine::{Actor, Command, Engine, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
@@ -225,13 +225,13 @@ impl Counter {
         Ok(())
     }
 
-    fn take_back(&mut self, session: SessionId, grants: Vec<Grant>, now: Timestamp, records: &mut Vec<Record>) {
+    fn take_back(&mut self, session: SessionId, grants: Few<Grant>, now: Timestamp, records: &mut Vec<Record>) {
         self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
     }
 }
 
 /// Answers everybody, and says what was granted to those who were not there any more.
-fn tell(answers: Vec<Answer>) -> Vec<(SessionId, Vec<Grant>)> {
+fn tell(answers: Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
     let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
         (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
         _ => None,

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use feed::{AtHand, Feed, Follower, Past};
 
-use crate::engine::{Actor, Command, Engine, Grant, Notice, Outcome, Policy, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError, Loaded};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
@@ -98,7 +98,7 @@ enum Message {
     /// A grant reached nobody.
     Unheard {
         session: SessionId,
-        grants: Vec<Grant>,
+        grants: Few<Grant>,
     },
     /// Look at the clock.
     Poke,
@@ -157,7 +157,7 @@ impl Desk {
     }
 
     /// The grants of a wait arrived where nobody was left to hear them.
-    pub fn unheard(&self, session: SessionId, grants: Vec<Grant>) {
+    pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
         let _ = self.inbox.send(Message::Unheard { session, grants });
     }
 

@@ -25,7 +25,7 @@ fn ask(session: &str, key: &str) -> (Actor, Command) {
     let key = Key::parse(key, &KeyRules::default()).unwrap();
     let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl(60) };
     let (wait, mode) = (Some(Duration::from_secs(60)), Mode::Exclusive);
-    let reserve = Reserve { session: id.clone(), wants: vec![want], mode, reason: None, wait, if_version: None };
+    let reserve = Reserve { session: id.clone(), wants: [want].into(), mode, reason: None, wait, if_version: None };
     (Actor::Session(Intro { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
 }
 

@@ -4,11 +4,15 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::record::{Answer, EndState, LeftWhy, Mode, Owner, Want, Why};
 use crate::key::Key;
+
+/// A list that nearly always has one entry, which then needs no memory of its own.
+pub type Few<T> = SmallVec<[T; 1]>;
 
 /// Who asks. The door has checked the credential; the engine decides what that person may do to whom.
 #[derive(Debug, Clone)]
@@ -57,7 +61,7 @@ pub enum Command {
         /// Whose.
         session: SessionId,
         /// Which.
-        keys: Vec<Named>,
+        keys: Few<Named>,
     },
     /// Let go of everything.
     ReleaseAll {
@@ -69,7 +73,7 @@ pub enum Command {
         /// Whose.
         session: SessionId,
         /// Which.
-        keys: Vec<Named>,
+        keys: Few<Named>,
         /// A new TTL for all of them.
         ttl: Option<Ttl>,
     },
@@ -97,7 +101,7 @@ pub enum Command {
         /// Whose.
         session: SessionId,
         /// As they were granted.
-        grants: Vec<Grant>,
+        grants: Few<Grant>,
     },
     /// A wait is over before a grant.
     Leave {
@@ -142,7 +146,7 @@ pub struct Reserve {
     /// For whom.
     pub session: SessionId,
     /// What, with the names the reservations will have.
-    pub wants: Vec<Want>,
+    pub wants: Few<Want>,
     /// How.
     pub mode: Mode,
     /// What for.
@@ -175,7 +179,7 @@ pub enum Outcome {
     /// There was nothing to decide.
     Done,
     /// All keys are held, in the order asked.
-    Granted(Vec<Grant>),
+    Granted(Few<Grant>),
     /// Others hold or wait for some of the keys; nothing was granted.
     Refused(Vec<Conflict>),
     /// The request waits; the answer comes later under this number.
@@ -199,7 +203,7 @@ pub enum Outcome {
     /// Somebody stopped the line.
     Paused(Box<Pause>),
     /// These are free again.
-    Released(Vec<Key>),
+    Released(Few<Key>),
     /// Somebody else holds it, or nobody does.
     NotHeld {
         /// Which.

@@ -132,7 +132,7 @@ impl Engine {
             Command::Release { session, keys } => self.release(&session, &keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(&session);
-                Outcome::Released(self.release_everything(slot, &Why::Released, now, out))
+                Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into())
             }
             Command::Renew { session, keys, ttl } => self.renew(&session, &keys, ttl, now, out),
             Command::Heartbeat { session } => self.heartbeat(&session, now),

@@ -13,8 +13,15 @@ pub type Text = Arc<str>;
 pub const SESSION_ID_MAX: usize = 128;
 
 /// Who holds and waits: `[A-Za-z0-9_.-]{1,128}`.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equality is that of the text, only found faster")]
 pub struct SessionId(Text);
+
+impl PartialEq for SessionId {
+    fn eq(&self, other: &SessionId) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
 
 impl SessionId {
     /// Takes text that names a session, or nothing.

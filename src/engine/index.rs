@@ -291,9 +291,19 @@ impl Index {
     }
 
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, mut see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+        self.meet_at(self.find(key), key, see)
+    }
+
+    /// The same where the key's place is known, or known not to be there.
+    pub fn meet_at<B>(
+        &self,
+        place: Option<PlaceId>,
+        key: &Key,
+        mut see: impl FnMut(PlaceId) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         match key.claim() {
-            Claim::Path(path) => match self.find(key) {
+            Claim::Path(path) => match place {
                 Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
                 None => self.meet_path(path, &mut see),
             },

@@ -19,7 +19,7 @@ mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Checked, Command, Conflict, CycleStep, Grant, Intro, Named, Notice, Outcome, Pause, Person, Reserve,
+    Actor, Checked, Command, Conflict, CycleStep, Few, Grant, Intro, Named, Notice, Outcome, Pause, Person, Reserve,
     UnlockRequest,
 };
 pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};

@@ -31,6 +31,7 @@ impl Engine {
             return Outcome::Deadlock(cycle);
         }
         let Reserve { session, wants, mode, reason, if_version, .. } = ask;
+        let wants = wants.into_vec();
         let seq = self.emit(now, out, Event::Queued { session, wants, mode, reason, if_version });
         let waiter = self.waiters.get_mut(&seq).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
@@ -95,7 +96,8 @@ impl Engine {
             self.emit(now, out, Event::Seated { waiter: seq, session });
             // Found anew: a place that was there only for this wait is gone by now.
             let spots = self.spots_of(&waiter);
-            let grants = self.grant(waiter.session, waiter.wants, &spots, waiter.mode, waiter.reason, now, out);
+            let wants = waiter.wants.into();
+            let grants = self.grant(waiter.session, wants, &spots, waiter.mode, waiter.reason, now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
         }
     }

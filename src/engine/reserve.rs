@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
 
-use super::command::{Conflict, Grant, Named, Outcome, Reserve};
+use super::command::{Conflict, Few, Grant, Named, Outcome, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
 use super::record::{Event, Mode, Record, Want, Why};
@@ -86,14 +86,14 @@ impl Engine {
     pub(super) fn grant(
         &mut self,
         slot: u32,
-        wants: Vec<Want>,
+        wants: Few<Want>,
         spots: &[Spot],
         mode: Mode,
         reason: Option<Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Vec<Grant> {
-        let mut grants = Vec::with_capacity(wants.len());
+    ) -> Few<Grant> {
+        let mut grants = Few::with_capacity(wants.len());
         let mut pauses = Vec::new();
         for (want, spot) in wants.into_iter().zip(spots) {
             let held = match spot.held {
@@ -155,7 +155,7 @@ impl Engine {
         let outcome = match keys.iter().zip(&spots).find_map(holder) {
             Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
             None => {
-                let mut released = Vec::with_capacity(keys.len());
+                let mut released = Few::with_capacity(keys.len());
                 for held in spots.iter().filter_map(|spot| spot.held) {
                     // The same name twice means the same reservation, and that is over by then.
                     let Some(reservation) = self.reservations.get(held) else { continue };
@@ -213,7 +213,7 @@ impl Engine {
         };
         let key = self.reservations[slot].key.clone();
         self.release_one(slot, &Why::Overridden { by, reason }, now, out);
-        Outcome::Released(vec![key])
+        Outcome::Released([key].into())
     }
 
     /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
@@ -272,27 +272,27 @@ impl Engine {
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
     pub(super) fn is_blocked(&self, session: u32, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
         wants.iter().zip(spots).any(|(want, spot)| {
-            let held = spot.held.map(|slot| self.reservations[slot].mode);
-            self.blockers(held, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+            self.blockers(*spot, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())
         })
     }
 
     /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
-    /// `held` is how the session holds that very key, or would.
-    pub(super) fn blockers<B>(
+    /// `spot` is where the key stands for the session.
+    fn blockers<B>(
         &self,
-        held: Option<Mode>,
+        spot: Spot,
         session: u32,
         key: &Key,
         mode: Mode,
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
+        let held = spot.held.map(|slot| self.reservations[slot].mode);
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
-        self.index.meet(key, |id| {
+        self.index.meet_at(spot.place, key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
@@ -302,9 +302,7 @@ impl Engine {
             }
             for seq in place.waiters.iter().take_while(|seq| **seq < before) {
                 let waiter = &self.waiters[seq];
-                // A holder that wants more than it has does not stand behind those who wait for it anyway.
-                let waits_for_us = held.is_some_and(|held| clash(held, waiter.mode));
-                if waiter.session != session && clash(waiter.mode, mode) && !waits_for_us {
+                if waiter.session != session && stands_before(waiter.mode, held, mode) {
                     see(id, Blocker::Waiter(*seq))?;
                 }
             }
@@ -317,8 +315,8 @@ impl Engine {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let held = self.held_mode(session, &want.key);
-            let _: ControlFlow<()> = self.blockers(held, session, &want.key, mode, before, |place, blocker| {
+            let spot = self.spot(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(spot, session, &want.key, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,
@@ -432,7 +430,13 @@ pub(super) fn clash(one: Mode, other: Mode) -> bool {
     one == Mode::Exclusive || other == Mode::Exclusive
 }
 
-fn drop_repeats(wants: &mut Vec<Want>) {
+/// Whether a wait stands before a request of another session that came later. A holder that wants more than it has does
+/// not stand behind those who wait for it anyway.
+pub(super) fn stands_before(waiting: Mode, held: Option<Mode>, mode: Mode) -> bool {
+    clash(waiting, mode) && !held.is_some_and(|held| clash(held, waiting))
+}
+
+fn drop_repeats(wants: &mut Few<Want>) {
     if wants.len() > 1 {
         let mut seen = HashSet::with_capacity(wants.len());
         wants.retain(|want| seen.insert(want.key.clone()));

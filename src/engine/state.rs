@@ -643,7 +643,7 @@ mod tests {
             ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
         }
         ask(&mut engine, reserve(&ana));
-        ask(&mut engine, Command::Release { session: ana.clone(), keys: vec![keys[0].clone().into()] });
+        ask(&mut engine, Command::Release { session: ana.clone(), keys: [keys[0].clone().into()].into() });
         for _ in 0..10_000 {
             let Outcome::Queued(waiter) = ask(&mut engine, reserve(&bo)) else { panic!("b is held") };
             ask(&mut engine, Command::Leave { waiter, why: LeftWhy::Gone });

@@ -206,7 +206,7 @@ fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<
     // To the tenth of a second, because people read it.
     let left = || {
         let left = deadline.saturating_duration_since(Instant::now());
-        Duration::from_millis((left.as_secs_f64() * 10.0).round() as u64 * 100)
+        Duration::from_millis(((left.as_secs_f64() * 10.0).round() as u64 * 100).max(100))
     };
     let session = found.session.as_deref();
     if let Some(endpoint) = found.endpoints.first() {

@@ -26,12 +26,14 @@ pub fn path(bytes: &[u8]) -> String {
     out
 }
 
-/// A path as an argument on a shell's command line that names exactly this path to git-dibs.
+/// A path as an argument on a shell's command line that names exactly this path to git-dibs, wherever in the repository
+/// it is typed.
 pub fn argument(bytes: &[u8]) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_' | b'-' | b'+' | b'@' | b'%' | b',');
     let literal = bytes.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b']' | b'{' | b'}' | b':' | b'\\' | b'!'));
     let literal = literal || bytes.starts_with(b"-") || bytes.ends_with(b"/");
-    let prefix = if literal { "file:" } else { "" };
+    // Git tells a hook too little of where its caller stands: nothing with `git -C`, in an alias or on a server.
+    let prefix = if literal { ":/file:" } else { ":/" };
     if bytes.iter().copied().all(plain) {
         return format!("{prefix}{}", String::from_utf8_lossy(bytes));
     }
@@ -94,17 +96,18 @@ mod tests {
 
     #[test]
     fn an_argument_survives_a_shell() {
-        assert_eq!(argument(b"src/a.rs"), "src/a.rs");
-        assert_eq!(argument(b"src/[id].ts"), "'file:src/[id].ts'");
-        assert_eq!(argument(b"it's here"), "'it'\\''s here'");
-        assert_eq!(argument(b"-rf"), "file:-rf");
-        assert_eq!(argument(b"C:x"), "'file:C:x'");
+        assert_eq!(argument(b"src/a.rs"), ":/src/a.rs");
+        assert_eq!(argument(b"src/[id].ts"), "':/file:src/[id].ts'");
+        assert_eq!(argument(b"it's here"), "':/it'\\''s here'");
+        assert_eq!(argument(b"-rf"), ":/file:-rf");
+        assert_eq!(argument(b"C:x"), "':/file:C:x'");
         for name in
             [&b"a b"[..], b"it's", b"new\nline", b"\xff\xfe", b"$(rm -rf x)", b"back\\slash", b"-n", b"#x", b"~"]
         {
             let script = format!("printf %s {}", argument(name));
             let out = std::process::Command::new("bash").args(["-c", &script]).output().unwrap().stdout;
-            let out = out.strip_prefix(b"file:").unwrap_or(&out);
+            let out = out.strip_prefix(b":/").expect("from the top");
+            let out = out.strip_prefix(b"file:").unwrap_or(out);
             assert_eq!(out, name, "{script}");
         }
     }

@@ -13,7 +13,7 @@ use super::error::{ApiError, ApiResult};
 use super::outcome::{self, blocked, refusal};
 use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
 use crate::key::{Key, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -40,7 +40,7 @@ pub async fn reserve(
     let asked = body.one_or_many()?;
     let percent = body.encoding == Some(Encoding::Percent);
     let wants = asked.iter().map(|text| want(&caller.repo, text, percent, body.ttl_seconds));
-    let wants = wants.collect::<ApiResult<Vec<_>>>()?;
+    let wants = wants.collect::<ApiResult<Few<_>>>()?;
     let ask = Reserve {
         session: session.clone(),
         wants,
@@ -108,7 +108,7 @@ pub async fn renew(
     let keys = named_keys(&caller.repo, asked, body.encoding)?;
     let bounds = keys.iter().map(|named| bounds(&caller.repo, &named.key));
     let ttl = match body.ttl_seconds {
-        Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Vec<_>>>()?.pop(),
+        Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Few<_>>>()?.pop(),
         None => None,
     };
     let reply = decide(&caller.repo.desk, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
@@ -183,7 +183,7 @@ async fn check_paths(
         let what = format!("names {} paths, and {CHECK_KEYS_MAX} is the most for one check", paths.len());
         return Err(wire::BadBody::field("paths", what).into());
     }
-    let keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Vec<_>>>()?;
+    let keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Few<_>>>()?;
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
     let mut answer = wire::Checked::default();
@@ -223,7 +223,7 @@ async fn check_paths(
     }
 }
 
-fn released(reply: Reply) -> ApiResult<(Vec<Key>, Vec<wire::Notice>)> {
+fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Outcome::Released(keys) => Ok((keys, notices)),
@@ -247,7 +247,7 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Name
     Ok(Named { key, literal })
 }
 
-fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Vec<Named>> {
+fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
     asked.iter().map(|text| named_key(repo, text, encoding == Some(Encoding::Percent))).collect()
 }
 

@@ -30,6 +30,7 @@ use build::Limits;
 use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState};
 use pattern::BadPattern;
+use smallvec::SmallVec;
 use text::{compared, percent_decode, percent_encode};
 
 /// What a repository says about its keys: how text is compared and which words are allowed.
@@ -62,11 +63,14 @@ pub enum Kind {
 
 /// One thing that can be reserved. Cheap to clone; equal when it is the same thing, however it was spelled.
 #[derive(Clone)]
-pub struct Key {
-    /// What is compared: for a path its bytes, for everything else its text, namespace and scheme included.
-    canonical: Arc<[u8]>,
+pub struct Key(Arc<Parts>);
+
+struct Parts {
+    /// What is compared: for a path its bytes, for everything else its text, namespace and scheme included. Most are
+    /// short enough to lie right here.
+    canonical: SmallVec<[u8; 48]>,
     /// What only some keys have; most are plain paths, spelled as they are compared.
-    more: Option<Arc<More>>,
+    more: Option<Box<More>>,
     kind: Kind,
 }
 
@@ -141,7 +145,7 @@ impl Key {
     /// Text that [`Key::recall`] turns into this key again; what journals keep.
     pub fn text(&self) -> String {
         // In here every `file:` is percent-encoded, so that control characters are safe wherever the text is kept.
-        match (self.kind, std::str::from_utf8(self.spelled())) {
+        match (self.0.kind, std::str::from_utf8(self.spelled())) {
             (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
                 path.to_owned()
             }
@@ -171,7 +175,7 @@ impl Key {
     /// The same key as a repository compares it that folds case, or does not.
     pub fn folded(&self, fold_case: bool) -> Key {
         let spelled = self.spelled();
-        match self.kind {
+        match self.0.kind {
             Kind::Path => Key::path(spelled, fold_case),
             Kind::Logical => Key::logical(&String::from_utf8_lossy(spelled), fold_case),
             Kind::Uri => self.clone(),
@@ -184,20 +188,20 @@ impl Key {
 
     /// The way it claims names.
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.0.kind
     }
 
     /// How it lies among the names, in the form that is compared.
     pub fn claim(&self) -> Claim<'_> {
-        match self.kind {
-            Kind::Path => Claim::Path(&self.canonical),
-            Kind::Uri => Claim::Name(&self.canonical),
-            Kind::Logical => match name::below(&self.canonical) {
+        match self.0.kind {
+            Kind::Path => Claim::Path(&self.0.canonical),
+            Kind::Uri => Claim::Name(&self.0.canonical),
+            Kind::Logical => match name::below(&self.0.canonical) {
                 Some(above) => Claim::Below(above),
-                None => Claim::Name(&self.canonical),
+                None => Claim::Name(&self.0.canonical),
             },
             Kind::Glob => {
-                let glob = self.more.as_ref().and_then(|more| more.glob.as_ref());
+                let glob = self.0.more.as_ref().and_then(|more| more.glob.as_ref());
                 Claim::Glob(glob.expect("a glob is compiled when it is made"))
             }
         }
@@ -206,7 +210,7 @@ impl Key {
     /// As the holder wrote it, structure folded (`./a//b` is `a/b`, `src/` is `src/**`).
     /// Where that would be read as something else, a path has `file:` in front and a pattern `./`.
     pub fn shown(&self) -> String {
-        match (self.kind, std::str::from_utf8(self.spelled())) {
+        match (self.0.kind, std::str::from_utf8(self.spelled())) {
             (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
             (Kind::Glob, Ok(pattern)) if !is_plain_pattern(pattern) => format!("./{pattern}"),
             (_, Ok(text)) => text.to_owned(),
@@ -216,7 +220,7 @@ impl Key {
 
     /// Whether [`Key::shown`] is percent-encoded because the name is not UTF-8.
     pub fn is_percent(&self) -> bool {
-        self.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
+        self.0.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
     }
 
     /// Whether some name could match both keys; symmetric.
@@ -229,9 +233,9 @@ impl Key {
                 Some(path) => (Some(shown_path(&path)), true),
                 None => (None, false),
             },
-            (Claim::Name(a), Claim::Name(b)) => (None, self.kind == other.kind && a == b),
+            (Claim::Name(a), Claim::Name(b)) => (None, self.0.kind == other.0.kind && a == b),
             (Claim::Name(name), Claim::Below(above)) | (Claim::Below(above), Claim::Name(name)) => {
-                (None, self.kind == other.kind && is_under(name, above))
+                (None, self.0.kind == other.0.kind && is_under(name, above))
             }
             (Claim::Below(a), Claim::Below(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
             // A path and a name never meet: one is in the file tree, the other is not.
@@ -280,12 +284,12 @@ impl Key {
     fn new(kind: Kind, spelled: &[u8], canonical: Option<&[u8]>, glob: Option<Glob>) -> Key {
         let canonical = canonical.unwrap_or(spelled);
         let spelled = (spelled != canonical).then(|| spelled.into());
-        let more = (spelled.is_some() || glob.is_some()).then(|| Arc::new(More { spelled, glob }));
-        Key { canonical: canonical.into(), more, kind }
+        let more = (spelled.is_some() || glob.is_some()).then(|| Box::new(More { spelled, glob }));
+        Key(Arc::new(Parts { canonical: SmallVec::from_slice(canonical), more, kind }))
     }
 
     fn spelled(&self) -> &[u8] {
-        self.more.as_ref().and_then(|more| more.spelled.as_deref()).unwrap_or(&self.canonical)
+        self.0.more.as_ref().and_then(|more| more.spelled.as_deref()).unwrap_or(&self.0.canonical)
     }
 }
 
@@ -300,7 +304,7 @@ fn shown_path(path: &[u8]) -> String {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
-        self.kind == other.kind && self.canonical == other.canonical
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.kind == other.0.kind && self.0.canonical == other.0.canonical)
     }
 }
 
@@ -308,8 +312,8 @@ impl Eq for Key {}
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind.hash(state);
-        self.canonical.hash(state);
+        self.0.kind.hash(state);
+        self.0.canonical.hash(state);
     }
 }
 

@@ -58,7 +58,7 @@ fn a_release_wakes_one_of_a_thousand() {
         assert_eq!(matches!(outcome, Outcome::Granted(_)), number == 0, "only the first is granted at once");
     }
     for number in 0..999 {
-        let release = Command::Release { session: session(number), keys: vec![key(0).into()] };
+        let release = Command::Release { session: session(number), keys: [key(0).into()].into() };
         counter.ask(&session(number), release);
         let events: Vec<&Event> = counter.records.iter().map(|record| &record.event).collect();
         let [Event::Released { .. }, Event::Seated { session: seated, .. }, Event::Reserved { .. }] = events[..] else {
@@ -111,7 +111,7 @@ fn the_key_that_ran_out_first_is_forgotten_first() {
     counter.now = Timestamp(300_000);
     counter.ask(&session, Command::Tick);
     let mut renew = |number| {
-        let keys = vec![key(number).into()];
+        let keys = [key(number).into()].into();
         counter.ask(&session, Command::Renew { session: session.clone(), keys, ttl: None })
     };
     assert!(matches!(renew(0), Outcome::NotHeld { .. }));

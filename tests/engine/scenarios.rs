@@ -92,7 +92,7 @@ fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Outcome)>, Vec<Outcome>
     let actor = Actor::Session(Intro { id: new.clone(), name: None, feature: None, owner: Owner::Itself });
     let mut commands = Vec::new();
     for (key, id) in keys.into_iter().chain([everything]).zip(1 << 64..) {
-        let wants = vec![Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl(5) }];
+        let wants = [Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl(5) }].into();
         let (session, wait) = (new.clone(), Some(Duration::from_secs(3_000)));
         commands.push((
             actor.clone(),

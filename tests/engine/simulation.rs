@@ -231,7 +231,7 @@ impl Simulation {
                     Event::Seated { waiter, session } if waiter == seq => Some(session.clone()),
                     _ => None,
                 });
-                self.granted.push_back((seated.expect("a grant of a wait is on record"), grants.clone()));
+                self.granted.push_back((seated.expect("a grant of a wait is on record"), grants.to_vec()));
                 self.granted.truncate(16);
             }
         }
@@ -369,10 +369,10 @@ impl Simulation {
             }
             let held = (0..self.model.held.len()).filter(|at| self.model.held[*at].session == number);
             let expected: Vec<_> = held.map(|at| self.model.grant_of(at)).collect();
-            let Outcome::Granted(held) = self.plain(Outcome::Granted(self.engine.held(&session.id))) else {
+            let Outcome::Granted(held) = self.plain(Outcome::Granted(self.engine.held(&session.id).into())) else {
                 unreachable!()
             };
-            assert_eq!(held, expected, "what {} holds", session.id);
+            assert_eq!(held.to_vec(), expected, "what {} holds", session.id);
             let (incoming, outgoing) = self.engine.requests(&session.id);
             let requests = self.model.requests.iter();
             assert!(incoming.iter().eq(requests.clone().filter(|request| request.holder == session.id)));
@@ -579,13 +579,13 @@ impl Simulation {
                 let wants = wants.into_iter().map(want).collect();
                 Command::Reserve(Reserve { session, wants, mode, reason, wait, if_version })
             }
-            Ask::Release(keys) => Command::Release { session, keys: self.named(&keys) },
+            Ask::Release(keys) => Command::Release { session, keys: self.named(&keys).into() },
             Ask::ReleaseAll => Command::ReleaseAll { session },
-            Ask::Renew(keys, ttl) => Command::Renew { session, keys: self.named(&keys), ttl },
+            Ask::Renew(keys, ttl) => Command::Renew { session, keys: self.named(&keys).into(), ttl },
             Ask::Heartbeat => Command::Heartbeat { session },
             Ask::End(state) => Command::End { session, state },
             Ask::Override(id) => Command::Override { id, reason: "because".into() },
-            Ask::Unheard(grants) => Command::Unheard { session, grants },
+            Ask::Unheard(grants) => Command::Unheard { session, grants: grants.into() },
             Ask::Leave(waiter) => Command::Leave { waiter, why: LeftWhy::Gone },
             Ask::Request { id, key, reason } => {
                 let key = self.named(&[key]).remove(0);

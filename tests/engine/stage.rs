@@ -143,7 +143,7 @@ impl Stage {
             if let Event::Seated { waiter, session } = &record.event
                 && let Some(Outcome::Granted(grants)) = settled.get(waiter)
             {
-                self.granted.insert(*waiter, (session.clone(), grants.clone()));
+                self.granted.insert(*waiter, (session.clone(), grants.to_vec()));
             }
         }
         self.records.extend(records);
@@ -236,7 +236,7 @@ impl Stage {
             "overrides" => Command::Override { id: this.ids[&number(0)], reason: text("reason").expect("a reason") },
             "unheard" => {
                 let (session, grants) = this.granted[&number(0)].clone();
-                Command::Unheard { session, grants }
+                Command::Unheard { session, grants: grants.into() }
             }
             "gone" => Command::Leave { waiter: number(0), why: LeftWhy::Gone },
             "asks" => {

@@ -202,6 +202,54 @@ fn places_where_nothing_can_be_judged_are_sentences() {
 }
 
 #[test]
+fn a_head_that_is_on_no_branch_or_has_no_commit_is_judged_like_any_other() {
+    for setup in ["git checkout -q --detach", "git checkout -q --orphan new", "git init -q ../new; cd ../new"] {
+        for (setting, expected) in [("warn", 0), ("block", 1)] {
+            let world = World::with_hooks(false);
+            let script = format!("export DIBS_ON_UNREACHABLE={setting}; {setup}; echo 1 >>a; git add a;");
+            let (code, text) = hook(&world, "work", &script, "pre-commit");
+            assert!(code == Some(expected) && text.contains("no server answers at "), "{setup}, {setting}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
+    let world = World::new();
+    world.install("origin.git", &["--server"]);
+    world.shell("work", "echo 1 >>a; git commit -qam m");
+    for (url, what) in [("http://127.0.0.1:1".to_owned(), "connection refused"), (silent(), "did not answer within")] {
+        world.shell("origin.git", &format!("git config dibs.url {url}"));
+        let output = world.try_shell("work", "git push -q origin main:new", &[]);
+        let text = said(&output);
+        let headline = "this push is blocked because it could not be checked (dibs.onUnreachable=block by default)";
+        assert!(!output.status.success() && text.contains(headline) && text.contains(what), "{text}");
+        // Whoever pushes has no say in it.
+        let output = world.try_shell("work", "git -c dibs.onUnreachable=allow push -q origin main:new", &[]);
+        assert!(!output.status.success(), "{}", said(&output));
+    }
+    world.shell("origin.git", "git config dibs.onUnreachable allow");
+    let output = world.try_shell("work", "git push -q origin main:new", &[]);
+    assert!(output.status.success() && !said(&output).contains("git-dibs"), "{}", said(&output));
+}
+
+#[test]
+fn a_remote_that_does_not_say_what_it_has_is_judged_by_everything() {
+    let world = World::with_hooks(false);
+    let server = Server::start(&world);
+    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
+    ana.hold("dir/y", git_dibs::wire::Mode::Exclusive);
+    let remote = silent().replace("http:", "git:") + "/x";
+    let update = "echo refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD | tr 0-9a-f 0)";
+    let script = format!(
+        "git remote remove origin; {update} | git hook run pre-push --to-stdin=/dev/stdin -- {remote} {remote}"
+    );
+    let output = world.try_shell("work", &script, &server.variables(Some(&bo)));
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("dir/y: held by ana"), "{text}");
+}
+
+#[test]
 fn objects_that_are_missing_are_a_sentence() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>a; git commit -qam m; echo 2 >>dir/x; git add .; rm -r .git/objects/*");

@@ -135,21 +135,65 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
 }
 
 #[test]
-fn settings_reach_the_hook_from_the_command_line_and_the_environment() {
+fn settings_reach_the_hook_from_wherever_git_reads_them() {
     let world = World::with_hooks(false);
-    let told = |act: &str, more: &[(&str, &str)]| {
+    world.shell(
+        "work",
+        "git config extensions.worktreeConfig true; git worktree add -q -b side ../side; echo 1 >>a; git add a",
+    );
+    let told = |setup: &str, act: &str, more: &[(&str, &str)]| {
+        let before = world.remembered();
+        world.shell("work", setup);
         let output = world.try_shell("work", act, more);
+        before.bring_back();
         (output.status.success(), said(&output))
     };
-    let (passed, text) = told("echo 1 >>a; git -c dibs.onUnreachable=block commit -qam m", &[]);
-    assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{text}");
     let variables =
         [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "dibs.onUnreachable"), ("GIT_CONFIG_VALUE_0", "block")];
-    let (passed, text) = told("git commit -qam m", &variables);
-    assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{text}");
-    let (passed, text) = told("git commit -qam m", &[("DIBS_ENFORCE", "off")]);
+    let file = "printf '[dibs]\\n\\tOnUnreachable = \"bl\"ock ; a comment\\n' >";
+    for (setup, act, more) in [
+        ("", "git -c dibs.onUnreachable=block commit -qm m", &[][..]),
+        ("", "git commit -qm m", &variables),
+        ("git config dibs.onUnreachable block", "git commit -qm m", &[]),
+        ("git config --global dibs.onUnreachable block", "git commit -qm m", &[]),
+        ("git config --global dibs.onUnreachable allow; git config DIBS.ONUNREACHABLE block", "git commit -qm m", &[]),
+        ("git config dibs.onUnreachable allow; git config --add dibs.onUnreachable block", "git commit -qm m", &[]),
+        (
+            "git config dibs.onUnreachable allow; git config --worktree dibs.onUnreachable block",
+            "git commit -qm m",
+            &[],
+        ),
+        (
+            "git -C ../side config --worktree dibs.onUnreachable block; echo 1 >>../side/a",
+            "cd ../side; git commit -qam m",
+            &[],
+        ),
+        (&format!("mkdir -p ~/.config/git; {file}$HOME/.config/git/config"), "git commit -qm m", &[]),
+        (&format!("{file}.git/more; git config include.path more"), "git commit -qm m", &[]),
+        (&format!("{file}.git/more; git config includeIf.onbranch:main.path more"), "git commit -qm m", &[]),
+        (
+            &format!("{file}.git/more; git config 'includeIf.hasconfig:remote.*.url:**.path' more"),
+            "git commit -qm m",
+            &[],
+        ),
+        (&format!("{file}.git/more"), "git -c include.path=$PWD/.git/more commit -qm m", &[]),
+        (
+            &format!("{file}.git/more"),
+            "GIT_CONFIG_GLOBAL=$PWD/.git/more git -c user.name=x -c user.email=x commit -qm m",
+            &[],
+        ),
+        (
+            &format!("{file}.git/more"),
+            "unset GIT_CONFIG_NOSYSTEM; GIT_CONFIG_SYSTEM=$PWD/.git/more git commit -qm m",
+            &[],
+        ),
+    ] {
+        let (passed, text) = told(setup, act, more);
+        assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{setup}\n{act}\n{text}");
+    }
+    let (passed, text) = told("", "git commit -qm m", &[("DIBS_ENFORCE", "off")]);
     assert!(passed && !text.contains("git-dibs"), "{text}");
-    let (passed, text) = told("git -c dibs.enforce=warn push -q", &[]);
+    let (passed, text) = told("", "git commit -qm m; git -c dibs.enforce=warn push -q", &[]);
     assert!(passed && text.contains("this push was not checked"), "{text}");
 }
 
@@ -178,8 +222,40 @@ fn the_same_commit_is_judged_once() {
         std::fs::write(world.path("work/.git/hooks/pre-commit"), edited).unwrap();
         assert_eq!(count("echo 1 >>a; git add a; git commit -qm m"), 2);
     }
-    let note = world.path("work/.git/dibs/passed");
-    assert!(!note.exists(), "a note is used up");
+    // Notes of earlier commits do not pile up, and hold for nobody else.
+    let notes = || world.shell("work", "ls .git/dibs | grep -c ^passed-");
+    assert_eq!(notes(), "1\n");
+    assert_eq!(count("echo 1 >>a; git commit -qam m --no-verify"), 1);
+    assert_eq!(notes(), "1\n");
+}
+
+#[test]
+fn an_ordinary_commit_starts_no_other_git() {
+    let world = World::with_hooks(false);
+    let place = world.shell("", "git --exec-path");
+    if !place.starts_with("/usr/l") {
+        eprintln!("skipped: nobody knows what configuration the git in {place} reads");
+        return;
+    }
+    let started = |act: &str| {
+        let _ = std::fs::remove_file(world.path("trace"));
+        let trace = world.path("trace");
+        let output = world.try_shell("work", act, &[("GIT_TRACE2_EVENT", trace.to_str().unwrap())]);
+        assert!(output.status.success(), "{}", said(&output));
+        let events = std::fs::read_to_string(&trace).unwrap();
+        let names = events.lines().filter(|line| line.contains("\"event\":\"cmd_name\""));
+        let name = |line: &str| line.split("\"name\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+        names.map(name).filter(|name| name != "maintenance").collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(started("echo 1 >>a; git commit -qam m"), "commit");
+    assert_eq!(started("git config dibs.enforce warn; echo 1 >>a; git commit -qam m"), "config commit");
+    assert_eq!(started("echo 1 >>a; git -c user.name=x commit -qm m --no-verify a"), "commit");
+    // Whatever libgit2 could get wrong is asked of git.
+    assert_eq!(started("echo 1 >>a; git -c dibs.enforce=warn commit -qam m"), "commit config");
+    assert_eq!(
+        started("git update-index --split-index; echo 1 >>a; git commit -qam m"),
+        "update-index commit diff-index"
+    );
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod record;
 mod server;
 mod situations;
 mod verdicts;
+mod words;
 mod world;

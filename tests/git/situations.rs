@@ -89,6 +89,8 @@ situations! {
         "git merge --continue >/dev/null" => "pre-commit b | prepare-commit-msg b";
     octopus: &[TOPIC, "git checkout -q -b two main; echo 2 >>c; git commit -qam two; git checkout -q main;", MOVED].concat(),
         "git merge -q topic two >/dev/null" => "pre-merge-commit | prepare-commit-msg";
+    octopus_with_a_change_of_its_own: &[TOPIC, "git checkout -q -b two main; echo 2 >>c; git commit -qam two; git checkout -q main;", MOVED, "git merge -q --no-commit topic two >/dev/null 2>&1; echo evil >>run.sh; git add run.sh"].concat(),
+        "git commit -qm m" => "pre-commit run.sh | prepare-commit-msg run.sh";
     merge_in_a_linked_worktree: &[TOPIC, "git worktree add -q -b side ../side; cd ../side;", MOVED].concat(), "cd ../side; git merge -q topic" => "pre-merge-commit | prepare-commit-msg";
     squash: &[TOPIC, MOVED, "git merge --squash topic >/dev/null 2>&1"].concat(), "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
     squash_of_the_upstream: "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q); echo 1 >>a; git commit -qam mine; git fetch -q; git merge --squash origin/main >/dev/null 2>&1",
@@ -109,6 +111,9 @@ situations! {
     rebase_apply_is_left_to_the_push: &[TOPIC, MOVED].concat(), "git rebase -q --apply topic >/dev/null" => "pre-applypatch -";
     rebase_continue: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git rebase topic >/dev/null 2>&1 || true; echo both >b; git add b",
         "git rebase --continue >/dev/null 2>&1" => "prepare-commit-msg -";
+    rebase_that_only_rewords: MOVED, "GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' GIT_EDITOR=true git rebase -q -i HEAD^ >/dev/null" => "pre-commit | prepare-commit-msg -";
+    amend_in_the_middle_of_a_rebase: &[MOVED, "GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD^ >/dev/null 2>&1; echo more >>c; git add c"].concat(),
+        "git commit -q --amend --no-edit" => "pre-commit c | prepare-commit-msg -";
     am: &[TOPIC, "git format-patch -q -1 topic -o $TOP/patches"].concat(), "git am -q $TOP/patches/*" => "pre-applypatch b";
     am_after_a_conflict: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; git format-patch -q -1 topic -o $TOP/patches; echo m >b; git commit -qam m; git am -q $TOP/patches/* >/dev/null 2>&1 || true; echo both >b; git add b",
         "git am -q --continue >/dev/null" => "pre-applypatch b";

@@ -83,7 +83,7 @@ fn the_holder_passes_and_so_does_everybody_once_it_is_released() {
     assert!(passed && !text.contains("git-dibs:"), "{text}");
     let (passed, text) = case.commit(&case.server.variables(Some(&bo)), "");
     assert!(!passed && text.contains("dir/x: held by ana through dir/**, "), "{text}");
-    assert!(text.contains("git dibs request dir/x") && !text.contains("  a: "), "{text}");
+    assert!(text.contains("git dibs request :/dir/x") && !text.contains("  a: "), "{text}");
     ana.release();
     let (passed, text) = case.commit(&case.server.variables(Some(&bo)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
@@ -213,7 +213,7 @@ fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
     let (passed, text) = push("", &[]);
     assert!(!passed && text.contains("remote:   a: held by Ana (ana), "), "a stranger: {text}");
     let (passed, text) = push("", &[("DIBS_TOKEN", &bo.token)]);
-    assert!(!passed && text.contains("git dibs request a"), "bo by environment: {text}");
+    assert!(!passed && text.contains("git dibs request :/a"), "bo by environment: {text}");
     let (passed, text) = push("", &[("DIBS_TOKEN", &ana.token)]);
     assert!(passed, "ana by environment: {text}");
     let (passed, text) =

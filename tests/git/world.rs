@@ -1,6 +1,8 @@
 //! A scratch repository with a remote, and the program's real hooks in it.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -22,6 +24,7 @@ const BEGINNING: &str = r#"
     mkdir dir
     for name in a b c dir/x dir/y run.sh; do printf '%s\n' $name 1 2 3 4 5 6 7 8 9 >$name; done
     git add . && git commit -q -m beginning && git push -q -u origin main
+    git repack -adq && git -C ../origin.git repack -adq
 "#;
 
 /// Git as somebody has it who changed nothing, but for a name and what makes tests quick.
@@ -57,15 +60,16 @@ impl World {
 
     /// Made once and then copied, because making one takes thirty processes.
     fn copied(hooks: Hooks) -> World {
-        static BEGUN: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
-        let begun = BEGUN[hooks as usize].get_or_init(|| {
+        static BEGUN: [OnceLock<(PathBuf, Things)>; 3] = [const { OnceLock::new() }; 3];
+        let (begun, things) = BEGUN[hooks as usize].get_or_init(|| {
             let world = World::begun(hooks);
-            let dir = world.dir.keep();
-            at_the_end(&format!("rm -rf '{}'", dir.display()));
-            dir
+            (world.dir.path().to_owned(), things_in(world.dir.path()))
         });
         let world = World { dir: tempfile::tempdir().unwrap() };
-        copy(begun, &world.path("."), &|text| replaced(text, begun, world.dir.path()));
+        for (path, thing) in things {
+            let path = world.dir.path().join(path.strip_prefix(begun).unwrap());
+            thing.make(&path, |text| replaced(text, begun, world.dir.path()));
+        }
         world
     }
 
@@ -89,9 +93,7 @@ impl World {
 
     /// Remembers everything as it is now.
     pub fn remembered(&self) -> Memory<'_> {
-        let memory = Memory { world: self, dir: tempfile::tempdir().unwrap() };
-        copy(self.dir.path(), memory.dir.path(), &|text| text);
-        memory
+        Memory { world: self, things: things_in(self.dir.path()) }
     }
 
     /// Installs, and nothing may be left to do by hand.
@@ -177,21 +179,97 @@ impl World {
 /// A world as it once was.
 pub struct Memory<'a> {
     world: &'a World,
-    dir: tempfile::TempDir,
+    things: Things,
+}
+
+/// Everything below a directory; what is inside of another comes after it.
+type Things = BTreeMap<PathBuf, Thing>;
+
+/// A file, a directory or a link.
+struct Thing {
+    what: What,
+    about: Metadata,
+}
+
+enum What {
+    Directory,
+    Link(PathBuf),
+    File(Vec<u8>),
 }
 
 impl Memory<'_> {
-    /// Makes it so again.
+    /// Makes it so again. Most of it has not changed since: git and its hooks touch little.
     pub fn bring_back(&self) {
-        for entry in std::fs::read_dir(self.world.dir.path()).unwrap() {
-            let path = entry.unwrap().path();
-            match path.symlink_metadata().unwrap().is_dir() {
-                true => std::fs::remove_dir_all(&path).unwrap(),
-                false => std::fs::remove_file(&path).unwrap(),
+        let mut now = BTreeMap::new();
+        stamps(self.world.dir.path(), &mut now);
+        let changed = |path: &PathBuf| match (self.things.get(path), now.get(path)) {
+            (Some(Thing { what: What::Directory, .. }), Some(about)) => !about.is_dir(),
+            (Some(thing), Some(about)) => stamp(&thing.about) != stamp(about),
+            _ => true,
+        };
+        // What is inside of a directory comes after it, so that this is empty when its turn comes.
+        for (path, about) in now.iter().rev().filter(|(path, _)| changed(path)) {
+            match about.is_dir() {
+                true => std::fs::remove_dir(path).unwrap(),
+                false => std::fs::remove_file(path).unwrap(),
             }
         }
-        copy(self.dir.path(), self.world.dir.path(), &|text| text);
+        for (path, thing) in self.things.iter().filter(|(path, _)| changed(path)) {
+            thing.make(path, <[u8]>::to_vec);
+        }
     }
+}
+
+impl Thing {
+    /// Makes another one like it, with a file's text as `edited` makes it.
+    fn make(&self, path: &Path, edited: impl Fn(&[u8]) -> Vec<u8>) {
+        match &self.what {
+            What::Directory => std::fs::create_dir(path).unwrap(),
+            What::Link(to) => symlink(to, path).unwrap(),
+            What::File(text) => {
+                std::fs::write(path, edited(text)).unwrap();
+                std::fs::set_permissions(path, self.about.permissions()).unwrap();
+            }
+        }
+    }
+}
+
+fn stamp(about: &Metadata) -> [i64; 7] {
+    let kind = i64::from(about.mode());
+    [
+        kind,
+        about.ino().cast_signed(),
+        about.mtime(),
+        about.mtime_nsec(),
+        about.ctime(),
+        about.ctime_nsec(),
+        about.size().cast_signed(),
+    ]
+}
+
+fn stamps(dir: &Path, all: &mut BTreeMap<PathBuf, Metadata>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let (path, about) = (entry.path(), entry.metadata().unwrap());
+        if about.is_dir() {
+            stamps(&path, all);
+        }
+        all.insert(path, about);
+    }
+}
+
+fn things_in(dir: &Path) -> Things {
+    let mut all = BTreeMap::new();
+    stamps(dir, &mut all);
+    let thing = |(path, about): (PathBuf, Metadata)| {
+        let what = match about.file_type() {
+            kind if kind.is_dir() => What::Directory,
+            kind if kind.is_symlink() => What::Link(std::fs::read_link(&path).unwrap()),
+            _ => What::File(std::fs::read(&path).unwrap()),
+        };
+        (path, Thing { what, about })
+    };
+    all.into_iter().map(thing).collect()
 }
 
 /// What `install` and `uninstall` print.
@@ -253,33 +331,10 @@ pub fn at_the_end(script: &str) {
     std::mem::forget(child.stdin);
 }
 
-/// Copies what is in a directory, with each file's content as `edited` makes it.
-fn copy(from: &Path, to: &Path, edited: &dyn Fn(Vec<u8>) -> Vec<u8>) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (path, to) = {
-            let entry = entry.unwrap();
-            (entry.path(), to.join(entry.file_name()))
-        };
-        let about = path.symlink_metadata().unwrap();
-        if about.is_dir() {
-            copy(&path, &to, edited);
-        } else if about.is_symlink() {
-            symlink(std::fs::read_link(&path).unwrap(), to).unwrap();
-        } else {
-            std::fs::write(&to, edited(std::fs::read(&path).unwrap())).unwrap();
-            std::fs::set_permissions(&to, about.permissions()).unwrap();
-        }
-    }
-}
-
 /// Puts another path in the place of one, wherever it is named.
-fn replaced(text: Vec<u8>, from: &Path, to: &Path) -> Vec<u8> {
+fn replaced(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     let (from, to) = (from.as_os_str().as_encoded_bytes(), to.as_os_str().as_encoded_bytes());
-    if !text.windows(from.len()).any(|window| window == from) {
-        return text;
-    }
-    let mut rest = text.as_slice();
+    let mut rest = text;
     let mut out = Vec::new();
     while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
         out.extend_from_slice(&rest[..at]);

@@ -63,7 +63,7 @@ fn a_session_is_told_who_why_how_long_and_what_to_do() {
     insta::assert_snapshot!(blocked(heard(Moment::PreCommit, &[], &["src/a.rs"], &answer)), @r"
     git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
-    Ask for it with: git dibs request src/a.rs --reason TEXT — or wait for it: git dibs wait src/a.rs
+    Ask for it with: git dibs request :/src/a.rs --reason TEXT — or wait for it: git dibs wait :/src/a.rs
     ");
 }
 
@@ -79,7 +79,7 @@ fn a_person_is_told_the_same_and_what_a_person_can_do() {
     insta::assert_snapshot!(blocked(heard(Moment::PrePush, &[], &["src/a.rs"], &answer)), @r"
     git-dibs: this push changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
       src/a.rs: held by sess_02def
-    Talk to the holder, or start a session (git dibs session start) and: git dibs wait src/a.rs
+    Talk to the holder, or start a session (git dibs session start) and: git dibs wait :/src/a.rs
     ");
 }
 
@@ -90,7 +90,7 @@ fn many_conflicts_are_counted_not_listed() {
     assert_eq!(text.lines().count(), 13);
     assert!(text.starts_with("git-dibs: this commit changes 14 paths held"), "{text}");
     assert!(text.contains("\n  and 4 more\n"), "{text}");
-    assert!(text.ends_with("git dibs wait src/00.rs src/01.rs src/02.rs …\n"), "{text}");
+    assert!(text.ends_with("git dibs wait :/src/00.rs :/src/01.rs :/src/02.rs …\n"), "{text}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn require_held_wants_every_path_of_a_session_and_none_of_a_person() {
     git-dibs: this commit changes 2 paths you have not reserved; it is blocked (dibs.require=held).
       b
       c
-    Reserve it first: git dibs reserve b c
+    Reserve it first: git dibs reserve :/b :/c
     ");
     let person = Answer { me: None, ..answer.clone() };
     assert_eq!(heard(Moment::PreCommit, &strict, &["a", "b"], &person), Verdict::Pass);

@@ -18,7 +18,7 @@ impl Model {
             if let Some(refusal) = wrong_version {
                 return refusal;
             }
-            return Outcome::Granted(self.grant(&ask, now));
+            return Outcome::Granted(self.grant(&ask, now).into());
         }
         if !may_wait {
             return Outcome::Refused(self.conflicts(&ask));
@@ -148,7 +148,7 @@ impl Model {
                 released.push(self.let_go(at, &Why::Released, now));
             }
         }
-        Outcome::Released(released)
+        Outcome::Released(released.into())
     }
 
     pub(super) fn release_everything(&mut self, session: usize, why: &Why, now: Timestamp) -> Vec<Key> {

@@ -255,7 +255,7 @@ impl Model {
                 self.reserve(wait, matches!(ask, Ask::Reserve { wait: Some(_), .. }), now)
             }
             Ask::Release(keys) => self.release(session, keys, now),
-            Ask::ReleaseAll => Outcome::Released(self.release_everything(session, &Why::Released, now)),
+            Ask::ReleaseAll => Outcome::Released(self.release_everything(session, &Why::Released, now).into()),
             Ask::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
             Ask::Heartbeat => self.heartbeat(session, now),
             Ask::End(state) => {
@@ -268,7 +268,7 @@ impl Model {
             Ask::Override(id) => match self.held.iter().position(|held| held.id == *id) {
                 Some(at) => {
                     let why = Why::Overridden { by: "admin".into(), reason: "because".into() };
-                    Outcome::Released(vec![self.let_go(at, &why, now)])
+                    Outcome::Released([self.let_go(at, &why, now)].into())
                 }
                 None => Outcome::NoReservation,
             },

@@ -14,7 +14,7 @@ impl Model {
                 }
                 self.unqueue(wait.seq, now);
                 let grants = self.grant(&wait, now);
-                self.settled.push((wait.seq, Outcome::Granted(grants)));
+                self.settled.push((wait.seq, Outcome::Granted(grants.into())));
                 continue;
             }
             self.weakened.sort();

@@ -1,0 +1,157 @@
+//! What a person reads: the very words of a blocked commit and push, of installing and of the doctor.
+
+use git_dibs::wire::Mode;
+
+use crate::install::git_uses_files;
+use crate::server::Server;
+use crate::world::{World, said};
+
+/// What a script prints, with what differs from run to run taken out.
+fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
+    let script = format!("export PATH=$TOP/bin:$PATH; {script}");
+    let text = said(&world.try_shell("work", &script, variables));
+    let real = std::fs::canonicalize(world.path("")).unwrap();
+    let text =
+        text.replace(real.to_str().unwrap(), "…").replace(world.path("").to_str().unwrap().trim_end_matches('/'), "…");
+    // The clock has gone on a little since the reservation was made.
+    let a_little_less = (30..60).map(|seconds| format!("4 min {seconds} s left"));
+    a_little_less.fold(text, |text, shorter| text.replace(&shorter, "5 min left"))
+}
+
+#[test]
+fn a_blocked_commit_and_a_blocked_push() {
+    let world = World::with_hooks(false);
+    let server = Server::start(&world);
+    let (mut ana, bo) = (server.session("sess_7f3a", &["--name", "ana"]), server.session("bo", &[]));
+    ana.hold("dir/", Mode::Exclusive);
+    let acting = server.variables(Some(&bo));
+    insta::assert_snapshot!(told(&world, "echo 1 >>a; echo 1 >>dir/x; git commit -am change", &acting), @r"
+    git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+      dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    ");
+    insta::assert_snapshot!(told(&world, "git commit -am change", &[]), @r"
+    git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+      dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Talk to the holder, or start a session (git dibs session start) and: git dibs wait :/dir/x
+    ");
+    let push = "git -c dibs.enforce=off commit -qam change; git push 2>&1 | grep -v '^error: failed'";
+    insta::assert_snapshot!(told(&world, push, &acting), @r"
+    git-dibs: this push changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+      dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    ");
+    insta::assert_snapshot!(told(&world, "cd dir; git -c dibs.enforce=warn push -q", &acting), @r"
+    git-dibs: this push changes a path held by somebody else; this is only a warning (dibs.enforce=warn).
+      dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    ");
+}
+
+#[test]
+fn what_is_suggested_can_be_typed_wherever_it_is_read() {
+    let world = World::with_hooks(false);
+    let server = Server::start(&world);
+    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
+    let acting = server.variables(Some(&bo));
+    // Each in the directory somebody stands in, which git says nothing of where it is told to go elsewhere first.
+    for (standing, commit) in
+        [("", "git commit -qam m"), ("dir/", "git commit -qam m"), ("dir/", "git -C .. commit -qam m")]
+    {
+        for name in ["plain", "it's [id].ts", "--all", "$HOME \"x\"", "file:x", ":x"] {
+            assert!(ana.try_hold_literally(format!("dir/{name}").as_bytes()));
+            std::fs::write(world.path("work/dir").join(name), "1").unwrap();
+            let text = told(&world, &format!("git add .; cd ./{standing}; {commit}"), &acting);
+            let words = text.split("git dibs request ").nth(1).and_then(|rest| rest.split(" --reason TEXT").next());
+            let words = words.unwrap_or_else(|| panic!("no suggestion: {text}"));
+            let script = format!("cd ./{standing}; git dibs request {words} --reason why --json");
+            let script = format!("export PATH=$TOP/bin:$PATH; {script}");
+            let output = world.try_shell("work", &script, &acting);
+            assert!(output.status.success(), "{script}: {}", said(&output));
+            let asked: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let shown = asked["filePath"].as_str().unwrap();
+            let shown = shown.strip_prefix("file:").unwrap_or(shown);
+            assert_eq!(shown, format!("dir/{name}"), "{script}: {asked}");
+            world.shell("work", "git reset -q --hard");
+        }
+    }
+}
+
+#[test]
+fn installing_the_doctor_and_uninstalling() {
+    if !git_uses_files() {
+        return;
+    }
+    let world = World::new();
+    insta::assert_snapshot!(told(&world, "git dibs install; git dibs install", &[]), @r"
+    …/work/.git/hooks/pre-commit installed
+    …/work/.git/hooks/pre-merge-commit installed
+    …/work/.git/hooks/prepare-commit-msg installed
+    …/work/.git/hooks/pre-applypatch installed
+    …/work/.git/hooks/pre-push installed
+    git-dibs: the hooks are in place; see that they work with: git dibs doctor
+    git-dibs: the hooks are in place already
+    ");
+    let server = Server::start(&world);
+    let bo = server.session("bo", &[]);
+    let version = git_dibs::git::Version::of_git().unwrap().to_string();
+    let doctor = told(&world, "git dibs doctor", &server.variables(Some(&bo)));
+    let doctor = doctor
+        .replace(&version, "2.x")
+        .replace(env!("CARGO_PKG_VERSION"), "0.x")
+        .replace(&server.url, "http://127.0.0.1:3427");
+    // It has no socket where the way there is too long for one.
+    let doctor = doctor.replace("unix:…/work/.git/dibs/dibs.sock or ", "");
+    insta::assert_snapshot!(doctor, @r"
+    good  git-dibs 0.x, git 2.x
+    good  pre-commit fires in …/work
+    good  pre-merge-commit fires in …/work
+    good  prepare-commit-msg fires in …/work
+    good  pre-applypatch fires in …/work
+    good  pre-push fires in …/work
+    good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
+    good  the server answers (git-dibs 0.x at http://127.0.0.1:3427)
+    good  the token speaks for session bo
+    good  the server's clock agrees with ours
+    git-dibs: everything works
+    ");
+    drop(server);
+    std::fs::remove_file(world.path("work/.git/hooks/pre-push")).unwrap();
+    let doctor = told(&world, "git dibs doctor || echo exit $?", &[("DIBS_URL", "http://127.0.0.1:1")]);
+    insta::assert_snapshot!(doctor.replace(&version, "2.x").replace(env!("CARGO_PKG_VERSION"), "0.x"), @r"
+    good  git-dibs 0.x, git 2.x
+    good  pre-commit fires in …/work
+    good  pre-merge-commit fires in …/work
+    good  prepare-commit-msg fires in …/work
+    good  pre-applypatch fires in …/work
+    bad   pre-push is not installed in …/work
+          Run: git dibs install
+    good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
+    bad   no server answers at http://127.0.0.1:1 (connection refused); is git dibs serve running?
+          Start it with: git dibs serve, or correct dibs.url or DIBS_URL.
+    exit 1
+    git-dibs: 2 things do not work
+    ");
+    insta::assert_snapshot!(told(&world, "git dibs uninstall; git dibs uninstall", &[]), @r"
+    …/work/.git/hooks/pre-commit removed
+    …/work/.git/hooks/pre-merge-commit removed
+    …/work/.git/hooks/prepare-commit-msg removed
+    …/work/.git/hooks/pre-applypatch removed
+    git-dibs: no hook of git-dibs is here
+    ");
+}
+
+#[test]
+fn a_hook_for_programs() {
+    let world = World::with_hooks(false);
+    world.shell("work", "echo 1 >>a; git add a");
+    let output = world.program("work").args(["hook", "pre-commit", "--json"]).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), told["exitCode"].as_i64()), (Some(0), Some(0)), "{told}");
+    assert!(told["hook"] == "pre-commit" && told["message"].as_str().unwrap().contains("was not checked"), "{told}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let output = world.program("work").args(["hook", "nonsense", "--"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = world.program("work").args(["hook"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
