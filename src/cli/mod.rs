@@ -10,6 +10,7 @@ mod config;
 mod failure;
 mod here;
 mod hooks;
+mod log;
 mod mint;
 mod names;
 mod notices;

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::config::{File, named_repo};
-use super::{Exit, place, talk};
+use super::{Exit, log, place, talk};
 use crate::client::ServerRecord;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::{Policy, Text};
@@ -71,6 +71,9 @@ pub struct Args {
     /// A session silent for so many seconds is lost, and everything it holds is released.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
     session_timeout: Option<u64>,
+    /// Log every decision to stderr, as json or as text. Without it, only trouble is logged, as text.
+    #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT")]
+    log: Option<log::Format>,
     /// Print where it listens as JSON.
     #[arg(long)]
     json: bool,
@@ -85,8 +88,9 @@ struct Plan {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    log_to_stderr();
     let file = args.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    // Held until the end, so that the last lines are written.
+    let _log = log::begin(args.log.or(file.log));
     let data = args.data.clone().or_else(|| file.data.clone());
     let plans = plan(if args.repo.is_empty() { &file.repo } else { &args.repo }, data.as_deref())?;
     let home = data.unwrap_or_else(|| plans[0].dir.clone());
@@ -103,7 +107,9 @@ pub fn run(args: Args) -> Result<Exit> {
         desks.push((repository.desk.clone(), thread));
         repositories.push(repository);
     }
-    let app = Arc::new(App::new(repositories, keyring.clone(), unix_seconds));
+    let mut app = App::new(repositories, keyring.clone(), unix_seconds);
+    app.open_metrics = !args.behind_proxy && file.behind_proxy != Some(true);
+    let app = Arc::new(app);
 
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
@@ -132,13 +138,6 @@ pub fn run(args: Args) -> Result<Exit> {
         Some(sentence) => bail!(sentence),
         None => Ok(Exit::Ok),
     }
-}
-
-/// What happens goes to stderr; `DIBS_LOG` says how much of it.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("DIBS_LOG");
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }
 
 fn plan(repos: &[String], data: Option<&Path>) -> Result<Vec<Plan>> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
 use super::events::EventLimits;
+use super::metrics::Gauge;
+use super::requests::Requests;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
@@ -56,6 +58,13 @@ pub struct App {
     pub wall_clock: fn() -> i64,
     /// How event streams behave.
     pub events: EventLimits,
+    /// Whether whoever reaches the server may read `/metrics` without a token.
+    pub open_metrics: bool,
+    /// More numbers for `/metrics`, those of one name in a row.
+    pub gauges: Vec<Gauge>,
+    pub(super) requests: Requests,
+    /// When the server was started, in seconds since 1970.
+    pub(super) started: i64,
     /// Event streams that may look back into a journal at once.
     pub(super) looking_back: Semaphore,
     stopping: watch::Sender<bool>,
@@ -70,6 +79,10 @@ impl App {
             keyring,
             wall_clock,
             events: EventLimits::default(),
+            open_metrics: true,
+            gauges: Vec::new(),
+            requests: Requests::new(),
+            started: wall_clock(),
             looking_back: Semaphore::new(LOOKING_BACK_MAX),
             stopping: watch::Sender::new(false),
         }

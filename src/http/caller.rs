@@ -44,7 +44,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 }
 
 /// The claims of a good token; nothing is said about what is wrong with any other, except that it is too old.
-fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
+pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
     Ok(app.keyring.verify(bearer(&parts.headers)?, (app.wall_clock)())?)
 }
 

@@ -9,10 +9,13 @@ mod caller;
 mod error;
 mod events;
 mod files;
+mod log;
 mod look;
+mod metrics;
 mod outcome;
 mod parts;
 mod patience;
+mod requests;
 mod server;
 mod sessions;
 mod told;
@@ -24,8 +27,8 @@ mod events_tests;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::{HeaderName, HeaderValue};
@@ -34,8 +37,10 @@ use uuid::Uuid;
 pub use app::{App, Repository, TtlBounds};
 pub use error::{ApiError, ApiResult};
 pub use events::EventLimits;
+pub use metrics::{Gauge, LEDGER_LAG};
 pub use server::{Listener, Server};
 
+use crate::desk::logs_decisions;
 use crate::wire::Code;
 
 /// Every call there is.
@@ -60,26 +65,34 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/reservations/{id}", delete(look::take_away))
         .route("/api/events", get(events::follow))
         .route("/api/stats", get(look::stats))
+        .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(look::healthz))
         .route("/readyz", get(look::readyz))
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
         })
-        .layer(from_fn(request_id))
+        .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Every answer carries the request's id: the client's if it is a sane one, else a new one.
-async fn request_id(request: Request, next: Next) -> Response {
+/// Every request is counted, and every answer carries the request's id: the client's if it is a sane one, else a new
+/// one. Lines of the log carry it too.
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
-    let mut response = next.run(request).await;
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
         HeaderValue::from_str(Uuid::now_v7().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let mark = app.requests.mark(route, request.method());
+    let mut response = match logs_decisions() {
+        true => log::REQUEST.scope(id.clone(), next.run(request)).await,
+        false => next.run(request).await,
+    };
+    app.requests.count(mark, response.status());
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

@@ -27,6 +27,9 @@ mod operating;
 
 mod events;
 
+mod logs;
+mod metrics;
+
 mod bad_input;
 mod restart;
 
