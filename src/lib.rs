@@ -47,6 +47,7 @@
 //! * **Outcome**: what came of a command; a refusal is one too.
 //! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
 //! * **Feed**: records as they become durable. **Follower**: somebody who reads them from there.
+//! * **Figures**: what the desk counts and times. **Gauge**: one more number that somebody else keeps.
 //! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
 //! * **Token**: a JWT. **Claims**: what it says. **Scope**: what it may do. **Keyring**: what verifies it.
 //! * **Moment**: when a hook runs. **Verdict**: a hook's pass, warn or block.

@@ -244,6 +244,7 @@ impl Counter {
             }
             self.settle(now, &mut next);
             self.append(after, records)?;
+            self.measure(0);
             records.clear();
             unheard = tell(next.settled);
         }

@@ -208,3 +208,37 @@ fn whoever_can_be_reached_by_others_asks_for_a_token() {
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "admin", "repo": "two" })))), [false, true]);
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "read" })))), [false, false]);
 }
+
+/// Whoever imports the dashboard or copies an alert gets numbers that are there.
+#[test]
+fn the_dashboard_and_the_alerts_name_numbers_that_exist() {
+    let world = World::new();
+    let text = String::from_utf8(ask(&world, "").body).unwrap();
+    let families: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dashboard = std::fs::read_to_string(root.join("packaging/grafana.json")).unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let panels: Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(panels["panels"].as_array().unwrap().len() > 10);
+    let mut named = BTreeSet::new();
+    for word in
+        dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').chain(readme.split(['`', '(', '[', '{', ' ']))
+    {
+        if !word.starts_with("dibs_") {
+            continue;
+        }
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
+        named.insert(base);
+    }
+    // Only servers with a ledger have this one.
+    named.remove(git_dibs::http::LEDGER_LAG);
+    let missing: Vec<_> = named.iter().filter(|name| !families.contains(**name)).collect();
+    assert!(named.len() > 12 && missing.is_empty(), "{missing:?} are not in /metrics");
+    let unused: Vec<_> =
+        families.iter().filter(|name| name.starts_with("dibs_") && !dashboard.contains(**name)).collect();
+    assert!(unused.is_empty(), "{unused:?} are not on the dashboard");
+}
