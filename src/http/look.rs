@@ -30,13 +30,13 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
         let name = engine.session(&session)?.name;
         let holder = Person { session, name };
         let held = engine.held(&holder.session);
-        Some((held.iter().map(|grant| outcome::listed(&holder, grant)).collect(), engine.head().0))
+        Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
     };
     let seen = look(&caller.repo.desk, actor, see).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
-    let (reservations, seq) = seen.value.ok_or_else(missing)?;
+    let reservations = seen.value.ok_or_else(missing)?;
     let notices = outcome::notices(seen.notices);
-    Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq, notices }))
+    Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
 }
 
 /// `GET /api/reservations`
@@ -65,7 +65,7 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
         let more = page.len() > limit;
         page.truncate(limit);
         let next_cursor = page.last().filter(|_| more).map(|last| last.fence.to_string());
-        let seq = engine.head().0;
+        let seq = Some(engine.head().0);
         wire::ReservationList { reservations: page, next_cursor, seq, notices: Vec::new() }
     };
     let seen = look(&caller.repo.desk, caller.look(), see).await?;
