@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::log::Format;
+use super::logging::Format;
 use crate::http::TtlBounds;
 
 /// The configuration file: the names of the flags, and what has no flag.
@@ -18,7 +18,7 @@ pub struct File {
     pub listen: Option<String>,
     /// The Unix socket to listen on.
     pub socket: Option<PathBuf>,
-    /// The directory for journal, secret and socket.
+    /// The directory for journal, ledger, secret and socket.
     pub data: Option<PathBuf>,
     /// Listen on other addresses than this machine's own.
     pub behind_proxy: Option<bool>,
@@ -34,6 +34,8 @@ pub struct File {
     pub log: Option<Format>,
     /// A session silent for so many seconds is lost.
     pub session_timeout: Option<u64>,
+    /// Write no ledger.
+    pub no_ledger: Option<bool>,
     /// How long files may be held.
     pub file_ttl: Option<Bounds>,
     /// How long logical keys and resource URIs may be held.

@@ -1,136 +1,142 @@
-//! The server's log, on stderr: as text for people or as JSON for programs.
-//!
-//! Lines are written by a thread of their own. Whoever logs never waits for whoever reads: where nobody takes the lines
-//! away, the newest are dropped, and how many is said once somebody does.
+//! `git-dibs log`: who held what, when and why.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::ffi::OsString;
 
-use serde::Deserialize;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use anyhow::Result;
 
-/// Lines that may wait to be written: a few megabytes, and a second of a busy server.
-const LINES_MAX: usize = 16_384;
+use super::failure::Failure;
+use super::here::{Common, Here, ServerArgs, wall_clock};
+use super::names::{Cwd, Names};
+use super::{Exit, past, place, talk};
+use crate::client::Past;
+use crate::git::Repo;
+use crate::hook::text::clean;
+use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
-/// How long the last lines may take when the server ends.
-const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// How the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// One JSON object on each line.
-    Json,
-    /// One readable line each.
-    Text,
+/// Shows what happened, the latest first.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only what is about this file, directory, pattern or other key; patterns that cover it too
+    #[arg(value_name = "PATH")]
+    path: Option<OsString>,
+    /// Only what this session did
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only what happened since: 2026-01-31T09:30:00Z, 2026-01-31, or 30m, 12h, 7d ago
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// At most so many events
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    max_count: u32,
+    /// Print the events as one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
-/// Keeps the log going; dropped, the last lines are written.
-pub struct Log {
-    lines: SyncSender<Message>,
-    done: Receiver<()>,
-}
-
-enum Message {
-    Line(Vec<u8>),
-    End,
-}
-
-#[derive(Clone)]
-struct Writer {
-    lines: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
-}
-
-/// Begins to log. Whoever names a format wants to read of every decision; else only trouble is told. `DIBS_LOG` says
-/// more exactly how much.
-pub fn begin(format: Option<Format>) -> Log {
-    let filter = EnvFilter::try_from_env("DIBS_LOG");
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(if format.is_some() { "info" } else { "warn" }));
-    let format = format.unwrap_or(Format::Text);
-    let (lines, waiting) = sync_channel(LINES_MAX);
-    let (finished, done) = sync_channel(1);
-    let lost = Arc::<AtomicU64>::default();
-    let writer = Writer { lines: lines.clone(), lost: lost.clone() };
-    let write = move || {
-        write_lines(&waiting, &lost, format, &mut io::stderr());
-        let _ = finished.send(());
+pub fn run(args: Args) -> Result<Exit> {
+    let since = args.since.as_deref().map(|text| moment(text, wall_clock())).transpose();
+    let since = since.map_err(|failure| failure.for_program(args.json))?;
+    let most = args.max_count as usize;
+    let ask = |cwd: &Cwd| -> Result<Past, Failure> {
+        let names = args.path.iter().cloned().collect::<Vec<_>>();
+        let names = Names::typed(cwd, &names).map_err(|failure| failure.for_program(args.json))?;
+        let percent = names.encoding() == Some(Encoding::Percent);
+        Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
     };
-    std::thread::Builder::new().name("log".to_owned()).spawn(write).expect("a thread can be started");
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_target(false);
-    match format {
-        Format::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
-        Format::Text => log.init(),
-    }
-    Log { lines, done }
+    let common = Common { json: args.json, session: None, server: args.server.clone() };
+    let asked = Here::open(&common).and_then(|mut here| {
+        let answer = here.client.history(&ask(&here.cwd)?, most);
+        here.heard(answer).inspect(|_| here.tell_notices())
+    });
+    let history = match asked {
+        Ok(history) => history,
+        Err(failure) if failure.exit == Exit::Unreachable => match without_server(&ask, most) {
+            Some(history) => history?,
+            None => return Err(failure.into()),
+        },
+        Err(failure) => return Err(failure.into()),
+    };
+    show(&history, args.json)?;
+    Ok(Exit::Ok)
 }
 
-impl Drop for Log {
-    fn drop(&mut self) {
-        // Where nobody reads, there may be no room even for this; then the end of the process is the end of the log.
-        if self.lines.try_send(Message::End).is_ok() {
-            let _ = self.done.recv_timeout(FLUSH_TIME_MAX);
-        }
+/// What the ledger in this repository tells, if there is one.
+fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
+    let repo = Repo::from_environment().ok()?;
+    let path = place::ledger(&place::dibs_dir(&repo));
+    if !path.exists() {
+        return None;
     }
+    let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
+    talk::say("no server answers; this is what the ledger here tells");
+    Some(asked.and_then(|which| past::of_ledger(&path, &which, most)))
 }
 
-impl<'a> MakeWriter<'a> for Writer {
-    type Writer = Writer;
-
-    fn make_writer(&'a self) -> Writer {
-        self.clone()
+fn show(history: &History, json: bool) -> Result<()> {
+    if json {
+        return Ok(talk::document(&serde_json::to_vec(history)?)?);
     }
+    let text: String = history.events.iter().map(line).collect();
+    talk::data(&text)?;
+    if history.events.is_empty() {
+        talk::say("nothing of that kind is on record");
+    }
+    for gap in &history.missing {
+        talk::say(&format!("the events #{} to #{} are not on record any more", gap.first, gap.last));
+    }
+    if history.next_cursor.is_some() {
+        talk::say("there is more; say how much with --max-count");
+    }
+    Ok(())
 }
 
-/// Every write is a whole line.
-impl Write for Writer {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.lines.try_send(Message::Line(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(line.len())
+/// One event on a line.
+fn line(event: &HistoryEvent) -> String {
+    let when = event.at.to_string();
+    let when = format!("{} {}", &when[..10], &when[11..19]);
+    let who = event.session_id.as_deref().map(|id| talk::person(id, event.session_name.as_deref()));
+    let mut what = match &event.file_path {
+        Some(path) => format!(" {}", talk::key(path, event.encoding)),
+        None => event.file_paths.iter().map(|path| format!(" {}", talk::key(path, event.encoding))).collect(),
+    };
+    if let Some(who) = who {
+        what.push_str(&format!(" by {who}"));
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    if event.mode == Some(Mode::Shared) {
+        what.push_str(", shared");
     }
+    match (event.why.as_deref(), event.by.as_deref()) {
+        (Some(why), Some(by)) => what.push_str(&format!(", {} by {}", clean(why, 40), clean(by, 200))),
+        (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
+        _ => {}
+    }
+    format!("{when}  #{} {}{what}{}\n", event.seq, clean(&event.event, 40), talk::because(event.reason.as_deref()))
 }
 
-fn write_lines(lines: &Receiver<Message>, lost: &AtomicU64, format: Format, out: &mut impl Write) {
-    let mut text = Vec::new();
-    loop {
-        let mut end = false;
-        let first = match lines.recv_timeout(Duration::from_secs(1)) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Message::End),
-        };
-        // What came together is written together.
-        for message in first.into_iter().chain(lines.try_iter().take(256)) {
-            match message {
-                Message::Line(line) => text.extend_from_slice(&line),
-                Message::End => end = true,
-            }
-        }
-        let lost = lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            let told = format!("{lost} lines of this log were lost, because nobody took them away fast enough");
-            let line = match format {
-                Format::Json => format!("{{\"level\":\"WARN\",\"message\":\"{told}\"}}\n"),
-                Format::Text => format!("WARN {told}\n"),
-            };
-            text.extend_from_slice(line.as_bytes());
-        }
-        // Nobody may be there to read it any more; the server goes on without.
-        let _ = out.write_all(&text);
-        text.clear();
-        if end {
-            return;
-        }
+/// A moment as people say it.
+fn moment(text: &str, now: Time) -> Result<Time, Failure> {
+    if let Some(time) = Time::parse(text).or_else(|| Time::parse(&format!("{text}T00:00:00Z"))) {
+        return Ok(time);
+    }
+    let unit = |unit: char| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(24 * 3600),
+        'w' => Some(7 * 24 * 3600),
+        _ => None,
+    };
+    let ago = text.chars().last().and_then(unit).and_then(|seconds: i64| {
+        let number: i64 = text[..text.len() - 1].parse().ok().filter(|number| *number >= 0)?;
+        number.checked_mul(seconds)?.checked_mul(1000)
+    });
+    match ago {
+        Some(ms) => Ok(Time(now.0.saturating_sub(ms))),
+        None => Err(Failure::usage(format!(
+            "{text:?} is no time; write 2026-01-31T09:30:00Z, 2026-01-31, or how long ago: 30m, 12h, 7d"
+        ))),
     }
 }
 
@@ -139,17 +145,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_logs_never_waits_and_lost_lines_are_told() {
-        let (lines, waiting) = sync_channel(2);
-        let lost = Arc::<AtomicU64>::default();
-        let mut writer = Writer { lines: lines.clone(), lost: lost.clone() };
-        for n in 0..5 {
-            writer.write_all(format!("{n}\n").as_bytes()).unwrap();
+    fn a_time_is_a_moment_or_how_long_ago() {
+        let now = Time(1_000_000_000_000);
+        assert_eq!(moment("2024-02-29T12:34:56Z", now).unwrap(), Time(1_709_210_096_000));
+        assert_eq!(moment("2024-02-29", now).unwrap(), Time(1_709_164_800_000));
+        assert_eq!(moment("2h", now).unwrap(), Time(1_000_000_000_000 - 7_200_000));
+        for bad in ["", "h", "-1h", "2 h", "yesterday", "5é", "99999999999999999999d"] {
+            assert!(moment(bad, now).is_err(), "{bad}");
         }
-        drop((writer, lines));
-        let mut out = Vec::new();
-        write_lines(&waiting, &lost, Format::Text, &mut out);
-        let told = "0\n1\nWARN 3 lines of this log were lost, because nobody took them away fast enough\n";
-        assert_eq!(String::from_utf8(out).unwrap(), told);
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 
+use super::courier::Courier;
 use super::events::EventLimits;
+use super::history::Past;
 use super::metrics::Gauge;
 use super::requests::Requests;
 use crate::desk::Desk;
@@ -28,6 +30,10 @@ pub struct Repository {
     pub file_ttl: TtlBounds,
     /// How long logical keys and resource URIs may be held.
     pub name_ttl: TtlBounds,
+    /// Brings the answers.
+    pub courier: Courier,
+    /// What happened, where somebody keeps that.
+    pub past: Option<Arc<dyn Past>>,
 }
 
 /// How long something may be held, in seconds.
@@ -60,7 +66,7 @@ pub struct App {
     pub events: EventLimits,
     /// Whether whoever reaches the server may read `/metrics` without a token.
     pub open_metrics: bool,
-    /// More numbers for `/metrics`, those of one name in a row.
+    /// More numbers for `/metrics`.
     pub gauges: Vec<Gauge>,
     pub(super) requests: Requests,
     /// When the server was started, in seconds since 1970.

@@ -23,9 +23,9 @@ use super::app::App;
 use super::ask::look;
 use super::caller::{Caller, bearer};
 use super::error::{ApiError, ApiResult};
+use super::happened::{self, Wanted};
 use super::outcome;
 use super::parts::Asked;
-use super::told::{self, Wanted};
 use crate::desk::{AtHand, Follower, Past};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::token::{Claims, LEEWAY_SECONDS};
@@ -218,7 +218,7 @@ impl Stream {
         let known = records.partition_point(|record| record.seq <= self.after);
         for record in &records[known..] {
             if self.wanted.includes(&record.event) {
-                let event = told::event(record);
+                let event = happened::event(record);
                 self.write(Some(record.seq), event.happened.verb(), &event);
                 self.told = record.seq;
             }

@@ -9,7 +9,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::{App, EventLimits, Repository, TtlBounds, router};
+use super::{App, Courier, EventLimits, Repository, TtlBounds, router};
 use crate::desk::{Desk, ManualClock};
 use crate::engine::{Policy, Timestamp};
 use crate::journal::MemoryJournal;
@@ -40,6 +40,8 @@ fn door(events: EventLimits) -> Door {
         rules: KeyRules::default(),
         file_ttl: TtlBounds::FILES,
         name_ttl: TtlBounds::NAMES,
+        courier: Courier::default(),
+        past: None,
     };
     let mut app = App::new(vec![repository], Arc::new(keyring), || 1000);
     app.events = events;

@@ -20,7 +20,7 @@ use crate::token::Scope;
 
 /// A number that somebody else keeps and that is asked for when it is read.
 pub struct Gauge {
-    /// As Prometheus calls it, such as [`LEDGER_LAG`].
+    /// As Prometheus calls it.
     pub name: &'static str,
     /// What it says, in a sentence.
     pub help: &'static str,
@@ -29,9 +29,6 @@ pub struct Gauge {
     /// Reads it; must not wait for anything.
     pub read: Box<dyn Fn() -> f64 + Send + Sync>,
 }
-
-/// How far the ledger is behind the journal, in records.
-pub const LEDGER_LAG: &str = "dibs_ledger_lag_records";
 
 /// `GET /metrics`. Where only this machine can reach the server nobody needs a token, as Prometheus likes it; where
 /// others can, a token shows what is about its own repository.
@@ -110,7 +107,10 @@ fn render(app: &App, only: Option<&str>) -> String {
     page.family("dibs_batch_records", "histogram", "Records made durable together.");
     shown.iter().for_each(|repo| page.histogram("dibs_batch_records", repo, &repo.desk.figures().batches, 1.0, 1.0));
     let mut said = "";
-    for gauge in app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)) {
+    let mut gauges: Vec<&Gauge> =
+        app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)).collect();
+    gauges.sort_by_key(|gauge| gauge.name);
+    for gauge in gauges {
         if gauge.name != said {
             page.family(gauge.name, "gauge", gauge.help);
             said = gauge.name;

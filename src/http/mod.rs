@@ -6,9 +6,13 @@
 mod app;
 mod ask;
 mod caller;
+mod courier;
 mod error;
 mod events;
 mod files;
+mod happened;
+mod history;
+mod ids;
 mod log;
 mod look;
 mod metrics;
@@ -18,7 +22,6 @@ mod patience;
 mod requests;
 mod server;
 mod sessions;
-mod told;
 mod unlock;
 
 #[cfg(test)]
@@ -32,12 +35,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::{HeaderName, HeaderValue};
-use uuid::Uuid;
 
 pub use app::{App, Repository, TtlBounds};
+pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
 pub use events::EventLimits;
-pub use metrics::{Gauge, LEDGER_LAG};
+pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use metrics::Gauge;
 pub use server::{Listener, Server};
 
 use crate::desk::logs_decisions;
@@ -64,6 +68,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/reservations", get(look::reservations))
         .route("/api/reservations/{id}", delete(look::take_away))
         .route("/api/events", get(events::follow))
+        .route("/api/history", get(history::list))
         .route("/api/stats", get(look::stats))
         .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(look::healthz))
@@ -84,7 +89,7 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
-        HeaderValue::from_str(Uuid::now_v7().simple().encode_lower(&mut text)).expect("hex digits fit a header")
+        HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let mark = app.requests.mark(route, request.method());

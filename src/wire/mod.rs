@@ -12,6 +12,7 @@ mod code;
 mod events;
 mod files;
 mod granted;
+mod history;
 mod look;
 mod notice;
 mod percent;
@@ -30,7 +31,8 @@ pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
 pub use granted::{
     Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
 };
-pub use look::{Done, Health, Override, Reservation, ReservationList, Stats};
+pub use history::{History, HistoryEvent, Missing};
+pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;
 pub use percent::{percent_decode, percent_encode};
 pub use sessions::{
