@@ -63,7 +63,13 @@ impl<'a> Side<'a> {
 
 impl Engine {
     /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
-    pub(super) fn circle<'a>(&'a self, session: u32, wants: &'a [Want], mode: Mode, place: Seq) -> Option<Vec<CycleStep>> {
+    pub(super) fn circle<'a>(
+        &'a self,
+        session: u32,
+        wants: &'a [Want],
+        mode: Mode,
+        place: Seq,
+    ) -> Option<Vec<CycleStep>> {
         let mut behind = Side::from(session);
         self.waiting_for(session, &mut behind);
         if behind.next.is_empty() {

@@ -14,6 +14,7 @@ mod granted;
 mod look;
 mod notice;
 mod percent;
+pub mod schema;
 mod sessions;
 mod time;
 mod unlock;

@@ -1,6 +1,7 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
 //! one each for what no section promises alone: restarts, bad input, pulled plugs and full disks.
 
+mod document;
 mod http;
 mod mint;
 mod world;
@@ -24,6 +25,8 @@ mod unlock_requests;
 mod pause;
 
 mod operating;
+
+mod openapi;
 
 mod bad_input;
 mod restart;
