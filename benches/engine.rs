@@ -18,8 +18,11 @@ use uuid::Uuid;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 fn main() {
-    if std::env::args().any(|arg| arg == "profile") {
-        return profile();
+    // One part alone, for a profiler.
+    match std::env::args().nth(1).as_deref() {
+        Some("profile") => return profile(),
+        Some("waits") => return queue_up(),
+        _ => {}
     }
     println!("{:<62} {:>12} {:>12} {:>8}", "", "here", "beside", "ratio");
     for live in [1_000, 1_000_000] {
@@ -157,6 +160,21 @@ fn queue_up() {
     let (outcome, time) = ask(&mut engine, WAITERS, "chain/0".to_owned(), true);
     assert!(matches!(outcome, Outcome::Deadlock(_)), "{outcome:?}");
     println!("{:<62} {time:>12?}", "the wait that would close a circle of 10,001, refused");
+    // Everybody holds one key and stands in one queue, and those who hold and wait are asked for what they hold.
+    let mut engine = Engine::new(Policy::default());
+    for who in 0..WAITERS {
+        let _ = ask(&mut engine, who, format!("own/{who}"), false);
+        let _ = ask(&mut engine, who, "popular".to_owned(), who > 0);
+    }
+    let mut times = Vec::new();
+    for who in 0..WAITERS {
+        let _ = ask(&mut engine, WAITERS + who, format!("far/{who}"), false);
+        times.push(ask(&mut engine, who, format!("far/{who}"), true).1);
+        times.push(ask(&mut engine, WAITERS + who, format!("own/{}", WAITERS - 1 - who), true).1);
+    }
+    times.sort();
+    let (median, most) = (times[WAITERS], times[2 * WAITERS - 1]);
+    println!("{:<62} {median:>12?} {most:>12?}", "a wait among 10,000 who hold, and wait in one queue: median, most");
 }
 
 /// A million records, as a start reads them.

@@ -5,7 +5,6 @@
 //! asker, always from the end with fewer sessions to look at, so it is over as soon as either has nowhere to go.
 //! A long queue is followed once, not once for everybody who stands in it.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
@@ -16,48 +15,79 @@ use super::ids::Seq;
 use super::index::PlaceId;
 use super::record::{Mode, Want};
 use super::reserve::{clash, is_enough, stands_before};
-use super::state::Engine;
+use super::state::{Engine, Spot};
 use crate::key::Key;
 
 /// Where at most so many wait, looking again costs less than remembering that one has looked.
 const SHORT_QUEUE: usize = 8;
 
-/// One session waits for another: what it wants, and what of the other's is in the way.
+/// Somebody waits for somebody: what they want, and what of the other's is in the way.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     from: u32,
-    to: u32,
     wants: &'a Key,
     holds: &'a Key,
 }
 
-/// A search from one end: how each session was reached, and whom to look at next.
+/// A search from one end.
 struct Side<'a> {
     /// Where the search began, which is no way to anywhere.
     root: u32,
-    reached: HashMap<u32, Edge<'a>>,
-    next: VecDeque<u32>,
+    /// The way to every session that was reached, in the order in which they were.
+    ways: Vec<Way<'a>>,
+    /// Where among the ways a session's is.
+    reached: HashMap<u32, usize>,
+    /// The way whose end was looked at last, or the root before the first.
+    at: Option<usize>,
     /// Up to which position the queue of a place was followed; the rest of the name decides who in it counts.
     followed: HashMap<(PlaceId, bool, Mode), usize>,
 }
 
+struct Way<'a> {
+    end: u32,
+    /// The last step.
+    edge: Edge<'a>,
+    /// The steps before it.
+    before: Option<usize>,
+}
+
 impl<'a> Side<'a> {
     fn from(root: u32) -> Self {
-        Self { root, reached: HashMap::new(), next: VecDeque::new(), followed: HashMap::new() }
+        Self { root, ways: Vec::new(), reached: HashMap::new(), at: None, followed: HashMap::new() }
     }
 
-    fn reach(&mut self, session: u32, edge: Edge<'a>) {
-        if session != self.root
-            && let Entry::Vacant(new) = self.reached.entry(session)
+    /// From the session that is looked at, one step leads to this one.
+    fn reach(&mut self, end: u32, edge: Edge<'a>) {
+        if end != self.root
+            && let Entry::Vacant(new) = self.reached.entry(end)
         {
-            new.insert(edge);
-            self.next.push_back(session);
+            new.insert(self.ways.len());
+            self.ways.push(Way { end, edge, before: self.at });
         }
     }
 
-    /// The first session in line, from the given one on, that the other side has reached too.
+    /// How many sessions were reached and not looked at.
+    fn left(&self) -> usize {
+        self.ways.len() - self.at.map_or(0, |at| at + 1)
+    }
+
+    /// The next session to look at.
+    fn next(&mut self) -> Option<u32> {
+        let at = self.at.map_or(0, |at| at + 1);
+        let way = self.ways.get(at)?;
+        self.at = Some(at);
+        Some(way.end)
+    }
+
+    /// The first session, from the given way on, that the other side has reached too.
     fn meets(&self, other: &Side<'_>, first: usize) -> Option<u32> {
-        self.next.range(first..).find(|session| other.reached.contains_key(*session)).copied()
+        self.ways[first..].iter().map(|way| way.end).find(|end| other.reached.contains_key(end))
+    }
+
+    /// The steps to a session that was reached, the last one first.
+    fn steps(&self, end: u32) -> impl Iterator<Item = Edge<'a>> {
+        let last = self.reached.get(&end).map(|at| &self.ways[*at]);
+        std::iter::successors(last, |way| way.before.map(|at| &self.ways[at])).map(|way| way.edge)
     }
 }
 
@@ -72,65 +102,53 @@ impl Engine {
     ) -> Option<Vec<CycleStep>> {
         let mut behind = Side::from(session);
         self.waiting_for(session, &mut behind);
-        if behind.next.is_empty() {
+        if behind.ways.is_empty() {
             return None;
         }
         let mut ahead = Side::from(session);
         for want in wants {
-            self.blocked_at(self.held_mode(session, &want.key), session, &want.key, mode, place, &mut ahead);
+            let spot = self.spot(session, &want.key);
+            self.blocked_at(spot, self.mode_of(spot), session, &want.key, mode, place, &mut ahead);
         }
-        self.join(session, ahead, behind)
+        self.join(ahead, behind)
     }
 
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
     pub(super) fn circle_by_holding<'a>(&'a self, session: u32, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
-        for seq in &self.sessions[session].waits {
-            let waiter = &self.waiters[seq];
-            for want in &waiter.wants {
-                // A wait for that very key is over then, or only wants more of it.
-                let held = if want.key == *key { Some(mode) } else { self.held_mode(session, &want.key) };
-                self.blocked_at(held, session, &want.key, waiter.mode, *seq, &mut ahead);
-            }
+        for stand in &self.sessions[session].stands {
+            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
+            // A wait for that very key is over then, or only wants more of it.
+            let held = if wants == key { Some(mode) } else { self.mode_of(spot) };
+            self.blocked_at(spot, held, session, wants, stand.mode, stand.waiter, &mut ahead);
         }
-        if ahead.next.is_empty() {
+        if ahead.ways.is_empty() {
             return None;
         }
         let mut behind = Side::from(session);
-        self.waiting_behind(session, key, mode, None, &mut behind);
-        self.join(session, ahead, behind)
+        self.waiting_behind(session, (self.index.find(key), key), mode, None, &mut behind);
+        self.join(ahead, behind)
     }
 
-    fn join<'a>(&'a self, session: u32, mut ahead: Side<'a>, mut behind: Side<'a>) -> Option<Vec<CycleStep>> {
+    fn join<'a>(&'a self, mut ahead: Side<'a>, mut behind: Side<'a>) -> Option<Vec<CycleStep>> {
         let mut meeting = ahead.meets(&behind, 0);
         while meeting.is_none() {
-            meeting = if ahead.next.len() <= behind.next.len() {
-                let at = ahead.next.pop_front()?;
-                let known = ahead.next.len();
+            // A step back looks at what a session holds and waits for, a step ahead only at the latter.
+            meeting = if ahead.left() <= 2 * behind.left() {
+                let (at, known) = (ahead.next()?, ahead.ways.len());
                 self.waits_of(at, &mut ahead);
                 ahead.meets(&behind, known)
             } else {
-                let at = behind.next.pop_front()?;
-                let known = behind.next.len();
+                let (at, known) = (behind.next()?, behind.ways.len());
                 self.waiting_for(at, &mut behind);
                 behind.meets(&ahead, known)
             };
         }
         // From the asker to the meeting point along the one side, and on to the asker again along the other.
         let meeting = meeting?;
-        let mut edges = VecDeque::new();
-        let mut at = meeting;
-        while at != session {
-            let edge = ahead.reached[&at];
-            at = edge.from;
-            edges.push_front(edge);
-        }
-        at = meeting;
-        while at != session {
-            let edge = behind.reached[&at];
-            at = edge.to;
-            edges.push_back(edge);
-        }
+        let mut edges: Vec<Edge<'_>> = ahead.steps(meeting).collect();
+        edges.reverse();
+        edges.extend(behind.steps(meeting));
         let before = edges.iter().cycle().skip(edges.len() - 1);
         let steps = edges.iter().zip(before).map(|(edge, before)| CycleStep {
             session: self.sessions[edge.from].id.clone(),
@@ -142,18 +160,17 @@ impl Engine {
 
     /// Whom the session waits for, by each of its waits.
     fn waits_of<'a>(&'a self, session: u32, side: &mut Side<'a>) {
-        for seq in &self.sessions[session].waits {
-            let waiter = &self.waiters[seq];
-            for want in &waiter.wants {
-                let held = self.held_mode(session, &want.key);
-                self.blocked_at(held, session, &want.key, waiter.mode, *seq, side);
-            }
+        for stand in &self.sessions[session].stands {
+            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
+            self.blocked_at(spot, self.mode_of(spot), session, wants, stand.mode, stand.waiter, side);
         }
     }
 
     /// Whom the session waits for, or would, with one key: the same as the blockers of that key.
+    #[expect(clippy::too_many_arguments, reason = "a request for one key, taken apart")]
     fn blocked_at<'a>(
         &'a self,
+        spot: Spot,
         held: Option<Mode>,
         from: u32,
         wants: &'a Key,
@@ -164,9 +181,9 @@ impl Engine {
         if is_enough(held, mode) {
             return;
         }
-        let _: ControlFlow<()> = self.index.meet(wants, |id| {
+        let _: ControlFlow<()> = self.index.meet_at(spot.place(), wants, |id| {
             let place = self.index.place(id);
-            let queue = &place.waiters[..place.waiters.partition_point(|seq| *seq < before)];
+            let queue = &place.waiters[..place.waiters.partition_point(|waiter| waiter.seq < before)];
             let mut first = 0;
             if queue.len() > SHORT_QUEUE {
                 let followed = side.followed.entry((id, held.is_some(), mode)).or_insert(0);
@@ -177,15 +194,14 @@ impl Engine {
                 for reservation in place.holders.iter().map(|slot| &self.reservations[slot]) {
                     if reservation.session != from && clash(reservation.mode, mode) {
                         let to = reservation.session;
-                        side.reach(to, Edge { from, to, wants, holds: &reservation.key });
+                        side.reach(to, Edge { from, wants, holds: &reservation.key });
                     }
                 }
             }
-            for seq in &queue[first..] {
-                let waiter = &self.waiters[seq];
+            for waiter in &queue[first..] {
                 if waiter.session != from && stands_before(waiter.mode, held, mode) {
                     let to = waiter.session;
-                    side.reach(to, Edge { from, to, wants, holds: &place.key });
+                    side.reach(to, Edge { from, wants, holds: &place.key });
                 }
             }
             ControlFlow::Continue(())
@@ -199,21 +215,26 @@ impl Engine {
         }
         for slot in &self.sessions[session].held {
             let held = &self.reservations[*slot];
-            self.waiting_behind(session, &held.key, held.mode, None, side);
+            self.waiting_behind(session, (Some(held.place), &held.key), held.mode, None, side);
         }
-        for seq in &self.sessions[session].waits {
-            let waiter = &self.waiters[seq];
-            for want in &waiter.wants {
-                self.waiting_behind(session, &want.key, waiter.mode, Some(*seq), side);
-            }
+        for stand in &self.sessions[session].stands {
+            let wants = &self.index.place(stand.place).key;
+            self.waiting_behind(session, (Some(stand.place), wants), stand.mode, Some(stand.waiter), side);
         }
     }
 
     /// Who waits for a key that is held, or stands behind a wait for it.
-    fn waiting_behind<'a>(&'a self, to: u32, holds: &'a Key, mode: Mode, after: Option<Seq>, side: &mut Side<'a>) {
-        let _: ControlFlow<()> = self.index.meet(holds, |id| {
+    fn waiting_behind<'a>(
+        &'a self,
+        to: u32,
+        (place, holds): (Option<PlaceId>, &'a Key),
+        mode: Mode,
+        after: Option<Seq>,
+        side: &mut Side<'a>,
+    ) {
+        let _: ControlFlow<()> = self.index.meet_at(place, holds, |id| {
             let place = self.index.place(id);
-            let first = after.map_or(0, |after| place.waiters.partition_point(|seq| *seq <= after));
+            let first = after.map_or(0, |after| place.waiters.partition_point(|waiter| waiter.seq <= after));
             let mut queue = &place.waiters[first..];
             if queue.len() > SHORT_QUEUE {
                 let all = place.waiters.len();
@@ -221,8 +242,7 @@ impl Engine {
                 queue = &place.waiters[first..(*followed).max(first)];
                 *followed = first.min(*followed);
             }
-            for seq in queue {
-                let waiter = &self.waiters[seq];
+            for waiter in queue {
                 if waiter.session == to || !clash(waiter.mode, mode) {
                     continue;
                 }
@@ -231,7 +251,7 @@ impl Engine {
                 let passes = after.is_some() && held.is_some_and(|held| clash(held, mode));
                 if !is_enough(held, waiter.mode) && !passes {
                     let from = waiter.session;
-                    side.reach(from, Edge { from, to, wants: &place.key, holds });
+                    side.reach(from, Edge { from, wants: &place.key, holds });
                 }
             }
             ControlFlow::Continue(())

@@ -8,10 +8,10 @@ use super::state::Engine;
 impl Engine {
     /// Decides one command. What changes is in `out`, numbered and applied; it counts once it is durable.
     pub fn execute(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
-        let outcome = match self.admit(actor, &command, now, out) {
-            Ok(()) => self.decide(actor, command, now, out),
-            Err(refusal) => refusal,
-        };
+        if let Err(refusal) = self.admit(actor, &command, now, out) {
+            return refusal;
+        }
+        let outcome = self.decide(actor, command, now, out);
         self.seat(now, out);
         match &outcome {
             Outcome::Refused(_) => self.totals.conflicts += 1,
@@ -129,7 +129,7 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys } => self.release(&session, &keys, now, out),
+            Command::Release { session, keys } => self.release(session, &keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(&session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into())

@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::ids::Seq;
+use super::record::Mode;
 use crate::key::{Claim, Glob, GlobState, Key};
 
 /// Names a [`Place`].
@@ -34,7 +35,7 @@ pub struct Place {
     /// Who holds it, in the order of the grants.
     pub holders: Holders,
     /// Who waits for it; ascending, because waiters come in the order of their numbers.
-    pub waiters: Vec<Seq>,
+    pub waiters: Vec<Standing>,
     /// Somebody held it once, so its version means something.
     pub was_held: bool,
     /// The record that let it rest, when it last came to be only remembered.
@@ -48,6 +49,17 @@ impl Place {
     pub fn is_live(&self) -> bool {
         !self.holders.is_empty() || !self.waiters.is_empty()
     }
+}
+
+/// A waiter as the places of its keys know it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// Its place in the queue.
+    pub seq: Seq,
+    /// Whose it is.
+    pub session: u32,
+    /// How it would hold.
+    pub mode: Mode,
 }
 
 /// Reservations of one key: nearly always none or one, so the first needs no memory of its own.
@@ -277,7 +289,7 @@ impl Index {
     }
 
     /// A waiter stands at the place.
-    pub fn queue(&mut self, id: PlaceId, waiter: Seq) {
+    pub fn queue(&mut self, id: PlaceId, waiter: Standing) {
         self.change(id, |place| {
             if place.waiters.last() != Some(&waiter) {
                 place.waiters.push(waiter);
@@ -287,7 +299,7 @@ impl Index {
 
     /// A waiter left the place.
     pub fn leave(&mut self, id: PlaceId, waiter: Seq) {
-        self.change(id, |place| place.waiters.retain(|other| *other != waiter));
+        self.change(id, |place| place.waiters.retain(|other| other.seq != waiter));
     }
 
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
@@ -666,7 +678,9 @@ mod tests {
                 match (chance.below(5), *held, *waited) {
                     (0 | 1, false, _) => index.hold(place, reservation),
                     (0 | 1, true, _) => index.let_go(place, reservation),
-                    (2 | 3, _, false) => index.queue(place, waiter),
+                    (2 | 3, _, false) => {
+                        index.queue(place, Standing { seq: waiter, session: 0, mode: Mode::Exclusive });
+                    }
                     (2 | 3, _, true) => index.leave(place, waiter),
                     (_, false, false) => index.forget(place),
                     _ => {}

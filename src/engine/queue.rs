@@ -70,7 +70,7 @@ impl Engine {
         loop {
             for key in std::mem::take(&mut self.freed) {
                 let _: ControlFlow<()> = self.index.meet(&key, |place| {
-                    candidates.extend(self.index.place(place).waiters.iter().copied());
+                    candidates.extend(self.index.place(place).waiters.iter().map(|waiter| waiter.seq));
                     ControlFlow::Continue(())
                 });
             }
@@ -93,17 +93,17 @@ impl Engine {
             }
             let waiter = waiter.clone();
             let session = self.sessions[waiter.session].id.clone();
-            self.emit(now, out, Event::Seated { waiter: seq, session });
+            self.emit(now, out, Event::Seated { waiter: seq, session: session.clone() });
             // Found anew: a place that was there only for this wait is gone by now.
-            let spots = self.spots_of(&waiter);
+            let spots: Vec<_> = waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect();
             let wants = waiter.wants.into();
-            let grants = self.grant(waiter.session, wants, &spots, waiter.mode, waiter.reason, now, out);
+            let grants = self.grant(waiter.session, session, wants, &spots, waiter.mode, waiter.reason, now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
         }
     }
 
     pub(super) fn spots_of(&self, waiter: &Waiter) -> Vec<Spot> {
-        waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect()
+        waiter.places.iter().map(|place| self.spot_at(waiter.session, *place)).collect()
     }
 
     /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of

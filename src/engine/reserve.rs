@@ -1,5 +1,6 @@
 //! Granting, renewing and releasing keys.
 
+use std::iter::repeat_n;
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
@@ -50,7 +51,7 @@ impl Engine {
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let fresh = spots.iter().filter(|spot| spot.held.is_none()).count();
+        let fresh = spots.iter().filter(|spot| spot.held().is_none()).count();
         if fresh > 0
             && let Some(pause) = self.pause_of(slot, feature)
         {
@@ -68,7 +69,7 @@ impl Engine {
         if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
             return refusal;
         }
-        Outcome::Granted(self.grant(slot, ask.wants, spots, ask.mode, ask.reason, now, out))
+        Outcome::Granted(self.grant(slot, ask.session, ask.wants, spots, ask.mode, ask.reason, now, out))
     }
 
     /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
@@ -86,6 +87,7 @@ impl Engine {
     pub(super) fn grant(
         &mut self,
         slot: u32,
+        session: SessionId,
         wants: Few<Want>,
         spots: &[Spot],
         mode: Mode,
@@ -95,14 +97,15 @@ impl Engine {
     ) -> Few<Grant> {
         let mut grants = Few::with_capacity(wants.len());
         let mut pauses = Vec::new();
-        for (want, spot) in wants.into_iter().zip(spots) {
-            let held = match spot.held {
+        // One key, and the name that came with the request goes on record without a copy.
+        let sessions = repeat_n(session, wants.len());
+        for ((want, spot), session) in wants.into_iter().zip(spots).zip(sessions) {
+            let held = match spot.held() {
                 Some(held) => {
                     self.amend(held, mode, want.ttl, reason.clone(), now, out);
                     held
                 }
                 None => {
-                    let session = self.sessions[slot].id.clone();
                     pauses.extend(paused_feature(&want.key));
                     let Want { id, key, ttl } = want;
                     let reason = reason.clone();
@@ -140,15 +143,15 @@ impl Engine {
 
     pub(super) fn release(
         &mut self,
-        session: &SessionId,
+        session: SessionId,
         keys: &[Named],
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.slot(session);
+        let slot = self.slot(&session);
         let mut spots = std::mem::take(&mut self.spots);
         spots.extend(keys.iter().map(|named| self.own(slot, named)));
-        let holder = |(named, spot): (&Named, &Spot)| match spot.held {
+        let holder = |(named, spot): (&Named, &Spot)| match spot.held() {
             Some(_) => None,
             None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
         };
@@ -156,11 +159,12 @@ impl Engine {
             Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
             None => {
                 let mut released = Few::with_capacity(keys.len());
-                for held in spots.iter().filter_map(|spot| spot.held) {
+                let sessions = repeat_n(session, keys.len());
+                for (held, session) in spots.iter().filter_map(|spot| spot.held()).zip(sessions) {
                     // The same name twice means the same reservation, and that is over by then.
-                    let Some(reservation) = self.reservations.get(held) else { continue };
-                    released.push(reservation.key.clone());
-                    self.release_one(held, &Why::Released, now, out);
+                    if self.reservations.get(held).is_some() {
+                        released.push(self.release_of(held, session, &Why::Released, now, out));
+                    }
                 }
                 Outcome::Released(released)
             }
@@ -181,7 +185,7 @@ impl Engine {
         let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
-            match self.own(slot, named).held {
+            match self.own(slot, named).held() {
                 Some(reservation) => held.push(reservation),
                 None => {
                     let lapsed = &self.sessions[slot].lapsed;
@@ -211,8 +215,7 @@ impl Engine {
         let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
             return Outcome::NoReservation;
         };
-        let key = self.reservations[slot].key.clone();
-        self.release_one(slot, &Why::Overridden { by, reason }, now, out);
+        let key = self.release_one(slot, &Why::Overridden { by, reason }, now, out);
         Outcome::Released([key].into())
     }
 
@@ -238,35 +241,44 @@ impl Engine {
     ) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
-        let release = |slot| {
-            let key = self.reservations[slot].key.clone();
-            self.release_one(slot, why, now, out);
-            key
-        };
-        held.into_iter().map(release).collect()
+        held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
     }
 
-    /// Ends one reservation; whoever asked for it need not wait for an answer any more.
-    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
+    /// Ends one reservation, and says of what.
+    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
+        let session = self.sessions[self.reservations[slot].session].id.clone();
+        self.release_of(slot, session, why, now, out)
+    }
+
+    /// The same where the holder's name is at hand. Whoever asked for the key need not wait for an answer any more.
+    fn release_of(
+        &mut self,
+        slot: u32,
+        session: SessionId,
+        why: &Why,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> Key {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
-        let session = self.sessions[reservation.session].id.clone();
-        let spot = Spot { place: Some(reservation.place), held: Some(slot) };
+        let spot = Spot::new(Some(reservation.place), Some(slot));
         if !self.waiters.is_empty() {
             self.freed.push(key.clone());
             self.weaken(slot);
         }
-        self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
+        let freed = self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
         if !self.pending.is_empty() {
             self.make_moot(&id, why, now, out);
         }
+        freed.expect("a release frees a key")
     }
 
     /// Takes note of the waits that count on this reservation of their own session.
     fn weaken(&mut self, slot: u32) {
         let reservation = &self.reservations[slot];
         let waiters = self.index.place(reservation.place).waiters.iter();
-        self.weakened.extend(waiters.filter(|seq| self.waiters[*seq].session == reservation.session));
+        let own = waiters.filter(|waiter| waiter.session == reservation.session);
+        self.weakened.extend(own.map(|waiter| waiter.seq));
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
@@ -288,11 +300,11 @@ impl Engine {
         before: Seq,
         mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = spot.held.map(|slot| self.reservations[slot].mode);
+        let held = self.mode_of(spot);
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
-        self.index.meet_at(spot.place, key, |id| {
+        self.index.meet_at(spot.place(), key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
@@ -300,10 +312,9 @@ impl Engine {
                     see(id, Blocker::Holder(slot))?;
                 }
             }
-            for seq in place.waiters.iter().take_while(|seq| **seq < before) {
-                let waiter = &self.waiters[seq];
+            for waiter in place.waiters.iter().take_while(|waiter| waiter.seq < before) {
                 if waiter.session != session && stands_before(waiter.mode, held, mode) {
-                    see(id, Blocker::Waiter(*seq))?;
+                    see(id, Blocker::Waiter(waiter.seq))?;
                 }
             }
             ControlFlow::Continue(())
@@ -405,7 +416,7 @@ impl Engine {
     fn own(&self, session: u32, named: &Named) -> Spot {
         let spot = self.spot(session, &named.key);
         match &named.literal {
-            Some(key) if spot.held.is_none() => self.spot(session, key),
+            Some(key) if spot.held().is_none() => self.spot(session, key),
             _ => spot,
         }
     }

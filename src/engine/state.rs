@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, Outcome, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, Place, PlaceId};
+use super::index::{Index, NONE, Place, PlaceId, Standing};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
 use super::slab::Slab;
 use super::timer::Timer;
-use crate::key::{Claim, Key};
+use crate::key::{Claim, Key, Kind};
 
 /// What the configuration says about the rules.
 #[derive(Debug, Clone)]
@@ -106,13 +107,31 @@ pub struct Engine {
 }
 
 /// Where a key stands for one session, found once while a command is decided.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
-    /// The key's place, if it has one.
-    pub place: Option<PlaceId>,
-    /// The session's reservation of it.
-    pub held: Option<u32>,
+    // Two plain numbers, so that it travels in a register.
+    place: PlaceId,
+    held: u32,
 }
+
+impl Spot {
+    pub fn new(place: Option<PlaceId>, held: Option<u32>) -> Self {
+        Self { place: place.unwrap_or(NONE), held: held.unwrap_or(NONE) }
+    }
+
+    /// The key's place, if it has one.
+    pub fn place(self) -> Option<PlaceId> {
+        (self.place != NONE).then_some(self.place)
+    }
+
+    /// The session's reservation of it.
+    pub fn held(self) -> Option<u32> {
+        (self.held != NONE).then_some(self.held)
+    }
+}
+
+/// Nothing was found yet.
+const UNKNOWN: Spot = Spot { place: NONE, held: NONE };
 
 /// Counts since the first record.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -165,6 +184,8 @@ pub(super) struct Session {
     /// Reservations, in no order.
     pub held: Vec<u32>,
     pub waits: BTreeSet<Seq>,
+    /// Where these stand: an entry for each key of each wait, in the order of the waits.
+    pub stands: SmallVec<[Stand; 1]>,
     /// Keys lost to time, the oldest first.
     pub lapsed: VecDeque<Key>,
     /// Requests this session should answer.
@@ -175,6 +196,14 @@ pub(super) struct Session {
     pub last_seen: Timestamp,
     /// Working memory.
     pub notices: VecDeque<Notice>,
+}
+
+/// A wait stands at a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stand {
+    pub waiter: Seq,
+    pub place: PlaceId,
+    pub mode: Mode,
 }
 
 #[derive(Debug, Clone)]
@@ -188,6 +217,8 @@ pub(super) struct End {
 pub(super) struct Waiter {
     pub session: u32,
     pub wants: Vec<Want>,
+    /// Where it stands for each of them.
+    pub places: Vec<PlaceId>,
     pub mode: Mode,
     pub reason: Option<Text>,
     pub if_version: Option<u64>,
@@ -232,23 +263,24 @@ impl Engine {
 
     /// Makes an event happen: numbers it, applies it and puts it on record.
     pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
-        self.emit_at(now, out, event, Spot::default())
+        self.emit_at(now, out, event, UNKNOWN);
+        self.seq
     }
 
-    /// The same for the two events that happen most, where the caller knows what they are about.
-    pub(super) fn emit_at(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event, spot: Spot) -> Seq {
-        let seq = self.seq.next();
-        out.push(Record { seq, at: now, event });
-        self.follow(out.last().expect("just pushed"), spot);
-        seq
+    /// The same for the two events that happen most, where the caller knows what they are about. Says what a release
+    /// freed.
+    #[inline]
+    pub(super) fn emit_at(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event, spot: Spot) -> Option<Key> {
+        out.push(Record { seq: self.seq.next(), at: now, event });
+        self.follow(out.last().expect("just pushed"), spot)
     }
 
     /// Follows one record. Only the next one fits.
     pub fn apply(&mut self, record: &Record) {
-        self.follow(record, Spot::default());
+        self.follow(record, UNKNOWN);
     }
 
-    fn follow(&mut self, record: &Record, spot: Spot) {
+    fn follow(&mut self, record: &Record, spot: Spot) -> Option<Key> {
         assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
         self.seq = record.seq;
         let (seq, at) = (record.seq, record.at);
@@ -263,7 +295,7 @@ impl Engine {
             Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
                 let key = self.compared(key);
-                let place = spot.place.unwrap_or_else(|| self.index.find_or_make(&key, self.version_floor));
+                let place = spot.place().unwrap_or_else(|| self.index.find_or_make(&key, self.version_floor));
                 let slot = self.slot(session);
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
                 let reservation = Reservation {
@@ -288,14 +320,15 @@ impl Engine {
                 (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
             }
             Event::Released { id: _, session, key, why } => {
-                let slot = spot.held.or_else(|| self.held_by(self.slot(session), &self.compared(key)));
-                self.released(slot.expect("only what is held is released"), at, why);
+                let slot = spot.held().or_else(|| self.held_by(self.slot(session), &self.compared(key)));
+                return Some(self.released(slot.expect("only what is held is released"), at, why));
             }
             Event::Queued { session, wants, mode, reason, if_version } => {
                 let fold = |want: &Want| Want { key: self.compared(&want.key), ..want.clone() };
                 let waiter = Waiter {
                     session: self.slot(session),
                     wants: wants.iter().map(fold).collect(),
+                    places: Vec::new(),
                     mode: *mode,
                     reason: reason.clone(),
                     if_version: *if_version,
@@ -319,6 +352,7 @@ impl Engine {
                 self.answered(*request, *answer, by.clone(), note.clone(), at);
             }
         }
+        None
     }
 
     pub(super) fn opened(
@@ -340,6 +374,7 @@ impl Engine {
             end: None,
             held: Vec::new(),
             waits: BTreeSet::new(),
+            stands: SmallVec::new(),
             lapsed: VecDeque::new(),
             incoming: Vec::new(),
             leaving: Vec::new(),
@@ -383,38 +418,38 @@ impl Engine {
         self.totals.granted += 1;
     }
 
-    fn released(&mut self, slot: u32, at: Timestamp, why: &Why) {
-        let reservation = self.reservations.remove(slot);
-        let place = reservation.place;
+    fn released(&mut self, slot: u32, at: Timestamp, why: &Why) -> Key {
+        let Reservation { id, session, place, position, since, .. } = self.reservations[slot];
+        let key = self.reservations.remove(slot).key;
         self.index.let_go(place, slot);
-        let session = &mut self.sessions[reservation.session];
-        session.held.swap_remove(reservation.position as usize);
-        if let Some(moved) = session.held.get(reservation.position as usize) {
-            self.reservations[*moved].position = reservation.position;
+        let session = &mut self.sessions[session];
+        session.held.swap_remove(position as usize);
+        if let Some(moved) = session.held.get(position as usize) {
+            self.reservations[*moved].position = position;
         }
         self.totals.over += 1;
-        self.totals.held_ms += u64::try_from(at.0 - reservation.since.0).unwrap_or(0);
+        self.totals.held_ms += u64::try_from(at.0 - since.0).unwrap_or(0);
         match why {
             Why::Expired => {
                 self.totals.expired += 1;
-                remember(&mut session.lapsed, LAPSED_REMEMBERED, reservation.key.clone());
+                remember(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
             }
-            Why::Ended => session.leaving.push(reservation.key.clone()),
+            Why::Ended => session.leaving.push(key.clone()),
             _ => {}
         }
         if matches!(why, Why::Overridden { .. }) {
-            let (id, key) = (reservation.id, reservation.key.clone());
-            let notice = Notice::ReleasedEarly { id, key, at, why: why.clone() };
+            let notice = Notice::ReleasedEarly { id, key: key.clone(), at, why: why.clone() };
             remember(&mut session.notices, NOTICES_KEPT, notice);
         }
         let free = self.index.place(place).holders.is_empty();
-        if free && let Some(feature) = paused_feature(&reservation.key) {
+        if free && let Some(feature) = paused_feature(&key) {
             self.pauses.remove(&feature);
         }
         if !self.index.place(place).is_live() {
             self.rest(place);
         }
         self.compact();
+        key
     }
 
     /// Remembers the version of a key nobody holds, and forgets the oldest such.
@@ -430,11 +465,14 @@ impl Engine {
         }
     }
 
-    pub(super) fn queued(&mut self, seq: Seq, waiter: Waiter) {
+    pub(super) fn queued(&mut self, seq: Seq, mut waiter: Waiter) {
         self.sessions[waiter.session].waits.insert(seq);
+        let standing = Standing { seq, session: waiter.session, mode: waiter.mode };
         for want in &waiter.wants {
             let place = self.index.find_or_make(&want.key, self.version_floor);
-            self.index.queue(place, seq);
+            self.index.queue(place, standing);
+            waiter.places.push(place);
+            self.sessions[waiter.session].stands.push(Stand { waiter: seq, place, mode: waiter.mode });
         }
         self.waiters.insert(seq, waiter);
     }
@@ -443,11 +481,13 @@ impl Engine {
         let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
         let session = &mut self.sessions[waiter.session];
         session.waits.remove(&seq);
+        let first = session.stands.partition_point(|stand| stand.waiter < seq);
+        let last = session.stands.partition_point(|stand| stand.waiter <= seq);
+        session.stands.drain(first..last);
         // Whoever waits is there, so silence begins with the end of the wait.
         session.last_seen = session.last_seen.max(at);
         self.patience.remove(&(waiter.until, seq));
-        for want in &waiter.wants {
-            let place = self.index.find(&want.key).expect("a waiter stands at the places of its keys");
+        for place in waiter.places {
             self.index.leave(place, seq);
             let known = self.index.place(place);
             match (known.is_live(), known.was_held) {
@@ -557,20 +597,26 @@ impl Engine {
 
     /// The reservation of exactly this key by this session.
     pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
-        self.spot(session, key).held
+        self.spot(session, key).held()
     }
 
     /// Where this key stands for this session.
     pub(super) fn spot(&self, session: u32, key: &Key) -> Spot {
-        let place = self.index.find(key);
-        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
-        let held = place.and_then(|place| self.index.place(place).holders.iter().find(is_ours));
-        Spot { place, held }
+        match self.index.find(key) {
+            Some(place) => self.spot_at(session, place),
+            None => UNKNOWN,
+        }
     }
 
-    /// How a session holds exactly this key, if it does.
-    pub(super) fn held_mode(&self, session: u32, key: &Key) -> Option<Mode> {
-        self.held_by(session, key).map(|slot| self.reservations[slot].mode)
+    /// The same for a key whose place is known.
+    pub(super) fn spot_at(&self, session: u32, place: PlaceId) -> Spot {
+        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
+        Spot::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
+    }
+
+    /// How the session holds the key whose spot this is, if it does.
+    pub(super) fn mode_of(&self, spot: Spot) -> Option<Mode> {
+        spot.held().map(|slot| self.reservations[slot].mode)
     }
 
     /// How a session holds what this place stands for, if it does.
@@ -602,6 +648,9 @@ impl Engine {
 
 /// The feature that holding this key pauses.
 pub(super) fn paused_feature(key: &Key) -> Option<Text> {
+    if key.kind() != Kind::Logical {
+        return None;
+    }
     let Claim::Name(name) = key.claim() else { return None };
     let feature = name.strip_prefix(b"feature:")?.strip_suffix(b":pause")?;
     std::str::from_utf8(feature).ok().map(Text::from)
