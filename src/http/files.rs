@@ -204,7 +204,8 @@ pub async fn check_query(caller: Caller, At(id): At<String>, asked: Asked) -> Ap
     let mut paths = Vec::new();
     for (name, value) in &asked.0 {
         match &**name {
-            "paths" => paths.extend(value.split(',').filter(|path| !path.is_empty()).map(str::to_owned)),
+            "paths" if value.is_empty() => {}
+            "paths" => paths.extend(value.split(',').map(str::to_owned)),
             "path" => paths.push(value.clone()),
             _ => {}
         }

@@ -30,6 +30,9 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
         exactly_one(&mut schemas[name], "filePath", "filePaths");
     }
     exactly_one(&mut schemas["Check"], "paths", "filePaths");
+    // A number that no key's version can reach is a version like any other that is not the key's.
+    let version = &mut schemas["Reserve"]["properties"]["ifVersion"];
+    version.as_object_mut().expect("a field is described").remove("format");
     // Clients know a kind for news they do not know; no server sends it.
     let news = schemas["Notice"]["oneOf"].as_array_mut().expect("a notice is one of several kinds");
     news.retain(|kind| kind["properties"]["kind"]["enum"] != json!(["unrecognized"]));
