@@ -14,7 +14,7 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::Policy;
-use git_dibs::http::{App, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
 use git_dibs::journal::SqliteJournal;
 use git_dibs::key::KeyRules;
 use git_dibs::token::{Keyring, KeyringConfig, Mint};
@@ -35,7 +35,10 @@ fn main() {
     let (ours, token, other) = runtime.block_on(start_ours(dir.path()));
     let bare = runtime.block_on(start_bare());
     println!("{:<44} {:>12} {:>12} {:>8}", "", "ours/s", "bare/s", "ratio");
-    for connections in [1, 8, 64, 256] {
+    // `-- 64` looks at one number of connections only, for a profiler.
+    let only = std::env::args().nth(1).and_then(|arg| arg.parse().ok());
+    let connections = only.map_or(vec![1, 8, 64, 256], |only: usize| vec![only]);
+    for connections in connections {
         let mut samples: Vec<(f64, f64)> =
             (0..ROUNDS).map(|_| (load(ours, &token, connections), load(bare, &token, connections))).collect();
         samples.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
@@ -110,6 +113,8 @@ async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String, Str
         rules: KeyRules::default(),
         file_ttl: TtlBounds::FILES,
         name_ttl: TtlBounds::NAMES,
+        courier: Courier::default(),
+        past: None,
     };
     let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
     (serve(router(Arc::new(app))).await, token, other)

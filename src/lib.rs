@@ -14,7 +14,8 @@
 //! ```text
 //! hook ┐                            http ─► desk ─► engine ─► key
 //! cli  ┼─► client ───── HTTP ─────►   │      └────► journal            durable records: SQLite, or memory in tests
-//!      ┘    (wire: JSON shapes)       └──► token                       who may ask
+//!      ┘    (wire: JSON shapes)       │              └─► ledger ─► git  readable history, a repository of its own
+//!                                     └──► token                       who may ask
 //! hook, cli ─► git                                                     where a repository is, what a change touches
 //! ```
 //!
@@ -24,6 +25,7 @@
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
 //! | [`journal`] | makes records durable, gives them back | what records mean |
 //! | [`desk`] | one thread: execute → append → reply; the only clock | HTTP, git |
+//! | [`ledger`] | renders what the journal tells into git | how decisions are made |
 //! | [`token`] | reads and makes JWTs | sessions' state, HTTP |
 //! | [`wire`] | request and answer shapes, shared by `http` and `client` | frameworks, rules |
 //! | [`http`] | routes in one list; a handler takes apart, submits, answers | the journal |
@@ -31,8 +33,9 @@
 //! | [`client`] · [`hook`] · [`cli`] | doors; they reach the rules only over HTTP; only `cli` prints | the engine's rules |
 //!
 //! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
-//! `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages. `cli::serve`, `cli::token` and
-//! `cli::mint` wire the server together and may use all of it. `tests/rooms.rs` keeps these arrows true.
+//! `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
+//! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it. `tests/rooms.rs` keeps
+//! these arrows true.
 //!
 //! # Glossary
 //!
@@ -47,6 +50,8 @@
 //! * **Outcome**: what came of a command; a refusal is one too.
 //! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
 //! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
+//! * **Ledger**: the evidence, in git. **Flush**: what happened since the last look, as one commit. **Lag**: what is not
+//!   in it yet. **Shelf**: where a key lies in its tree.
 //! * **Token**: a JWT. **Claims**: what it says. **Scope**: what it may do. **Keyring**: what verifies it.
 //! * **Moment**: when a hook runs. **Verdict**: a hook's pass, warn or block.
 
@@ -59,5 +64,6 @@ pub mod hook;
 pub mod http;
 pub mod journal;
 pub mod key;
+pub mod ledger;
 pub mod token;
 pub mod wire;

@@ -8,11 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("key", &[]),
     ("engine", &["key"]),
     ("journal", &["engine", "key"]),
     ("desk", &["journal", "engine", "key"]),
+    ("ledger", &["journal", "engine", "key", "git"]),
     ("token", &["engine"]),
     ("wire", &[]),
     ("http", &["desk", "engine", "key", "token", "wire"]),
@@ -23,10 +24,12 @@ const ARROWS: [(&str, &[&str]); 11] = [
 ];
 
 /// Files that wire the server together, and so may use all of it.
-const WIRING: [&str; 4] = ["cli/serve.rs", "cli/token.rs", "cli/mint.rs", "cli/config.rs"];
+const WIRING: [&str; 5] = ["cli/serve.rs", "cli/token.rs", "cli/mint.rs", "cli/config.rs", "cli/past.rs"];
 
 /// Single files that may use a little more than their room.
-const MORE: [(&str, &[&str]); 1] = [
+const MORE: [(&str, &[&str]); 2] = [
+    // Works on the directory, whether or not a server runs.
+    ("cli/ledger.rs", &["ledger"]),
     // Whoever may read the server's secret may make a session's token with it.
     ("cli/opening.rs", &["token", "engine"]),
 ];
@@ -43,7 +46,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Plain threads and values: async is for `http` and `client`.
-const NO_ASYNC: [&str; 4] = ["key", "engine", "desk", "journal"];
+const NO_ASYNC: [&str; 5] = ["key", "engine", "desk", "journal", "ledger"];
 const ASYNC: [&str; 5] = ["tokio", "axum", "hyper", "hyper_util", "tower"];
 
 /// Only `cli` prints.

@@ -17,7 +17,7 @@ pub struct File {
     pub listen: Option<String>,
     /// The Unix socket to listen on.
     pub socket: Option<PathBuf>,
-    /// The directory for journal, secret and socket.
+    /// The directory for journal, ledger, secret and socket.
     pub data: Option<PathBuf>,
     /// Listen on other addresses than this machine's own.
     pub behind_proxy: Option<bool>,
@@ -31,6 +31,8 @@ pub struct File {
     pub audience: Option<String>,
     /// A session silent for so many seconds is lost.
     pub session_timeout: Option<u64>,
+    /// Write no ledger.
+    pub no_ledger: Option<bool>,
     /// How long files may be held.
     pub file_ttl: Option<Bounds>,
     /// How long logical keys and resource URIs may be held.

@@ -10,11 +10,14 @@ mod config;
 mod failure;
 mod here;
 mod hooks;
+mod ledger;
+mod log;
 mod mint;
 mod names;
 mod notices;
 mod opening;
 mod package;
+mod past;
 mod place;
 mod release;
 mod reserve;
@@ -28,6 +31,7 @@ mod status;
 mod talk;
 mod token;
 mod unlock;
+mod who;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -115,6 +119,12 @@ enum Command {
     Wait(reserve::WaitArgs),
     /// Show who holds what
     Status(status::Args),
+    /// Show who holds a file or another key now
+    Who(who::Args),
+    /// Show who held what, when and why, the latest first
+    Log(log::Args),
+    /// Look after the ledger, the history in git
+    Ledger(ledger::Args),
     /// Ask a holder to let go
     Request(unlock::RequestArgs),
     /// List what others ask of you and what you ask of them
@@ -168,6 +178,9 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Wait(args) => reserve::wait(args),
         Command::Status(args) => status::run(args),
+        Command::Who(args) => who::run(args),
+        Command::Log(args) => log::run(args),
+        Command::Ledger(args) => ledger::run(args),
         Command::Request(args) => unlock::request(args),
         Command::Requests(args) => unlock::requests(args),
         Command::Approve(args) => unlock::approve(args),

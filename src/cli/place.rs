@@ -19,6 +19,11 @@ pub fn journal(dir: &Path) -> PathBuf {
     dir.join("journal.db")
 }
 
+/// Where the ledger is, in a server's directory.
+pub fn ledger(dir: &Path) -> PathBuf {
+    dir.join("ledger.git")
+}
+
 /// Where the secret is that signs and verifies tokens.
 pub fn secret(dir: &Path) -> PathBuf {
     dir.join("secret")

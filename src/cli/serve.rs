@@ -11,14 +11,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::config::{File, named_repo};
+use super::past::Hindsight;
 use super::{Exit, place, talk};
 use crate::client::ServerRecord;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::{Policy, Text};
 use crate::git::Repo;
-use crate::http::{App, Listener, Repository, Server, TtlBounds, router};
-use crate::journal::SqliteJournal;
+use crate::http::{App, Courier, Listener, Past, Repository, Server, TtlBounds, router};
+use crate::journal::{Journal, SqliteJournal};
 use crate::key::KeyRules;
+use crate::ledger::{History, Kept, Ledger, Status};
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
 use crate::wire::Time;
 
@@ -47,7 +49,7 @@ pub struct Args {
     /// The Unix socket to listen on. Without it, one in the data directory.
     #[arg(long, value_name = "PATH", env = "DIBS_SOCKET")]
     socket: Option<PathBuf>,
-    /// The directory for journal, secret and socket. Without it, `dibs` in the repository's git directory.
+    /// The directory for journal, ledger, secret and socket. Without it, `dibs` in the repository's git directory.
     #[arg(long, value_name = "DIR", env = "DIBS_DATA")]
     data: Option<PathBuf>,
     /// A configuration file (TOML) with the same names.
@@ -71,6 +73,9 @@ pub struct Args {
     /// A session silent for so many seconds is lost, and everything it holds is released.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
     session_timeout: Option<u64>,
+    /// Write no ledger, the history in git.
+    #[arg(long)]
+    no_ledger: bool,
     /// Print where it listens as JSON.
     #[arg(long)]
     json: bool,
@@ -97,10 +102,12 @@ pub fn run(args: Args) -> Result<Exit> {
     let stop = watch::Sender::new(false);
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let mut desks = Vec::new();
+    let mut ledgers = Vec::new();
     let mut repositories = Vec::new();
     for plan in &plans {
-        let (repository, thread) = open(plan, &args, &file, stop.clone(), failure.clone())?;
+        let (repository, thread, ledger) = open(plan, &args, &file, stop.clone(), failure.clone())?;
         desks.push((repository.desk.clone(), thread));
+        ledgers.extend(ledger);
         repositories.push(repository);
     }
     let app = Arc::new(App::new(repositories, keyring.clone(), unix_seconds));
@@ -125,6 +132,8 @@ pub fn run(args: Args) -> Result<Exit> {
         desk.stop();
         let _ = thread.join();
     }
+    // After the desks, so that the last of what they decided is in.
+    ledgers.into_iter().for_each(Ledger::stop);
     for plan in &plans {
         let _ = std::fs::remove_file(place::dibs_dir(&plan.repo).join("server.json"));
     }
@@ -213,9 +222,19 @@ fn open(
     file: &File,
     stop: watch::Sender<bool>,
     failure: Arc<Mutex<Option<String>>>,
-) -> Result<(Repository, std::thread::JoinHandle<()>)> {
+) -> Result<(Repository, std::thread::JoinHandle<()>, Option<Ledger>)> {
     place::make_private(&plan.dir)?;
-    let journal = SqliteJournal::open(&place::journal(&plan.dir))?;
+    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&place::journal(&plan.dir))?);
+    let hindsight = journal.reader()?;
+    let written = match args.no_ledger || file.no_ledger == Some(true) {
+        true => None,
+        false => {
+            let status = Arc::<Status>::default();
+            let reader = journal.reader()?;
+            journal = Box::new(Kept::new(journal, status.clone()));
+            Some((status, reader))
+        }
+    };
     let fold_case = ignores_case(&plan.repo)?;
     let mut policy = Policy { fold_case, ..Policy::default() };
     if let Some(seconds) = args.session_timeout.or(file.session_timeout) {
@@ -228,13 +247,19 @@ fn open(
         *failure.lock().expect("nobody panics with it") = Some(error.to_string());
         stop.send_replace(true);
     };
-    let opened = Desk::open(&plan.name, Box::new(journal), Box::new(SystemClock::new()), policy, failed);
+    let opened = Desk::open(&plan.name, journal, Box::new(SystemClock::new()), policy, failed);
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", plan.name))?;
     let mut rules = KeyRules { fold_case, ..KeyRules::default() };
     rules.purposes.extend(file.purposes.iter().cloned());
     let file_ttl = file.file_ttl.map(|bounds| bounds.check("file-ttl")).transpose()?.unwrap_or(TtlBounds::FILES);
     let name_ttl = file.name_ttl.map(|bounds| bounds.check("name-ttl")).transpose()?.unwrap_or(TtlBounds::NAMES);
-    Ok((Repository { name: plan.name.clone(), desk, rules, file_ttl, name_ttl }, thread))
+    let path = place::ledger(&plan.dir);
+    let status = written.as_ref().map(|(status, _)| status.clone());
+    let history = History::new(hindsight, written.is_some().then(|| path.clone()));
+    let past: Option<Arc<dyn Past>> = Some(Arc::new(Hindsight { history, status }));
+    let ledger = written.map(|(status, reader)| Ledger::follow(&plan.name, path, reader, status));
+    let (name, courier) = (plan.name.clone(), Courier::default());
+    Ok((Repository { name, desk, rules, file_ttl, name_ttl, courier, past }, thread, ledger))
 }
 
 /// Git found out when it made the repository.

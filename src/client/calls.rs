@@ -18,6 +18,19 @@ pub struct Held {
     pub session: Option<String>,
 }
 
+/// What to look back at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Past {
+    /// Only what could be about this key.
+    pub path: Option<String>,
+    /// That key is percent-encoded.
+    pub percent: bool,
+    /// Only what this session did.
+    pub session: Option<String>,
+    /// Only what happened since.
+    pub since: Option<wire::Time>,
+}
+
 impl Client {
     /// Reserves one key (`filePath`), waiting for it as long as the request says.
     pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::Reserved, ClientError> {
@@ -145,6 +158,32 @@ impl Client {
     /// Takes the session's own request back.
     pub fn withdraw_unlock(&mut self, session: &str, request: &str) -> Result<wire::UnlockRequestInfo, ClientError> {
         self.delete(&own(session, &format!("unlock-requests/{}", part(request))), NO_BODY)
+    }
+
+    /// What happened, the latest first, at most so many events.
+    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::History, ClientError> {
+        let mut query = String::from("/api/history?");
+        let since = which.since.map(|since| since.to_string());
+        let percent = which.percent.then(|| "percent".to_owned());
+        let asked = [("path", &which.path), ("session", &which.session), ("since", &since), ("encoding", &percent)];
+        for (name, value) in asked {
+            if let Some(value) = value {
+                query.push_str(&format!("{name}={}&", part(value)));
+            }
+        }
+        let mut all = wire::History::default();
+        loop {
+            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
+            let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
+            let page: wire::History = self.get(&format!("{query}limit={left}{cursor}"))?;
+            all.events.extend(page.events);
+            all.missing.extend(page.missing);
+            all.notices.extend(page.notices);
+            all.next_cursor = page.next_cursor;
+            if all.next_cursor.is_none() || all.events.len() >= most {
+                return Ok(all);
+            }
+        }
     }
 
     /// The server's figures.

@@ -18,7 +18,7 @@ mod tests;
 
 pub use address::Endpoint;
 pub use brief::{Asking, Brief, check_briefly};
-pub use calls::Held;
+pub use calls::{Held, Past};
 pub use credential::{Credential, Origin};
 pub use discover::{
     Door, Flags, Found, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, Surroundings, TOKEN_FILE, Undiscovered, discover,

@@ -163,7 +163,10 @@ impl Engine {
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
             let until = Timestamp(i64::MAX);
-            engine.queued(seq, Waiter { session, wants, places: Vec::new(), mode, reason, if_version, since, until, feature: None });
+            engine.queued(
+                seq,
+                Waiter { session, wants, places: Vec::new(), mode, reason, if_version, since, until, feature: None },
+            );
         }
         for request in image.requests {
             engine.restore_request(request);

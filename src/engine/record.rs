@@ -161,6 +161,26 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whose it is, if it is anybody's.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Event::Opened { session, .. }
+            | Event::Bound { session, .. }
+            | Event::Ended { session, .. }
+            | Event::Reserved { session, .. }
+            | Event::Amended { session, .. }
+            | Event::Released { session, .. }
+            | Event::Queued { session, .. }
+            | Event::Seated { session, .. }
+            | Event::Left { session, .. }
+            | Event::UnlockRequested { session, .. } => Some(session),
+            Event::UnlockAnswered { by, .. } => by.as_ref(),
+            Event::Counted { .. } => None,
+        }
+    }
+}
+
 /// One key of a request, with what its reservation will be called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Want {

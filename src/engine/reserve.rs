@@ -251,14 +251,7 @@ impl Engine {
     }
 
     /// The same where the holder's name is at hand. Whoever asked for the key need not wait for an answer any more.
-    fn release_of(
-        &mut self,
-        slot: u32,
-        session: SessionId,
-        why: &Why,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Key {
+    fn release_of(&mut self, slot: u32, session: SessionId, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
         let reservation = &self.reservations[slot];
         let (id, key) = (reservation.id, reservation.key.clone());
         let spot = Spot::new(Some(reservation.place), Some(slot));

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::courier::Courier;
+use super::history::Past;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
@@ -21,6 +23,10 @@ pub struct Repository {
     pub file_ttl: TtlBounds,
     /// How long logical keys and resource URIs may be held.
     pub name_ttl: TtlBounds,
+    /// Brings the answers.
+    pub courier: Courier,
+    /// What happened, where somebody keeps that.
+    pub past: Option<Arc<dyn Past>>,
 }
 
 /// How long something may be held, in seconds.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use uuid::Uuid;
 
 use super::app::{Repository, TtlBounds};
 use super::ask::{decide, decide_or_wait, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
+use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, blocked, refusal};
 use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
@@ -62,7 +62,7 @@ pub async fn reserve(
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
     };
-    let reply = decide_or_wait(&caller.repo.desk, actor, session.clone(), Command::Reserve(ask)).await?;
+    let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
@@ -102,7 +102,7 @@ pub async fn release(
 ) -> ApiResult<Json<wire::Released>> {
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&caller.repo, body.one_or_many()?, body.encoding)?;
-    let reply = decide(&caller.repo.desk, actor, Command::Release { session, keys }).await?;
+    let reply = decide(&caller.repo, actor, Command::Release { session, keys }).await?;
     let (keys, notices) = released(reply)?;
     let released_count = keys.len() as u64;
     Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
@@ -124,7 +124,7 @@ pub async fn release_all(
     Json(_): Json<serde_json::Value>,
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
-    let reply = decide(&caller.repo.desk, actor, Command::ReleaseAll { session }).await?;
+    let reply = decide(&caller.repo, actor, Command::ReleaseAll { session }).await?;
     let (keys, notices) = released(reply)?;
     let released_paths = keys.iter().map(Key::shown).collect();
     Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
@@ -153,7 +153,7 @@ pub async fn renew(
         Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Few<_>>>()?.pop(),
         None => None,
     };
-    let reply = decide(&caller.repo.desk, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
+    let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
@@ -324,7 +324,7 @@ fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding
 fn want(repo: &Repository, text: &str, percent: bool, ttl_seconds: Option<i64>) -> ApiResult<Want> {
     let key = key(repo, text, percent)?;
     let ttl = ttl(ttl_seconds, bounds(repo, &key))?;
-    Ok(Want { id: ReservationId(Uuid::now_v7()), key, ttl })
+    Ok(Want { id: ReservationId(new_id()), key, ttl })
 }
 
 fn bounds(repo: &Repository, key: &Key) -> TtlBounds {

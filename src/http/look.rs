@@ -1,11 +1,12 @@
 //! Looking at everything held, and taking it away from its holder.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::App;
+use super::app::{App, Repository};
 use super::ask::{decide, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
@@ -113,7 +114,7 @@ pub async fn take_away(
     };
     let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it is over");
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
-    let reply = decide(&caller.repo.desk, actor, Command::Override { id, reason }).await?;
+    let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
         Outcome::Released(keys) => {
             let released_count = keys.len() as u64;
@@ -182,10 +183,12 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
             return error.into_response();
         }
     }
-    Json(health(&app, "ready")).into_response()
+    let ledger = |repo: &Arc<Repository>| Some((repo.name.clone(), repo.past.as_ref()?.ledger()?));
+    let ledgers = app.repositories.values().filter_map(ledger).collect();
+    Json(wire::Health { ledgers, ..health(&app, "ready") }).into_response()
 }
 
 fn health(app: &App, status: &str) -> wire::Health {
     let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now }
+    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledgers: BTreeMap::new() }
 }

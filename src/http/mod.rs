@@ -6,8 +6,11 @@
 mod app;
 mod ask;
 mod caller;
+mod courier;
 mod error;
 mod files;
+mod history;
+mod ids;
 mod look;
 mod openapi;
 mod outcome;
@@ -25,10 +28,11 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 pub use app::{App, Repository, TtlBounds};
+pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
+pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
 pub use server::{Listener, Server};
 
 use crate::wire::Code;
@@ -53,6 +57,7 @@ fn calls() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(files::check_as_nobody))
         .routes(routes!(look::reservations))
         .routes(routes!(look::take_away))
+        .routes(routes!(history::list))
         .routes(routes!(look::stats))
         .routes(routes!(look::healthz))
         .routes(routes!(look::readyz))
@@ -82,7 +87,7 @@ async fn request_id(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
-        HeaderValue::from_str(Uuid::now_v7().simple().encode_lower(&mut text)).expect("hex digits fit a header")
+        HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
     response.headers_mut().insert(REQUEST_ID, id);
     response

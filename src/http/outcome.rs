@@ -301,7 +301,8 @@ fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
     }
 }
 
-fn mode(mode: engine::Mode) -> wire::Mode {
+/// How it is held.
+pub fn mode(mode: engine::Mode) -> wire::Mode {
     match mode {
         engine::Mode::Exclusive => wire::Mode::Exclusive,
         engine::Mode::Shared => wire::Mode::Shared,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use uuid::Uuid;
 
 use super::app::App;
 use super::ask::{decide, look};
 use super::caller::{Caller, choose};
 use super::error::{ApiError, ApiResult};
 use super::files::out_of_range;
+use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json, created};
@@ -60,7 +60,7 @@ pub async fn create(
             let what = format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
             ApiError::from(wire::BadBody::field("sessionId", what))
         })?,
-        None => SessionId::parse(&format!("sess_{}", Uuid::now_v7().simple())).expect("this is a session id"),
+        None => SessionId::parse(&format!("sess_{}", new_id().simple())).expect("this is a session id"),
     };
     let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
     let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS);
@@ -80,7 +80,7 @@ pub async fn create(
     };
     let token = app.keyring.mint(&mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()))?;
     let command = Command::Create { session: session.clone(), name, feature };
-    let reply = decide(&caller.repo.desk, actor, command).await?;
+    let reply = decide(&caller.repo, actor, command).await?;
     match reply.outcome {
         Outcome::Done => Ok(created(wire::SessionCreated {
             session_id: session.as_str().into(),
@@ -155,7 +155,7 @@ pub async fn heartbeat(
     Json(_): Json<serde_json::Value>,
 ) -> ApiResult<Json<wire::Heartbeat>> {
     let (actor, session) = caller.act_for(&id)?;
-    let reply = decide(&caller.repo.desk, actor, Command::Heartbeat { session }).await?;
+    let reply = decide(&caller.repo, actor, Command::Heartbeat { session }).await?;
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Outcome::Alive { renewed, expires } => {
@@ -189,7 +189,7 @@ pub async fn end(
         wire::EndState::Failed => EndState::Failed,
         wire::EndState::Stopped => EndState::Stopped,
     };
-    let reply = decide(&caller.repo.desk, actor, Command::End { session, state }).await?;
+    let reply = decide(&caller.repo, actor, Command::End { session, state }).await?;
     match reply.outcome {
         Outcome::Ended { state, released } => Ok(Json(wire::Ended {
             state: outcome::end_state(state),

@@ -7,6 +7,7 @@ use super::ask::{decide, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
+use super::ids::new_id;
 use super::openapi::{params, refusals};
 use super::outcome::{self, refusal};
 use super::parts::{At, Json, created};
@@ -31,7 +32,7 @@ pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::Unlo
     };
     let key = files::named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
     let command = Command::Ask { session, request: Uuid::new_v4(), key, reason };
-    Ok(created(request(decide(&caller.repo.desk, actor, command).await?)?))
+    Ok(created(request(decide(&caller.repo, actor, command).await?)?))
 }
 
 /// List the requests to a session and by it.
@@ -69,7 +70,7 @@ pub async fn approve(
     At((id, request)): At<(String, String)>,
     Json(body): Json<wire::Approve>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
-    let hand_over = (body.hand_over == Some(true)).then(|| ReservationId(Uuid::now_v7()));
+    let hand_over = (body.hand_over == Some(true)).then(|| ReservationId(new_id()));
     respond(&caller, &id, &request, Answer::Approved, None, hand_over).await
 }
 
@@ -126,7 +127,7 @@ async fn respond(
     let missing = |_| ApiError::new(Code::NotFound, "there is no such unlock request");
     let request = Uuid::try_parse(request).map_err(missing)?;
     let command = Command::Respond { session, request, answer, note, hand_over };
-    Ok(Json(self::request(decide(&caller.repo.desk, actor, command).await?)?))
+    Ok(Json(self::request(decide(&caller.repo, actor, command).await?)?))
 }
 
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {

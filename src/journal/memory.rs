@@ -91,6 +91,10 @@ impl JournalReader for MemoryReader {
         Ok(Page { records, oldest: store.oldest() })
     }
 
+    fn head(&mut self) -> Result<Seq, JournalError> {
+        Ok(lock(&self.store).head)
+    }
+
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         let mut store = lock(&self.store);
         let head = store.head;

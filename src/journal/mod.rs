@@ -51,6 +51,9 @@ pub trait JournalReader: Send {
     /// At most `limit` records after `after`, oldest first. See [`Page::begins_late`] for a past that is gone.
     fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError>;
 
+    /// The number of the last record ever appended.
+    fn head(&mut self) -> Result<Seq, JournalError>;
+
     /// Stores what all records up to and including `at` add up to, then drops older snapshots and the records before
     /// `keep_from`, but never one after `at`. Records appended together are only dropped together, so a few more may
     /// stay. A crash at any moment leaves either the old snapshot or the new one in force. A snapshot that is no newer

@@ -218,6 +218,11 @@ impl Key {
         }
     }
 
+    /// Its bytes as the holder wrote it, structure folded; for a path, the name git knows.
+    pub fn spelling(&self) -> &[u8] {
+        self.spelled()
+    }
+
     /// Whether [`Key::shown`] is percent-encoded because the name is not UTF-8.
     pub fn is_percent(&self) -> bool {
         self.0.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()

@@ -1,5 +1,7 @@
 //! Looking around and operating: everything held, overrides, figures, health.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -108,4 +110,20 @@ pub struct Health {
     /// The server's clock, so that a client can see how far its own is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Time>,
+    /// How far each repository's ledger is, where one is written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, LedgerHealth>)]
+    pub ledgers: BTreeMap<Text, LedgerHealth>,
+}
+
+/// How far behind the journal a ledger is. Grants do not wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerHealth {
+    /// Whether it can be written; the server's log says why not.
+    pub ok: bool,
+    /// Records that are not in it yet.
+    pub records_behind: u64,
+    /// Since when there are any, in seconds.
+    pub seconds_behind: u64,
 }

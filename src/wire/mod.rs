@@ -11,6 +11,7 @@ mod body;
 mod code;
 mod files;
 mod granted;
+mod history;
 mod look;
 mod notice;
 mod percent;
@@ -29,7 +30,8 @@ pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
 pub use granted::{
     Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
 };
-pub use look::{Done, Health, Override, Reservation, ReservationList, Stats};
+pub use history::{History, HistoryEvent, Missing};
+pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;
 pub use percent::{percent_decode, percent_encode};
 pub use sessions::{

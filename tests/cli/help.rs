@@ -2,7 +2,7 @@
 
 use crate::world::{BINARY, World};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 27] = [
     "token",
     "run",
     "session",
@@ -15,6 +15,13 @@ const COMMANDS: [&str; 20] = [
     "check",
     "wait",
     "status",
+    "who",
+    "log",
+    "ledger",
+    "ledger verify",
+    "ledger push",
+    "ledger fetch",
+    "ledger show-path",
     "request",
     "requests",
     "approve",

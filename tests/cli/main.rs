@@ -2,6 +2,7 @@
 
 mod files;
 mod help;
+mod history;
 mod packages;
 mod rlock;
 mod run;

@@ -1,5 +1,5 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
-//! one each for what no section promises alone: restarts, bad input, pulled plugs and full disks.
+//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks and the ledger.
 
 mod document;
 mod http;
@@ -33,3 +33,4 @@ mod restart;
 
 mod disk;
 mod kill;
+mod ledger;

@@ -122,6 +122,7 @@ fn read_and_write_back(name: &str, which: &str, example: &Value) {
         ("EndSession", _) => same::<wire::EndSession>,
         ("Ended", _) => same::<wire::Ended>,
         ("Health", _) => same::<wire::Health>,
+        ("History", _) => same::<wire::History>,
         ("Heartbeat", _) => same::<wire::Heartbeat>,
         ("Nothing", _) => same::<Map<String, Value>>,
         ("Override", _) => same::<wire::Override>,

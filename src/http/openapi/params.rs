@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::wire::schema::{AskedMode, Key};
-use crate::wire::{Encoding, SessionState};
+use crate::wire::{Encoding, SessionState, Time};
 
 /// The session in a path.
 #[derive(IntoParams)]
@@ -71,6 +71,31 @@ pub struct Reservations {
     /// Only those of this session.
     #[param(required = false, example = "ana")]
     session: String,
+}
+
+/// Which part of the past.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct Past {
+    /// Only what is about this key, or about one that covers it.
+    #[param(required = false, value_type = Key, example = "src/a.rs")]
+    path: String,
+    /// How `path` is written.
+    #[param(required = false, inline, example = "percent")]
+    encoding: Encoding,
+    /// Only what this session did.
+    #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
+    session: String,
+    /// Only what happened since.
+    #[param(required = false, value_type = Time, example = "2026-01-31T09:30:00.250Z")]
+    since: String,
+    /// The most to list.
+    #[param(required = false, minimum = 1, maximum = 1000, example = 100)]
+    limit: u64,
+    /// Where to go on: `nextCursor` of the page before.
+    #[param(required = false, pattern = "^[1-9][0-9]{0,18}(-[0-9a-f]{40})?$", example = "42")]
+    cursor: String,
 }
 
 /// What a check by query asks about.

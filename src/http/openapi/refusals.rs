@@ -56,7 +56,7 @@ refusals! {
     Renew = TOKEN, LIFE, BODY, KEYS, &[NotFound, TtlOutOfRange, LockNotHeld, LockTimeout];
     /// Checking.
     Check = TOKEN, LIFE, BODY, KEYS;
-    /// Checking by query.
+    /// Naming keys in a query.
     CheckQuery = TOKEN, LIFE, KEYS;
     /// Asking a holder to let go.
     Ask = TOKEN, LIFE, BODY, KEYS, &[NotFound];

@@ -133,6 +133,10 @@ impl JournalReader for SqliteReader {
         rows::read(&self.db, &self.path, after, limit)
     }
 
+    fn head(&mut self) -> Result<Seq, JournalError> {
+        rows::head(&self.db, &self.path)
+    }
+
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         let storing = Arc::clone(&self.storing);
         // Whoever panicked while it was held has left pieces that are swept now.

@@ -1,0 +1,157 @@
+//! `git-dibs log`: who held what, when and why.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use super::failure::Failure;
+use super::here::{Common, Here, ServerArgs, wall_clock};
+use super::names::{Cwd, Names};
+use super::{Exit, past, place, talk};
+use crate::client::Past;
+use crate::git::Repo;
+use crate::hook::text::clean;
+use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
+
+/// Shows what happened, the latest first.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only what is about this file, directory, pattern or other key; patterns that cover it too
+    #[arg(value_name = "PATH")]
+    path: Option<OsString>,
+    /// Only what this session did
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only what happened since: 2026-01-31T09:30:00Z, 2026-01-31, or 30m, 12h, 7d ago
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// At most so many events
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    max_count: u32,
+    /// Print the events as one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let since = args.since.as_deref().map(|text| moment(text, wall_clock())).transpose();
+    let since = since.map_err(|failure| failure.for_program(args.json))?;
+    let most = args.max_count as usize;
+    let ask = |cwd: &Cwd| -> Result<Past, Failure> {
+        let names = args.path.iter().cloned().collect::<Vec<_>>();
+        let names = Names::typed(cwd, &names).map_err(|failure| failure.for_program(args.json))?;
+        let percent = names.encoding() == Some(Encoding::Percent);
+        Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
+    };
+    let common = Common { json: args.json, session: None, server: args.server.clone() };
+    let asked = Here::open(&common).and_then(|mut here| {
+        let answer = here.client.history(&ask(&here.cwd)?, most);
+        here.heard(answer).inspect(|_| here.tell_notices())
+    });
+    let history = match asked {
+        Ok(history) => history,
+        Err(failure) if failure.exit == Exit::Unreachable => match without_server(&ask, most) {
+            Some(history) => history?,
+            None => return Err(failure.into()),
+        },
+        Err(failure) => return Err(failure.into()),
+    };
+    show(&history, args.json)?;
+    Ok(Exit::Ok)
+}
+
+/// What the ledger in this repository tells, if there is one.
+fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
+    let repo = Repo::from_environment().ok()?;
+    let path = place::ledger(&place::dibs_dir(&repo));
+    if !path.exists() {
+        return None;
+    }
+    let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
+    talk::say("no server answers; this is what the ledger here tells");
+    Some(asked.and_then(|which| past::of_ledger(&path, &which, most)))
+}
+
+fn show(history: &History, json: bool) -> Result<()> {
+    if json {
+        return Ok(talk::document(&serde_json::to_vec(history)?)?);
+    }
+    let text: String = history.events.iter().map(line).collect();
+    talk::data(&text)?;
+    if history.events.is_empty() {
+        talk::say("nothing of that kind is on record");
+    }
+    for gap in &history.missing {
+        talk::say(&format!("the events #{} to #{} are not on record any more", gap.first, gap.last));
+    }
+    if history.next_cursor.is_some() {
+        talk::say("there is more; say how much with --max-count");
+    }
+    Ok(())
+}
+
+/// One event on a line.
+fn line(event: &HistoryEvent) -> String {
+    let when = event.at.to_string();
+    let when = format!("{} {}", &when[..10], &when[11..19]);
+    let who = event.session_id.as_deref().map(|id| talk::person(id, event.session_name.as_deref()));
+    let mut what = match &event.file_path {
+        Some(path) => format!(" {}", talk::key(path, event.encoding)),
+        None => event.file_paths.iter().map(|path| format!(" {}", talk::key(path, event.encoding))).collect(),
+    };
+    if let Some(who) = who {
+        what.push_str(&format!(" by {who}"));
+    }
+    if event.mode == Some(Mode::Shared) {
+        what.push_str(", shared");
+    }
+    match (event.why.as_deref(), event.by.as_deref()) {
+        (Some(why), Some(by)) => what.push_str(&format!(", {} by {}", clean(why, 40), clean(by, 200))),
+        (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
+        _ => {}
+    }
+    format!("{when}  #{} {}{what}{}\n", event.seq, clean(&event.event, 40), talk::because(event.reason.as_deref()))
+}
+
+/// A moment as people say it.
+fn moment(text: &str, now: Time) -> Result<Time, Failure> {
+    if let Some(time) = Time::parse(text).or_else(|| Time::parse(&format!("{text}T00:00:00Z"))) {
+        return Ok(time);
+    }
+    let unit = |unit: char| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(24 * 3600),
+        'w' => Some(7 * 24 * 3600),
+        _ => None,
+    };
+    let ago = text.chars().last().and_then(unit).and_then(|seconds: i64| {
+        let number: i64 = text[..text.len() - 1].parse().ok().filter(|number| *number >= 0)?;
+        number.checked_mul(seconds)?.checked_mul(1000)
+    });
+    match ago {
+        Some(ms) => Ok(Time(now.0.saturating_sub(ms))),
+        None => Err(Failure::usage(format!(
+            "{text:?} is no time; write 2026-01-31T09:30:00Z, 2026-01-31, or how long ago: 30m, 12h, 7d"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_moment_or_how_long_ago() {
+        let now = Time(1_000_000_000_000);
+        assert_eq!(moment("2024-02-29T12:34:56Z", now).unwrap(), Time(1_709_210_096_000));
+        assert_eq!(moment("2024-02-29", now).unwrap(), Time(1_709_164_800_000));
+        assert_eq!(moment("2h", now).unwrap(), Time(1_000_000_000_000 - 7_200_000));
+        for bad in ["", "h", "-1h", "2 h", "yesterday", "5é", "99999999999999999999d"] {
+            assert!(moment(bad, now).is_err(), "{bad}");
+        }
+    }
+}

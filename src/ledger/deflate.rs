@@ -1,0 +1,66 @@
+//! The compression git's objects are stored in. zlib is here anyway, with libgit2; only what a pack needs is called.
+
+use std::ffi::c_int;
+use std::mem::{MaybeUninit, size_of};
+
+use libz_sys::{
+    Z_FINISH, Z_OK, Z_STREAM_END, deflate, deflateBound, deflateEnd, deflateInit_, deflateReset, uInt, uLong, z_stream,
+    zlibVersion,
+};
+
+/// Quick rather than small: the next consolidation stores most objects as differences anyway.
+const LEVEL: c_int = 3;
+
+/// Compresses one piece after the other; setting zlib up costs more than a small piece.
+pub struct Deflate(Box<z_stream>);
+
+// SAFETY: a stream belongs to whoever holds it; zlib keeps nothing per thread.
+unsafe impl Send for Deflate {}
+
+impl Deflate {
+    /// Ready for the first piece.
+    pub fn new() -> Deflate {
+        let mut stream = Box::new(MaybeUninit::<z_stream>::zeroed());
+        // SAFETY: zlib asks for a zeroed stream, whose null functions mean its own allocator. The box keeps the address
+        // that zlib remembers.
+        let made = unsafe { deflateInit_(stream.as_mut_ptr(), LEVEL, zlibVersion(), size_of::<z_stream>() as c_int) };
+        assert_eq!(made, Z_OK, "zlib has the memory for a stream");
+        // SAFETY: the call above filled it in. The functions it holds are set by now, so it is a valid value.
+        Deflate(unsafe { stream.assume_init() })
+    }
+
+    /// Compresses `piece` to the end of `out`.
+    pub fn append(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let length = uInt::try_from(piece.len()).expect("an object of a flush stays under four gigabytes");
+        let stream = &mut *self.0;
+        // SAFETY: the stream was set up in `new`. Both pointers are to live memory of the lengths given with them, and
+        // zlib promises to need no more than `deflateBound`.
+        let written = unsafe {
+            assert_eq!(deflateReset(stream), Z_OK, "the stream is whole");
+            let room = deflateBound(stream, uLong::from(length)) as usize;
+            out.reserve(room);
+            stream.next_in = piece.as_ptr().cast_mut();
+            stream.avail_in = length;
+            stream.next_out = out.as_mut_ptr().add(out.len());
+            stream.avail_out = uInt::try_from(room).expect("little more than the object");
+            assert_eq!(deflate(stream, Z_FINISH), Z_STREAM_END, "there is room for all of it");
+            room - stream.avail_out as usize
+        };
+        // SAFETY: that many bytes behind the length were written just now, within what was reserved.
+        unsafe { out.set_len(out.len() + written) };
+    }
+}
+
+impl Drop for Deflate {
+    fn drop(&mut self) {
+        // SAFETY: set up in `new` and not ended before.
+        unsafe { deflateEnd(&mut *self.0) };
+    }
+}
+
+/// The checksum an index keeps of each object.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let length = uInt::try_from(bytes.len()).expect("an object of a flush stays under four gigabytes");
+    // SAFETY: the pointer is to live memory of that length.
+    unsafe { libz_sys::crc32(0, bytes.as_ptr(), length) as u32 }
+}

@@ -1,0 +1,61 @@
+//! A journal that forgets nothing the ledger has not written yet, and tells how much that is.
+
+use std::sync::Arc;
+
+use super::Status;
+use crate::engine::{Record, Seq};
+use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
+
+/// Passes everything on, and keeps records from being dropped too early.
+pub struct Kept {
+    journal: Box<dyn Journal>,
+    status: Arc<Status>,
+}
+
+struct KeptReader {
+    reader: Box<dyn JournalReader>,
+    status: Arc<Status>,
+}
+
+impl Kept {
+    /// The same journal, whose records stay until the ledger has them.
+    pub fn new(journal: Box<dyn Journal>, status: Arc<Status>) -> Kept {
+        Kept { journal, status }
+    }
+}
+
+impl Journal for Kept {
+    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        self.journal.load(on)
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        self.journal.append(after, records)?;
+        if let Some(last) = records.last() {
+            self.status.saw(last.seq);
+        }
+        Ok(())
+    }
+
+    fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
+        Ok(Box::new(KeptReader { reader: self.journal.reader()?, status: self.status.clone() }))
+    }
+}
+
+impl JournalReader for KeptReader {
+    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        self.reader.load(up_to, on)
+    }
+
+    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+        self.reader.read(after, limit)
+    }
+
+    fn head(&mut self) -> Result<Seq, JournalError> {
+        self.reader.head()
+    }
+
+    fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
+        self.reader.save_snapshot(at, state, keep_from.min(self.status.written().next()))
+    }
+}

@@ -1,0 +1,232 @@
+//! What a commit says: a subject for people, a trailer for each event, and where in the journal it ends.
+
+use git2::Oid;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Event, Record, Seq, SessionId, Text, Timestamp};
+use crate::key::Key;
+
+/// The longest key or name in a subject, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// An event as the ledger keeps it: the record, and what its session was called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Its number.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub event: Event,
+    /// What the session was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Text>,
+}
+
+/// What the end of a commit's message says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trailers {
+    /// The last event in it.
+    pub seq: Seq,
+    /// The numbers of its events.
+    pub events: Vec<Seq>,
+    /// Events before it that nobody has any more, the first and the last.
+    pub gap: Option<(Seq, Seq)>,
+    /// Its tree was made from the journal afresh, not from the tree before.
+    pub restated: bool,
+    /// The last commit of the year before, which is no parent.
+    pub previous: Option<Oid>,
+}
+
+impl Line {
+    /// A record with the name of its session.
+    pub fn new(record: Record, name: Option<Text>) -> Line {
+        Line { seq: record.seq, at: record.at, event: record.event, name }
+    }
+
+    /// The record alone.
+    pub fn record(&self) -> Record {
+        Record { seq: self.seq, at: self.at, event: self.event.clone() }
+    }
+}
+
+/// What happened, in one word.
+pub fn verb(event: &Event) -> &'static str {
+    match event {
+        Event::Opened { .. } => "open",
+        Event::Bound { .. } => "bind",
+        Event::Ended { .. } => "end",
+        Event::Reserved { .. } => "reserve",
+        Event::Amended { .. } => "amend",
+        Event::Released { .. } => "release",
+        Event::Queued { .. } => "wait",
+        Event::Seated { .. } => "seat",
+        Event::Left { .. } => "leave",
+        Event::Counted { .. } => "count",
+        Event::UnlockRequested { .. } => "ask",
+        Event::UnlockAnswered { .. } => "answer",
+    }
+}
+
+/// What it is about.
+pub fn keys(event: &Event) -> impl Iterator<Item = &Key> {
+    let (one, many) = match event {
+        Event::Reserved { key, .. }
+        | Event::Amended { key, .. }
+        | Event::Released { key, .. }
+        | Event::UnlockRequested { key, .. } => (Some(key), &[][..]),
+        Event::Queued { wants, .. } => (None, &wants[..]),
+        _ => (None, &[][..]),
+    };
+    one.into_iter().chain(many.iter().map(|want| &want.key))
+}
+
+/// The message of a commit with these events.
+pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
+    let mut text = subject(lines, trailers);
+    text.push_str("\n\n");
+    if let Some((first, last)) = trailers.gap {
+        text.push_str(&format!(
+            "The events {first} to {last} are missing: the journal did not have them any more.\n\n"
+        ));
+    }
+    for line in lines {
+        let session = line.event.session().map_or("-", SessionId::as_str);
+        text.push_str(&format!("Dibs-Event: {} {} {session}", line.seq.0, verb(&line.event)));
+        for key in keys(&line.event) {
+            text.push(' ');
+            text.push_str(&clean(&key.text()));
+        }
+        text.push('\n');
+    }
+    if let Some((first, last)) = trailers.gap {
+        text.push_str(&format!("Dibs-Gap: {}-{}\n", first.0, last.0));
+    }
+    if trailers.restated {
+        text.push_str("Dibs-Restated: yes\n");
+    }
+    if let Some(previous) = trailers.previous {
+        text.push_str(&format!("Dibs-Previous: {previous}\n"));
+    }
+    text.push_str(&format!("Dibs-Seq: {}\n", trailers.seq.0));
+    text
+}
+
+/// Reads the trailers of [`compose`]; nothing where they are not all there.
+pub fn parse(message: &str) -> Option<Trailers> {
+    let mut found = Trailers::default();
+    let mut seq = None;
+    let last = message.trim_end().rsplit("\n\n").next()?;
+    for line in last.lines() {
+        let (name, value) = line.split_once(": ")?;
+        match name {
+            "Dibs-Event" => found.events.push(number(value.split(' ').next()?)?),
+            "Dibs-Gap" => {
+                let (first, last) = value.split_once('-')?;
+                found.gap = Some((number(first)?, number(last)?));
+            }
+            "Dibs-Restated" => found.restated = true,
+            "Dibs-Previous" => found.previous = Some(Oid::from_str(value).ok()?),
+            "Dibs-Seq" => seq = Some(number(value)?),
+            // Somebody's later version may say more.
+            _ => {}
+        }
+    }
+    found.seq = seq?;
+    Some(found)
+}
+
+fn number(text: &str) -> Option<Seq> {
+    text.parse().ok().map(Seq)
+}
+
+/// One line for people, about what they would look for first.
+fn subject(lines: &[Line], trailers: &Trailers) -> String {
+    let weight = |line: &&Line| match line.event {
+        Event::Reserved { .. } => 0,
+        Event::Released { .. } => 1,
+        Event::Amended { .. } => 2,
+        Event::UnlockRequested { .. } | Event::UnlockAnswered { .. } => 3,
+        Event::Queued { .. } => 4,
+        Event::Ended { .. } => 5,
+        Event::Opened { .. } => 6,
+        _ => 7,
+    };
+    let Some(first) = lines.iter().min_by_key(weight) else {
+        return match trailers.gap {
+            Some(_) => "begin again after a gap".to_owned(),
+            None => "put right what is held".to_owned(),
+        };
+    };
+    let mut text = verb(&first.event).to_owned();
+    let mut keys = keys(&first.event);
+    if let Some(key) = keys.next() {
+        text.push_str(&format!(" {}", shown(&key.text())));
+    }
+    let more = keys.count() + lines.len() - 1;
+    if more > 0 {
+        text.push_str(&format!(" (+{more})"));
+    }
+    if let Some(session) = first.event.session() {
+        text.push_str(&format!(" by {}", shown(first.name.as_deref().unwrap_or(session.as_str()))));
+    }
+    text
+}
+
+fn shown(text: &str) -> String {
+    let text = clean(text);
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Without anything that would begin a line of its own or draw on a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Mode, ReservationId, Ttl};
+
+    fn line(seq: u64, key: &str) -> Line {
+        let event = Event::Reserved {
+            id: ReservationId(uuid::Uuid::nil()),
+            session: SessionId::parse("s-17").unwrap(),
+            key: Key::recall(key, false).unwrap(),
+            mode: Mode::Exclusive,
+            ttl: Ttl(60),
+            reason: None,
+        };
+        Line { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
+    }
+
+    #[test]
+    fn a_commit_reads_like_a_sentence_and_its_trailers_like_a_table() {
+        let lines = [line(4, "src/a.rs"), line(5, "file:a%0Ab"), line(6, "src/**"), line(7, "api:GET /v1/x")];
+        let trailers = Trailers {
+            seq: Seq(7),
+            events: [4, 5, 6, 7].map(Seq).to_vec(),
+            gap: Some((Seq(2), Seq(3))),
+            restated: true,
+            previous: Some(Oid::ZERO_SHA1),
+        };
+        let text = compose(&lines, &trailers);
+        assert_eq!(
+            text,
+            "reserve src/a.rs (+3) by ana\n\n\
+             The events #2 to #3 are missing: the journal did not have them any more.\n\n\
+             Dibs-Event: 4 reserve s-17 src/a.rs\n\
+             Dibs-Event: 5 reserve s-17 file:a%0Ab\n\
+             Dibs-Event: 6 reserve s-17 src/**\n\
+             Dibs-Event: 7 reserve s-17 api:GET /v1/x\n\
+             Dibs-Gap: 2-3\nDibs-Restated: yes\n\
+             Dibs-Previous: 0000000000000000000000000000000000000000\nDibs-Seq: 7\n"
+        );
+        assert_eq!(parse(&text), Some(trailers));
+        assert_eq!(parse("a subject\n\nand words\n"), None);
+        assert_eq!(parse("Dibs-Event: 4 reserve s-17 x\n"), None, "it does not say where it ends");
+    }
+}

@@ -1,0 +1,44 @@
+//! History in git that people can read: who held what, when and why, and who holds it now.
+//!
+//! A thread follows the journal and renders it into a bare repository of the ledger's own, one commit for all that
+//! happened since the last look. The tree shows what is held, at the paths where it is held; the message lists the
+//! events; `.dibs/events` in the tree keeps them whole. Nothing here decides anything, and nobody waits for it: the
+//! journal is the truth, and whatever becomes of the ledger, it is caught up or made anew from there.
+//!
+//! Start at [`Ledger::follow`]. `writer` turns records into commits, with `live` (what is held), `shelf` (where that lies
+//! in the tree), `tree` and `pack` (git's objects), `message` and `store` (the directory); `read` and what follows it are
+//! for looking back.
+
+mod deflate;
+mod error;
+mod follow;
+mod guard;
+mod history;
+mod live;
+mod message;
+mod pack;
+mod read;
+mod shelf;
+mod status;
+mod store;
+mod tidy;
+mod tree;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::LedgerError;
+pub use follow::Ledger;
+pub use guard::Kept;
+pub use history::{Cursor, History, Query, Told};
+pub use live::{Holding, Live, Stamp};
+pub use message::{Line, Trailers};
+pub use read::Reading;
+pub use shelf::{OWN, of as shelf_of};
+pub use status::{Lag, Status};
+pub use store::{BRANCH, Commit, SHARED, create};
+pub use tidy::{git, tidy};
+pub use verify::{Verified, verify};
+pub use writer::{Flushed, Writer};

@@ -1,0 +1,105 @@
+//! Reading the ledger back: commits from the latest on, their events, what their trees say is held.
+
+use std::path::{Path, PathBuf};
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::live::{Holding, Live};
+use super::message::Line;
+use super::shelf::EVENTS;
+use super::store::{self, BRANCH, Commit, SHARED};
+use super::{LedgerError, OWN};
+
+/// A ledger that is only looked at, whoever writes it meanwhile.
+pub struct Reading {
+    path: PathBuf,
+    repo: Repository,
+}
+
+impl Reading {
+    /// Opens the ledger at `path`.
+    pub fn open(path: &Path) -> Result<Reading, LedgerError> {
+        Ok(Reading { repo: store::open(path)?, path: path.to_owned() })
+    }
+
+    /// The latest commit: of the ledger that is written here, else of one that was fetched.
+    pub fn tip(&self) -> Result<Option<Commit>, LedgerError> {
+        match store::tip(&self.repo, &self.path, BRANCH)? {
+            Some(tip) => Ok(Some(tip)),
+            None => store::tip(&self.repo, &self.path, SHARED),
+        }
+    }
+
+    /// One commit.
+    pub fn commit(&self, id: Oid) -> Result<Commit, LedgerError> {
+        store::commit(&self.repo, &self.path, id)
+    }
+
+    /// The commit before, if the ledger still has it: old years may have been given away.
+    pub fn before(&self, commit: &Commit) -> Result<Option<Commit>, LedgerError> {
+        match commit.before {
+            Some(id) if commit.trailers.previous != Some(id) || self.repo.find_commit(id).is_ok() => {
+                self.commit(id).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The events of a commit, the oldest first.
+    pub fn lines(&self, commit: &Commit) -> Result<Vec<Line>, LedgerError> {
+        lines(&self.repo, &self.path, commit)
+    }
+
+    /// What was held when a commit was made.
+    pub fn live(&self, commit: &Commit) -> Result<Live, LedgerError> {
+        live(&self.repo, &self.path, commit.tree)
+    }
+
+    /// What git calls the blob with the events of a commit.
+    pub fn events_blob(&self, commit: &Commit) -> Option<Oid> {
+        events_blob(&self.repo, commit)
+    }
+}
+
+pub(super) fn lines(repo: &Repository, path: &Path, commit: &Commit) -> Result<Vec<Line>, LedgerError> {
+    let damaged = |what: &dyn std::fmt::Display| {
+        LedgerError::damaged(path, format!("the events of commit {} do not read: {what}", commit.id))
+    };
+    let Some(blob) = events_blob(repo, commit) else { return Err(damaged(&format!("{EVENTS} is missing"))) };
+    let blob = repo.find_blob(blob).map_err(|error| damaged(&error.message()))?;
+    let lines = blob.content().split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).map_err(|error| damaged(&error))).collect()
+}
+
+pub(super) fn events_blob(repo: &Repository, commit: &Commit) -> Option<Oid> {
+    let tree = repo.find_tree(commit.tree).ok()?;
+    tree.get_path(Path::new(EVENTS)).ok().map(|entry| entry.id())
+}
+
+pub(super) fn live(repo: &Repository, path: &Path, tree: Oid) -> Result<Live, LedgerError> {
+    let mut live = Live::default();
+    let mut trees = vec![(tree, 0)];
+    let damaged = |error: git2::Error| LedgerError::damaged(path, error.message());
+    while let Some((id, depth)) = trees.pop() {
+        let tree = repo.find_tree(id).map_err(damaged)?;
+        for entry in &tree {
+            match entry.kind() {
+                // The depth of what lies in our own directory is -1, so that its `events` is not taken for a file's.
+                Some(ObjectType::Tree) if depth == 0 && entry.name_bytes() == OWN.as_bytes() => {
+                    trees.push((entry.id(), -1));
+                }
+                Some(ObjectType::Tree) => trees.push((entry.id(), 1)),
+                _ if depth == -1 => {}
+                _ => {
+                    let blob = repo.find_blob(entry.id()).map_err(damaged)?;
+                    for line in blob.content().split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+                        let held: Holding = serde_json::from_slice(line)
+                            .map_err(|error| LedgerError::damaged(path, format!("blob {}: {error}", entry.id())))?;
+                        live.hold(held);
+                    }
+                }
+            }
+        }
+    }
+    Ok(live)
+}

@@ -1,0 +1,257 @@
+//! The ledger's directory: a bare git repository that says it is ours, with one writer at a time.
+//!
+//! A flush becomes visible with the rename of one small file, the branch. Everything it points to is on disk by then,
+//! so a plug that is pulled leaves either the flush or the one before.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+
+use super::LedgerError;
+use super::message::{self, Trailers};
+use super::pack::Packed;
+
+/// The branch the ledger writes.
+pub const BRANCH: &str = "refs/heads/ledger";
+
+/// The ref that is shared, and where a ledger from elsewhere arrives.
+pub const SHARED: &str = "refs/dibs/ledger";
+
+/// What this version writes, in the repository's configuration.
+const VERSION: i64 = 1;
+const VERSION_NAME: &str = "dibs.ledgerversion";
+
+/// What unfinished files in the directory of packs begin with.
+const UNFINISHED: &str = "tmp_dibs_";
+
+/// A ledger that is open for writing.
+pub struct Store {
+    path: PathBuf,
+    repo: Repository,
+    /// Held for life.
+    _lock: File,
+}
+
+/// A commit of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its name.
+    pub id: Oid,
+    /// Its tree.
+    pub tree: Oid,
+    /// The one before, whether or not that is a parent.
+    pub before: Option<Oid>,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// What its message says.
+    pub trailers: Trailers,
+}
+
+impl Store {
+    /// Opens the ledger at `path` for writing, or makes a new one there.
+    pub fn open(path: &Path) -> Result<Store, LedgerError> {
+        if fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            create(path)?;
+        }
+        let repo = open(path)?;
+        let lock = path.join("dibs.lock");
+        let file = File::options().write(true).create(true).truncate(false).open(&lock);
+        let file = file.map_err(LedgerError::io("write", &lock))?;
+        file.try_lock().map_err(|_| LedgerError::InUse { path: path.to_owned() })?;
+        let store = Store { path: path.to_owned(), repo, _lock: file };
+        store.sweep();
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The repository, for reading.
+    pub fn repo(&self) -> &Repository {
+        &self.repo
+    }
+
+    /// The latest commit.
+    pub fn tip(&self) -> Result<Option<Commit>, LedgerError> {
+        tip(&self.repo, &self.path, BRANCH)
+    }
+
+    /// How many packs there are.
+    pub fn packs(&self) -> usize {
+        let Ok(files) = fs::read_dir(self.path.join("objects/pack")) else { return 0 };
+        files.flatten().filter(|file| file.path().extension().is_some_and(|ending| ending == "idx")).count()
+    }
+
+    /// Stores the objects of a flush for good. Nobody sees them yet.
+    pub fn store(&self, packed: &Packed) -> Result<(), LedgerError> {
+        let dir = self.path.join("objects/pack");
+        // The index comes last: git takes a pack for one when it has that.
+        for (ending, bytes) in [("pack", &packed.pack), ("idx", &packed.index)] {
+            let unfinished = dir.join(format!("{UNFINISHED}{ending}"));
+            let write = || -> io::Result<()> {
+                let mut file = File::create(&unfinished)?;
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                fs::rename(&unfinished, dir.join(format!("pack-{}.{ending}", packed.name)))
+            };
+            write().map_err(LedgerError::io("write", &unfinished))?;
+        }
+        sync_directory(&dir)
+    }
+
+    /// Moves a ref from where it is believed to be.
+    pub fn move_ref(&self, name: &str, from: Option<Oid>, to: Oid) -> Result<(), LedgerError> {
+        let found = match self.repo.refname_to_id(name) {
+            Ok(found) => Some(found),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => None,
+            Err(error) => return Err(LedgerError::damaged(&self.path, error.message())),
+        };
+        if found != from {
+            return Err(LedgerError::damaged(&self.path, format!("somebody else has moved {name}")));
+        }
+        let file = self.path.join(name);
+        let lock = self.path.join(format!("{name}.lock"));
+        let dir = file.parent().expect("a ref lies in a directory");
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(dir)?;
+            let mut new = File::options().write(true).create_new(true).open(&lock)?;
+            new.write_all(format!("{to}\n").as_bytes())?;
+            new.sync_all()?;
+            fs::rename(&lock, &file)
+        };
+        if let Err(error) = write() {
+            let _ = fs::remove_file(&lock);
+            return Err(LedgerError::io("write", &file)(error));
+        }
+        sync_directory(dir)
+    }
+
+    /// Takes away what a writer left behind that was killed; nobody else writes while the lock is ours.
+    fn sweep(&self) {
+        let _ = fs::remove_file(self.path.join(format!("{BRANCH}.lock")));
+        let Ok(files) = fs::read_dir(self.path.join("objects/pack")) else { return };
+        for file in files.flatten() {
+            if file.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+    }
+}
+
+/// Opens the ledger at `path`, for reading.
+pub fn open(path: &Path) -> Result<Repository, LedgerError> {
+    let foreign = || LedgerError::Foreign { path: path.to_owned() };
+    if fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(LedgerError::Missing { path: path.to_owned() });
+    }
+    let repo = Repository::open_bare(path).map_err(|_| foreign())?;
+    let config = path.join("config");
+    // The file alone: what the user's own configuration says makes no directory a ledger.
+    let version = git2::Config::open(&config).and_then(|config| config.get_i64(VERSION_NAME));
+    match version {
+        Ok(VERSION) => Ok(repo),
+        Ok(found) if found > VERSION => Err(LedgerError::Newer { path: path.to_owned(), found, known: VERSION }),
+        _ => Err(foreign()),
+    }
+}
+
+/// Makes a new ledger, whole or not at all.
+pub fn create(path: &Path) -> Result<(), LedgerError> {
+    let new = path.with_extension("new");
+    let failed = |error: git2::Error| LedgerError::Io {
+        doing: "make",
+        path: path.to_owned(),
+        source: io::Error::other(error.message().to_owned()),
+    };
+    // Nobody but us makes anything of this name, and only its rename makes it a ledger.
+    let _ = fs::remove_dir_all(&new);
+    let mut options = git2::RepositoryInitOptions::new();
+    options.bare(true).external_template(false).initial_head("ledger");
+    options.description("What was reserved with git-dibs, when and by whom.");
+    let make = || -> Result<(), git2::Error> {
+        Repository::init_opts(&new, &options)?;
+        let mut config = git2::Config::open(&new.join("config"))?;
+        // Consolidating is our work; git's own would only come in between.
+        config.set_i32("gc.auto", 0)?;
+        config.set_bool("maintenance.auto", false)?;
+        config.set_i64(VERSION_NAME, VERSION)
+    };
+    make().map_err(failed)?;
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o700)).map_err(LedgerError::io("restrict", &new))?;
+    fs::rename(&new, path).map_err(LedgerError::io("make", path))?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// The commit a ref points to, if there is one.
+pub fn tip(repo: &Repository, path: &Path, name: &str) -> Result<Option<Commit>, LedgerError> {
+    match repo.refname_to_id(name) {
+        Ok(id) => commit(repo, path, id).map(Some),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(LedgerError::damaged(path, error.message())),
+    }
+}
+
+/// Reads a commit of the ledger.
+pub fn commit(repo: &Repository, path: &Path, id: Oid) -> Result<Commit, LedgerError> {
+    let found = repo.find_commit(id);
+    let found = found.map_err(|error| LedgerError::damaged(path, format!("commit {id}: {}", error.message())))?;
+    let trailers = message::parse(&String::from_utf8_lossy(found.message_bytes()));
+    let Some(trailers) = trailers else {
+        return Err(LedgerError::damaged(path, format!("commit {id} is not one of the ledger's")));
+    };
+    let before = found.parent_ids().next().or(trailers.previous);
+    Ok(Commit { id, tree: found.tree_id(), before, seconds: found.time().seconds(), trailers })
+}
+
+fn sync_directory(dir: &Path) -> Result<(), LedgerError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(LedgerError::io("write", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ours_or_newer_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), "Dear diary").unwrap();
+        fs::create_dir(at("empty")).unwrap();
+        Repository::init_bare(at("repo")).unwrap();
+        create(&at("half")).unwrap();
+        fs::remove_file(at("half/HEAD")).unwrap();
+        for name in ["file", "empty", "repo", "half"] {
+            let before = fs::metadata(at(name)).unwrap().modified().unwrap();
+            let refused = Store::open(&at(name)).err().unwrap();
+            assert!(matches!(refused, LedgerError::Foreign { .. }), "{name}: {refused}");
+            assert_eq!(fs::metadata(at(name)).unwrap().modified().unwrap(), before, "{name}");
+        }
+        create(&at("newer")).unwrap();
+        git2::Config::open(&at("newer/config")).unwrap().set_i64(VERSION_NAME, 2).unwrap();
+        let refused = Store::open(&at("newer")).err().unwrap();
+        assert!(refused.to_string().contains("version 2"), "{refused}");
+        assert!(matches!(open(&at("nothing")).err().unwrap(), LedgerError::Missing { .. }));
+    }
+
+    #[test]
+    fn one_writes_at_a_time_and_sweeps_what_a_killed_one_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.git");
+        fs::create_dir(dir.path().join("ledger.new")).unwrap();
+        let store = Store::open(&path).unwrap();
+        assert!(matches!(Store::open(&path).err().unwrap(), LedgerError::InUse { .. }));
+        assert!(open(&path).is_ok(), "anybody may read");
+        drop(store);
+        fs::create_dir_all(path.join("refs/heads")).unwrap();
+        fs::write(path.join("refs/heads/ledger.lock"), "half").unwrap();
+        fs::write(path.join("objects/pack/tmp_dibs_pack"), "half").unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.tip().unwrap(), None);
+        assert!(!path.join("refs/heads/ledger.lock").exists() && !path.join("objects/pack/tmp_dibs_pack").exists());
+    }
+}

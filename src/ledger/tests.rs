@@ -1,0 +1,559 @@
+//! The writer against real journals, real git, and an engine that knows better.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::engine::{
+    Actor, Command, EndState, Engine, Intro, Mode, Named, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
+    Timestamp, Ttl, Want,
+};
+use crate::journal::{Journal, JournalReader, MemoryJournal};
+use crate::key::{Key, KeyRules};
+
+/// A desk without a thread: an engine, its journal, and a ledger beside them.
+struct World {
+    dir: tempfile::TempDir,
+    engine: Engine,
+    journal: MemoryJournal,
+    now: Timestamp,
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            dir: tempfile::tempdir().unwrap(),
+            engine: Engine::new(Policy::default()),
+            journal: MemoryJournal::new(),
+            now: Timestamp(1_790_000_000_000),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("ledger.git")
+    }
+
+    fn reader(&self) -> Box<dyn JournalReader> {
+        self.journal.reader().unwrap()
+    }
+
+    fn execute(&mut self, actor: Actor, command: Command) {
+        let after = self.engine.head();
+        let mut records = Vec::new();
+        self.now = self.now.after(Duration::from_millis(250));
+        self.engine.execute(&actor, command, self.now, &mut records);
+        self.journal.append(after, &records).unwrap();
+    }
+
+    fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {
+        let id = SessionId::parse(session).unwrap();
+        let want = |key| Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl(60) };
+        let wants = keys.into_iter().map(want).collect();
+        let reason = Some("because".into());
+        let ask = Reserve { session: id.clone(), wants, mode, reason, wait: None, if_version: None };
+        self.execute(intro(&id), Command::Reserve(ask));
+    }
+
+    fn reserve(&mut self, session: &str, keys: &[&str]) {
+        self.reserve_as(session, keys.iter().map(|text| key(text)).collect(), Mode::Exclusive);
+    }
+
+    fn release(&mut self, session: &str, text: &str) {
+        let session = SessionId::parse(session).unwrap();
+        let keys = [Named { key: key(text), literal: None }].into_iter().collect();
+        self.execute(intro(&session), Command::Release { session, keys });
+    }
+
+    fn end(&mut self, session: &str) {
+        let session = SessionId::parse(session).unwrap();
+        self.execute(intro(&session), Command::End { session: session.clone(), state: EndState::Completed });
+    }
+
+    /// A snapshot of now, with the records from `keep_from` on.
+    fn snapshot(&self, keep_from: u64) {
+        let state = serde_json::to_vec(&self.engine.image()).unwrap();
+        self.reader().save_snapshot(self.engine.head(), &state, Seq(keep_from)).unwrap();
+    }
+
+    /// Opens a writer and writes everything.
+    fn write(&self) -> Writer {
+        let mut writer = Writer::open(&self.path(), self.reader().as_mut()).unwrap();
+        while writer.flush(self.reader().as_mut()).unwrap().more {}
+        writer
+    }
+
+    /// What git says in the ledger.
+    fn git(&self, args: &[&str]) -> String {
+        let out = git(&self.path()).args(args).output().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// What the engine holds and what the tree holds, as comparable lists.
+    #[track_caller]
+    fn tree_is_right(&self) {
+        let reading = Reading::open(&self.path()).unwrap();
+        let tip = reading.tip().unwrap().unwrap();
+        assert_eq!(tip.trailers.seq, self.engine.head());
+        let live = reading.live(&tip).unwrap();
+        let told = |held: &Holding| {
+            let stamp = |stamp: Option<Stamp>| stamp.unwrap().0.0;
+            let (since, until) = (stamp(held.since), stamp(held.until));
+            format!(
+                "{} {:?} {} {:?} {:?} {:?} {since} {until} {:?}",
+                held.id,
+                held.key,
+                held.session,
+                held.name,
+                held.mode.unwrap(),
+                held.reason,
+                held.fence.unwrap()
+            )
+        };
+        let tree: BTreeSet<String> = live.holdings().map(told).collect();
+        let known = |(person, grant): (crate::engine::Person, crate::engine::Grant)| {
+            format!(
+                "{} {:?} {} {:?} {:?} {:?} {} {} {:?}",
+                grant.id,
+                grant.key,
+                person.session,
+                person.name,
+                grant.mode,
+                grant.reason,
+                grant.since.0,
+                grant.since.after(grant.ttl.duration()).0,
+                grant.fence
+            )
+        };
+        let engine: BTreeSet<String> = self.engine.reservations(Seq::ZERO).map(known).collect();
+        assert_eq!(tree, engine);
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::parse_percent(text, &KeyRules::default()).unwrap()
+}
+
+fn intro(session: &SessionId) -> Actor {
+    let name = Some(format!("Name of {session}").into());
+    Actor::Session(Intro { id: session.clone(), name, feature: None, owner: Owner::Itself })
+}
+
+#[test]
+fn git_itself_tells_who_held_what_and_who_holds_it() {
+    let mut world = World::new();
+    world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:slot"]);
+    let mut writer = world.write();
+    world.release("ana", "src/a.rs");
+    writer.flush(world.reader().as_mut()).unwrap();
+    world.reserve("bo", &["src/a.rs"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), Flushed { events: 0, more: false });
+
+    let subjects = "reserve src/a.rs (+1) by Name of bo\nrelease src/a.rs by Name of ana\n\
+                    reserve src/a.rs (+4) by Name of ana\n";
+    assert_eq!(world.git(&["log", "--format=%s", "ledger", "--", "src/a.rs"]), subjects);
+    assert_eq!(world.git(&["log", "--format=%s", "ledger", "--", "src/b.rs"]).lines().count(), 1);
+    let held: serde_json::Value = serde_json::from_str(&world.git(&["show", "ledger:src/a.rs"])).unwrap();
+    assert_eq!((&held["session"], &held["fence"]), (&"bo".into(), &8.into()));
+    let all = world.git(&["ls-tree", "-r", "--name-only", "ledger"]);
+    assert_eq!(all, ".dibs/events\n.dibs/glob/docs%2F**\n.dibs/name/db:slot\nsrc/a.rs\nsrc/b.rs\n");
+    let trailers = world.git(&["log", "-1", "--format=%(trailers:only,unfold)", "ledger"]);
+    assert_eq!(trailers.trim(), "Dibs-Event: 7 open bo\nDibs-Event: 8 reserve bo src/a.rs\nDibs-Seq: 8");
+    assert_eq!(world.git(&["log", "-1", "--format=%an %ct", "ledger"]).trim(), "git-dibs 1790000000");
+    world.git(&["fsck", "--strict", "--no-dangling"]);
+    world.tree_is_right();
+}
+
+#[test]
+fn awkward_names_lie_in_the_tree_as_well_as_any() {
+    let mut world = World::new();
+    let long = "l".repeat(255);
+    let deep = vec!["deep"; 800].join("/");
+    let names: Vec<Vec<u8>> = vec![
+        b"caf\xe9/\xff".to_vec(),
+        b"a\nb".to_vec(),
+        b"-x".to_vec(),
+        b"with:colon and space".to_vec(),
+        b".gitmodules".to_vec(),
+        b"sub/.gitattributes".to_vec(),
+        b".dibs/events".to_vec(),
+        b".dibs".to_vec(),
+        long.clone().into_bytes(),
+        format!("{long}/{long}").into_bytes(),
+        deep.clone().into_bytes(),
+        vec!["d"; 200].join("/").into_bytes(),
+        b"both".to_vec(),
+        b"both/below".to_vec(),
+        b"both/below/further".to_vec(),
+    ];
+    let keys: Vec<Key> = names.iter().map(|name| Key::literal(name, &KeyRules::default()).unwrap()).collect();
+    world.reserve_as("ana", keys.clone(), Mode::Shared);
+    world.reserve_as("bo", keys.clone(), Mode::Shared);
+    let texts = ["api:GET /v1/users", "github://acme/app:x/issues/42", "flag:billing/*", "**/*.rs", "gen/", "./db:*"];
+    world.reserve_as("cy", texts.iter().map(|text| key(text)).collect(), Mode::Exclusive);
+    let mut writer = world.write();
+    world.tree_is_right();
+    world.git(&["fsck", "--strict", "--no-dangling"]);
+    let show = |name: &str| world.git(&["show", &format!("ledger:{name}")]).lines().count();
+    assert_eq!(show("both/below/further"), 2, "both holders are there");
+    assert_eq!(show(".dibs/path/both"), 2);
+    assert_eq!(show("d/".repeat(200).trim_end_matches('/')), 2);
+
+    // What was a directory is a file, and the other way round.
+    world.release("ana", "both/below/further");
+    world.end("bo");
+    writer.flush(world.reader().as_mut()).unwrap();
+    world.tree_is_right();
+    assert_eq!(world.git(&["show", "ledger:both/below"]).lines().count(), 1);
+    world.end("ana");
+    world.reserve("dan", &["caf", "both", "a"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    world.tree_is_right();
+    assert_eq!(world.git(&["show", "ledger:both"]).lines().count(), 1);
+    world.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn a_ledger_that_is_gone_comes_back_with_all_that_the_journal_has() {
+    let mut world = World::new();
+    for n in 0..20 {
+        world.reserve("ana", &[&format!("src/{n}.rs")]);
+    }
+    drop(world.write());
+    let before = world.git(&["rev-parse", "ledger^{tree}"]);
+    std::fs::remove_dir_all(world.path()).unwrap();
+    drop(world.write());
+    assert_eq!(world.git(&["rev-parse", "ledger^{tree}"]), before);
+    world.tree_is_right();
+}
+
+#[test]
+fn a_ledger_that_stayed_behind_a_snapshot_loses_nothing() {
+    let mut world = World::new();
+    world.reserve("ana", &["a", "b", "c"]);
+    drop(world.write());
+    world.reserve("bo", &["d"]);
+    world.release("ana", "a");
+    world.end("bo");
+    world.reserve("ana", &["e"]);
+    world.snapshot(5);
+    world.release("ana", "b");
+    drop(world.write());
+    world.tree_is_right();
+    let log = world.git(&["log", "-1", "--format=%B", "ledger"]);
+    assert!(log.contains("Dibs-Event: 5 open bo") && !log.contains("Gap"), "{log}");
+    assert!(log.contains("Dibs-Event: 11 release ana b"), "{log}");
+}
+
+#[test]
+fn what_the_journal_does_not_have_any_more_is_said() {
+    let mut world = World::new();
+    world.reserve("ana", &["a", "b", "c", "d"]);
+    drop(world.write());
+    world.reserve("bo", &["gone", "stays"]);
+    let lost = world.engine.head();
+    world.release("bo", "gone");
+    world.reserve_as("ana", vec![key("b")], Mode::Shared);
+    world.release("ana", "a");
+    world.reserve("cy", &["x"]);
+    world.snapshot(lost.0 + 1);
+    drop(world.write());
+    let body = world.git(&["log", "-1", "--format=%B", "ledger"]);
+    assert!(body.contains("The events #6 to #8 are missing"), "{body}");
+    assert!(body.contains("Dibs-Gap: 6-8\nDibs-Restated: yes\nDibs-Seq: 13"), "{body}");
+    world.tree_is_right();
+
+    // And with nothing left of it at all, what is held is still told.
+    std::fs::remove_dir_all(world.path()).unwrap();
+    world.snapshot(u64::MAX);
+    drop(world.write());
+    world.tree_is_right();
+    assert_eq!(world.git(&["log", "--format=%s", "ledger"]), "begin again after a gap\n");
+    world.reserve("cy", &["y"]);
+    drop(world.write());
+    world.tree_is_right();
+}
+
+#[test]
+fn before_the_oldest_record_is_held_what_was_released_since() {
+    let mut world = World::new();
+    world.reserve("ana", &["stays", "goes", "changes"]);
+    let lost = world.engine.head();
+    world.release("ana", "goes");
+    world.reserve_as("ana", vec![key("changes")], Mode::Shared);
+    world.reserve("ana", &["comes"]);
+    world.snapshot(lost.0 + 1);
+    let mut writer = Writer::open(&world.path(), world.reader().as_mut()).unwrap();
+    assert_eq!(writer.seq(), lost);
+    let mut shelves: Vec<_> = writer.shelves().map(|shelf| String::from_utf8_lossy(shelf).into_owned()).collect();
+    shelves.sort();
+    assert_eq!(shelves, ["changes", "goes", "stays"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    world.tree_is_right();
+}
+
+#[test]
+fn another_journals_ledger_is_left_as_it_is() {
+    let mut world = World::new();
+    world.reserve("ana", &["a", "b"]);
+    drop(world.write());
+    let tip = world.git(&["rev-parse", "ledger"]);
+    let mut other = World::new();
+    let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
+    assert!(matches!(refused, LedgerError::AnotherStory { .. }), "{refused}");
+    other.reserve("bo", &["a", "b", "c"]);
+    let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
+    assert!(refused.to_string().contains("another story"), "{refused}");
+    assert_eq!(world.git(&["rev-parse", "ledger"]), tip);
+}
+
+#[test]
+fn a_broken_tip_is_said_and_not_written_over() {
+    let mut world = World::new();
+    world.reserve("ana", &["a"]);
+    drop(world.write());
+    let packs = world.path().join("objects/pack");
+    for file in std::fs::read_dir(&packs).unwrap().flatten() {
+        std::fs::write(file.path(), "half").unwrap_or_default();
+    }
+    let refused = Writer::open(&world.path(), world.reader().as_mut()).err().unwrap();
+    assert!(matches!(refused, LedgerError::Damaged { .. }), "{refused}");
+}
+
+#[test]
+fn a_year_has_a_root_of_its_own() {
+    let mut world = World::new();
+    world.reserve("ana", &["a"]);
+    let mut writer = world.write();
+    let old = world.git(&["rev-parse", "ledger"]);
+    world.now = Timestamp(1_800_000_000_000);
+    world.reserve("ana", &["b"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    world.reserve("ana", &["c"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    assert_eq!(world.git(&["rev-list", "--count", "ledger"]).trim(), "2");
+    assert_eq!(world.git(&["rev-parse", "ledger-2026"]), old);
+    let reading = Reading::open(&world.path()).unwrap();
+    let mut commit = reading.tip().unwrap();
+    let mut seqs = Vec::new();
+    while let Some(one) = commit {
+        seqs.push(one.trailers.seq.0);
+        commit = reading.before(&one).unwrap();
+    }
+    assert_eq!(seqs, [4, 3, 2], "reading goes on into the year before");
+    world.tree_is_right();
+    drop(writer);
+    world.write();
+    world.tree_is_right();
+}
+
+#[test]
+fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
+    let mut world = World::new();
+    let mut state = 7_u64;
+    let mut dice = move |sides: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % sides
+    };
+    let keys = ["a", "a/b", "a/b/c", "b", "src/x.rs", "src/**", "db:slot", "deploy://prod", ".gitmodules", "a.b"];
+    let mut writer: Option<Writer> = None;
+    for round in 0..300 {
+        for _ in 0..dice(6) {
+            let session = format!("s{}-{}", dice(4), round / 40);
+            let key_ = keys[dice(keys.len() as u64) as usize];
+            match dice(8) {
+                0..=3 => {
+                    let mode = if dice(3) == 0 { Mode::Exclusive } else { Mode::Shared };
+                    world.reserve_as(&session, vec![key(key_)], mode);
+                }
+                4..=6 => world.release(&session, key_),
+                _ => world.end(&session),
+            }
+        }
+        match dice(20) {
+            // Killed, in whatever state it was.
+            0..=3 => writer = None,
+            4 => {
+                writer = None;
+                let _ = std::fs::create_dir_all(world.path().join("refs/heads"));
+                if world.path().join("HEAD").exists() {
+                    std::fs::write(world.path().join("refs/heads/ledger.lock"), "x").unwrap();
+                }
+            }
+            5 => {
+                writer = None;
+                let _ = std::fs::remove_dir_all(world.path());
+            }
+            6 => world.snapshot(world.engine.head().0.saturating_sub(dice(40))),
+            7 => {
+                // The plug was pulled when the pack was there and the branch not yet moved.
+                writer = None;
+                let reading = Reading::open(&world.path()).ok();
+                let tip = reading.as_ref().and_then(|reading| reading.tip().unwrap());
+                if let Some(before) = tip.and_then(|tip| tip.before) {
+                    std::fs::write(world.path().join(BRANCH), format!("{before}\n")).unwrap();
+                }
+            }
+            _ => {}
+        }
+        if dice(3) > 0 || world.engine.head() == Seq::ZERO {
+            continue;
+        }
+        let reader = &mut *world.reader();
+        let result = match writer.take() {
+            Some(mut writer) => writer.flush(reader).map(|_| writer),
+            None => Err(LedgerError::Late { after: Seq::ZERO }),
+        };
+        let open = match result {
+            Ok(writer) => writer,
+            Err(LedgerError::Late { .. }) => world.write(),
+            Err(error) => panic!("{error}"),
+        };
+        writer = Some(open);
+        world.tree_is_right();
+    }
+    drop(writer);
+    world.write();
+    world.tree_is_right();
+    tidy(&world.path()).unwrap();
+    world.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn history_goes_on_in_the_ledger_where_the_journal_ends() {
+    let mut world = World::new();
+    for n in 0..5 {
+        world.reserve("ana", &[&format!("src/{n}.rs")]);
+        world.reserve("ana", &["docs/x"]);
+        world.write();
+    }
+    world.snapshot(world.engine.head().0 - 1);
+    world.reserve("bo", &["lib/**"]);
+    let history = History::new(world.reader(), Some(world.path()));
+    let all = |query: Query| {
+        let (mut seqs, mut missing) = (Vec::new(), Vec::new());
+        let mut cursor = None;
+        loop {
+            let told = history.page(&Query { cursor, ..query.clone() }).unwrap();
+            assert!(told.events.len() <= query.limit);
+            seqs.extend(told.events.iter().map(|line| line.seq.0));
+            missing.extend(told.missing);
+            cursor = told.next.map(|next| Cursor::parse(&next.to_string()).unwrap());
+            if cursor.is_none() {
+                return (seqs, missing);
+            }
+        }
+    };
+    let head = world.engine.head().0;
+    for limit in [1, 2, 3, 100] {
+        let (seqs, missing) = all(Query { limit, ..Query::default() });
+        assert_eq!(seqs, (1..=head).rev().collect::<Vec<_>>(), "{limit} at a time");
+        assert_eq!(missing, []);
+    }
+    let (seqs, _) = all(Query { key: Some(key("src/3.rs")), limit: 10, ..Query::default() });
+    assert_eq!(seqs.len(), 1);
+    let (seqs, _) = all(Query { session: SessionId::parse("bo"), limit: 10, ..Query::default() });
+    assert_eq!(seqs, [head, head - 1]);
+    std::fs::remove_dir_all(world.path()).unwrap();
+    let (seqs, missing) = all(Query { limit: 100, ..Query::default() });
+    assert_eq!(
+        (seqs.len() as u64, missing[0].0, missing[0].1.0),
+        (head - seqs.last().unwrap() + 1, Seq(1), seqs.last().unwrap() - 1)
+    );
+}
+
+#[test]
+fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
+    let mut world = World::new();
+    for n in 0..5 {
+        world.reserve("ana", &[&format!("src/{n}.rs"), "a", "a/b"]);
+        world.release("ana", "a");
+        world.reserve("bo", &[&format!("lib/{n}")]);
+        world.end("bo");
+        world.write();
+    }
+    let found = verify(&world.path()).unwrap();
+    assert_eq!((found.last, found.held, found.gaps.len()), (world.engine.head(), 6, 0));
+    assert_eq!((found.commits, found.events), (5, world.engine.head().0));
+    world.reserve("cy", &["x"]);
+    world.reserve("cy", &["y"]);
+    world.snapshot(world.engine.head().0);
+    world.write();
+    let found = verify(&world.path()).unwrap();
+    assert_eq!(found.gaps, [(Seq(found.last.0 - 2), Seq(found.last.0 - 1))]);
+
+    // A tree that does not go with its events.
+    let repo = git2::Repository::open_bare(world.path()).unwrap();
+    let tip = repo.refname_to_id(BRANCH).unwrap();
+    let tip = repo.find_commit(tip).unwrap();
+    let other = tip.parent(0).unwrap().tree().unwrap();
+    let events = tip.tree().unwrap().get_path(std::path::Path::new(".dibs/events")).unwrap().id();
+    let mut own = repo.treebuilder(Some(&repo.find_tree(other.get_name(".dibs").unwrap().id()).unwrap())).unwrap();
+    own.insert("events", events, 0o100_644).unwrap();
+    let mut root = repo.treebuilder(Some(&other)).unwrap();
+    root.insert(".dibs", own.write().unwrap(), 0o040_000).unwrap();
+    root.insert("forged", tip.tree().unwrap().get_name("x").unwrap().id(), 0o100_644).unwrap();
+    let forged = repo.find_tree(root.write().unwrap()).unwrap();
+    let id = tip.amend(Some(BRANCH), None, None, None, None, Some(&forged)).unwrap();
+    let refused = verify(&world.path()).unwrap_err();
+    assert!(refused.to_string().contains(&format!("commit {id}")), "{refused}");
+}
+
+#[test]
+fn a_journal_keeps_what_the_ledger_does_not_have() {
+    let mut world = World::new();
+    let status = std::sync::Arc::<Status>::default();
+    let kept = Kept::new(Box::new(world.journal.reopen()), status.clone());
+    world.reserve("ana", &["a", "b", "c"]);
+    let state = serde_json::to_vec(&world.engine.image()).unwrap();
+    let oldest = |world: &World| world.reader().read(Seq(100), 1).unwrap().oldest;
+    kept.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
+    assert_eq!(oldest(&world), Seq(1), "nothing is written yet");
+    status.wrote(Seq(1));
+    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    assert_eq!(oldest(&world), Seq(2));
+    status.wrote(Seq(4));
+    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    assert_eq!(oldest(&world), Seq(4));
+}
+
+#[test]
+fn the_thread_tells_how_far_it_is() {
+    let mut world = World::new();
+    let status = std::sync::Arc::<Status>::default();
+    std::fs::write(world.path(), "in the way").unwrap();
+    world.reserve("ana", &["a"]);
+    let ledger = Ledger::follow("test", world.path(), world.reader(), status.clone());
+    while status.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(status.lag().records, 2);
+    std::fs::remove_file(world.path()).unwrap();
+    ledger.stop();
+    assert_eq!((status.trouble(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
+    world.tree_is_right();
+}
+
+#[test]
+fn what_somebody_wrote_into_the_tree_by_hand_does_not_stay() {
+    for behind_a_snapshot in [false, true] {
+        let mut world = World::new();
+        world.reserve("ana", &["a", "b"]);
+        drop(world.write());
+        let repo = git2::Repository::open_bare(world.path()).unwrap();
+        let tip = repo.find_commit(repo.refname_to_id(BRANCH).unwrap()).unwrap();
+        let mut root = repo.treebuilder(Some(&tip.tree().unwrap())).unwrap();
+        root.remove("a").unwrap();
+        let forged = repo.find_tree(root.write().unwrap()).unwrap();
+        tip.amend(Some(BRANCH), None, None, None, None, Some(&forged)).unwrap();
+        world.reserve("ana", &["c"]);
+        if behind_a_snapshot {
+            world.snapshot(1);
+        }
+        drop(world.write());
+        world.tree_is_right();
+        let body = world.git(&["log", "-1", "--format=%B", "ledger"]);
+        assert!(body.contains("Dibs-Restated: yes") && !body.contains("Gap"), "{body}");
+    }
+}

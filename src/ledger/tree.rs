@@ -1,0 +1,179 @@
+//! The tree of the next commit: directories that remember their git name until something in them changes.
+//!
+//! Only directories that were touched are written again, so a flush costs what it changes, not what is held.
+
+use std::collections::BTreeMap;
+
+use git2::Oid;
+
+use super::pack::{Kind, Pack, id_of};
+use super::shelf::set_aside;
+
+/// The whole tree.
+#[derive(Debug, Default)]
+pub struct Tree {
+    root: Node,
+}
+
+/// A name in a directory: a blob, a directory, or both for a while; see [`Tree::set`].
+#[derive(Debug, Default)]
+struct Node {
+    blob: Option<Oid>,
+    children: BTreeMap<Box<[u8]>, Node>,
+    /// What git calls this directory as it is now; nothing once something in it has changed.
+    written: Option<Oid>,
+}
+
+impl Tree {
+    /// Puts a blob at a path, or takes it away. A path that something else lies below cannot be a file at the same time,
+    /// so its blob gives way until it can.
+    pub fn set(&mut self, path: &[u8], blob: Option<Oid>) {
+        let mut moved = Vec::new();
+        self.root.set(path, path, blob, &mut moved);
+        for (path, blob) in moved {
+            // Nothing ever lies below these, so nothing gives way to them.
+            self.root.set(&set_aside(&path), &set_aside(&path), blob, &mut Vec::new());
+        }
+    }
+
+    /// What git calls the tree; what is new in it goes into the pack.
+    pub fn write(&mut self, pack: &mut Pack) -> Oid {
+        self.root.write(&mut |body| pack.add(Kind::Tree, body))
+    }
+
+    /// What git would call the tree. Assumes that git has it.
+    pub fn name(&mut self) -> Oid {
+        self.root.write(&mut |body| id_of(Kind::Tree, body))
+    }
+}
+
+impl Node {
+    fn set(&mut self, whole: &[u8], rest: &[u8], blob: Option<Oid>, moved: &mut Vec<(Vec<u8>, Option<Oid>)>) {
+        self.written = None;
+        let mut parts = rest.splitn(2, |&b| b == b'/');
+        let (name, below) = (parts.next().unwrap_or_default(), parts.next());
+        let child = self.children.entry(name.into()).or_default();
+        let was_directory = child.is_directory();
+        match below {
+            None => child.blob = blob,
+            Some(below) => child.set(whole, below, blob, moved),
+        }
+        let path = &whole[..whole.len() - below.map_or(0, |below| below.len() + 1)];
+        match (below, child.blob) {
+            (None, blob) if was_directory => moved.push((path.to_vec(), blob)),
+            (Some(_), Some(own)) if was_directory != child.is_directory() => {
+                moved.push((path.to_vec(), child.is_directory().then_some(own)));
+            }
+            _ => {}
+        }
+        if child.blob.is_none() && !child.is_directory() {
+            self.children.remove(name);
+        }
+    }
+
+    fn is_directory(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    fn write(&mut self, add: &mut dyn FnMut(&[u8]) -> Oid) -> Oid {
+        if let Some(written) = self.written {
+            return written;
+        }
+        let mut entries: Vec<(&[u8], bool, Oid)> = Vec::with_capacity(self.children.len());
+        for (name, child) in &mut self.children {
+            if child.is_directory() {
+                entries.push((name, true, child.write(add)));
+            } else {
+                entries.push((name, false, child.blob.expect("what is no directory is a file")));
+            }
+        }
+        // Git sorts directories as if their names ended in a slash.
+        let ending = |is_directory: bool| if is_directory { &b"/"[..] } else { b"" };
+        entries.sort_by(|a, b| a.0.iter().chain(ending(a.1)).cmp(b.0.iter().chain(ending(b.1))));
+        let mut body = Vec::new();
+        for (name, is_directory, id) in entries {
+            body.extend_from_slice(if is_directory { b"40000 " } else { b"100644 " });
+            body.extend_from_slice(name);
+            body.push(0);
+            body.extend_from_slice(id.as_bytes());
+        }
+        *self.written.insert(add(&body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(text: &str) -> Option<Oid> {
+        Some(id_of(Kind::Blob, text.as_bytes()))
+    }
+
+    /// The tree as git's own index would write it.
+    fn expected(entries: &[(&str, &str)]) -> Oid {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = git2::Repository::init_bare(dir.path()).unwrap();
+        let mut index = repo.index().unwrap();
+        for (path, text) in entries {
+            let entry = git2::IndexEntry {
+                ctime: git2::IndexTime::new(0, 0),
+                mtime: git2::IndexTime::new(0, 0),
+                dev: 0,
+                ino: 0,
+                mode: 0o100_644,
+                uid: 0,
+                gid: 0,
+                file_size: 0,
+                id: repo.blob(text.as_bytes()).unwrap(),
+                flags: 0,
+                flags_extended: 0,
+                path: path.as_bytes().to_vec(),
+            };
+            index.add(&entry).unwrap();
+        }
+        index.write_tree().unwrap()
+    }
+
+    #[test]
+    fn a_tree_is_what_git_would_make_of_it_in_whatever_order_it_came() {
+        let entries = [("a", "1"), ("a.b", "2"), ("a-", "3"), ("b/c", "4"), ("b.c", "5"), ("b/d/e", "6"), ("c", "7")];
+        let mut tree = Tree::default();
+        for (path, text) in entries {
+            tree.set(path.as_bytes(), blob(text));
+            tree.name();
+        }
+        assert_eq!(tree.name(), expected(&entries));
+        tree.set(b"b/d/e", None);
+        tree.set(b"a", None);
+        tree.set(b"nobody", None);
+        let left = [("a.b", "2"), ("a-", "3"), ("b/c", "4"), ("b.c", "5"), ("c", "7")];
+        assert_eq!(tree.name(), expected(&left));
+        for (path, _) in left {
+            tree.set(path.as_bytes(), None);
+        }
+        assert_eq!(tree.name(), expected(&[]), "no empty directory stays");
+    }
+
+    #[test]
+    fn a_file_gives_way_to_what_lies_below_it_and_comes_back() {
+        let mut tree = Tree::default();
+        tree.set(b"a/b", blob("1"));
+        assert_eq!(tree.name(), expected(&[("a/b", "1")]));
+        tree.set(b"a/b/c", blob("2"));
+        assert_eq!(tree.name(), expected(&[("a/b/c", "2"), (".dibs/path/a%2Fb", "1")]));
+        tree.set(b"a/b", blob("3"));
+        tree.set(b"a", blob("4"));
+        assert_eq!(
+            tree.name(),
+            expected(&[("a/b/c", "2"), (".dibs/path/a%2Fb", "3"), (".dibs/path/a", "4")]),
+            "the same whichever came first"
+        );
+        tree.set(b"a/b/c", None);
+        assert_eq!(tree.name(), expected(&[("a/b", "3"), (".dibs/path/a", "4")]));
+        tree.set(b"a/b", None);
+        assert_eq!(tree.name(), expected(&[("a", "4")]));
+        tree.set(b"a/x", blob("5"));
+        tree.set(b"a", None);
+        assert_eq!(tree.name(), expected(&[("a/x", "5")]));
+    }
+}

@@ -1,0 +1,87 @@
+//! Looking back: `log`, `who` and `ledger`, with a server and without.
+
+use serde_json::json;
+
+use crate::world::World;
+
+/// A server with a little past, and the ledger that tells of it.
+fn world() -> World {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/", "--reason", "moving it"]).ok();
+    world.as_session("ana", ["release", "src/"]).ok();
+    world.as_session("bo", ["reserve", "src/a.rs", "--ttl", "300"]).ok();
+    world.until(|world| {
+        let dir = world.path("app/.git/dibs/ledger.git");
+        let mut git = world.command("git", "app");
+        let output = git.arg("--git-dir").arg(dir).args(["show", "ledger:src/a.rs"]).output().unwrap();
+        output.status.success()
+    });
+    world
+}
+
+/// The lines without their times.
+fn told(out: &str) -> Vec<String> {
+    out.lines().map(|line| line.split_once("  ").unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn a_path_has_a_history_with_and_without_a_server() {
+    let mut world = world();
+    let expected = [
+        "#5 reserved src/a.rs by BO (bo)",
+        "#3 released src/** by ANA (ana)",
+        "#2 reserved src/** by ANA (ana): moving it",
+    ];
+    assert_eq!(told(&world.dibs(["log", "src/a.rs"]).ok().out), expected);
+    assert_eq!(told(&world.dibs(["log", "a.rs"]).at("src").ok().out), expected);
+    assert_eq!(told(&world.dibs(["log", "--session", "bo", "-n", "1"]).ok().out), expected[..1]);
+    assert_eq!(told(&world.dibs(["log", "README"]).ok().out), [""; 0]);
+    assert_eq!(told(&world.dibs(["log", "src/a.rs", "--since", "1h"]).ok().out), expected);
+    let list = world.dibs(["log", "src/a.rs", "--json"]).json();
+    assert_eq!((&list["events"][0]["event"], &list["events"][0]["sessionName"]), (&json!("reserved"), &json!("BO")));
+    let who = world.dibs(["who", "src/a.rs"]).ok().out;
+    assert!(who.starts_with("src/a.rs: held by BO (bo), "), "{who}");
+    assert_eq!(world.dibs(["who", "README"]).ok().err, "git-dibs: nobody holds it\n");
+    let said = world.dibs(["log", "--since", "yesterday"]).fails(2);
+    assert!(said.err.contains("is no time"), "{said:?}");
+
+    world.crash();
+    let said = world.dibs(["log", "src/a.rs"]).ok();
+    assert_eq!(told(&said.out), expected);
+    assert!(said.err.contains("what the ledger here tells"), "{said:?}");
+    assert_eq!(world.dibs(["who", "src/a.rs"]).ok().out, "src/a.rs: held by BO (bo)\n");
+}
+
+#[test]
+fn a_ledger_can_be_checked_found_and_shared() {
+    let world = world();
+    let dir = world.dibs(["ledger", "show-path"]).ok().out;
+    assert!(dir.trim().ends_with("app/.git/dibs/ledger.git"), "{dir}");
+    let shelves = world.dibs(["ledger", "show-path", "src/a.rs", "src/", ".gitmodules", "db:x"]).ok().out;
+    assert_eq!(shelves, "src/a.rs\n.dibs/glob/src%2F**\n.dibs/path/%2Egitmodules\n.dibs/name/db:x\n");
+    let said = world.dibs(["ledger", "verify"]).ok();
+    assert!(said.out.starts_with("whole: 5 events up to #5 in ") && said.out.ends_with(", 1 held\n"), "{said:?}");
+    assert_eq!(world.dibs(["ledger", "verify", "--json"]).json()["held"], 1);
+
+    world.git(&["init", "--quiet", "--bare", "../hub.git"]);
+    world.git(&["remote", "add", "origin", "../hub.git"]);
+    world.dibs(["ledger", "push", "origin"]).ok();
+    world.git(&["clone", "--quiet", "../hub.git", "../clone"]);
+    let inside = |args: &[&str]| {
+        let mut call = world.dibs(args);
+        call.command.current_dir(world.path("clone"));
+        call
+    };
+    inside(&["ledger", "verify"]).fails(1);
+    inside(&["ledger", "fetch", "origin"]).ok();
+    assert!(inside(&["ledger", "verify"]).ok().out.starts_with("whole: 5 events"));
+    assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
+    assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("no ledger could be fetched"));
+
+    // Somebody who writes into it by hand is found out.
+    let hand = "git commit-tree -p ledger -m x ledger^{tree} | xargs git update-ref refs/heads/ledger";
+    let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).status().unwrap();
+    assert!(done.success());
+    let said = world.dibs(["ledger", "verify"]).fails(1);
+    assert!(said.err.contains("is not one of the ledger's"), "{said:?}");
+}
