@@ -1,12 +1,11 @@
 //! Looking at everything held, and taking it away from its holder.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::{App, Repository};
+use super::app::App;
 use super::ask::{decide, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
@@ -16,6 +15,7 @@ use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
 use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
+use crate::key::Key;
 use crate::wire::{self, Code};
 
 /// The most reservations on one page.
@@ -44,7 +44,8 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     let seen = look(&caller.repo.desk, actor, see).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let reservations = seen.value.ok_or_else(missing)?;
-    Ok(Json(wire::ReservationList { reservations, next_cursor: None, notices: outcome::notices(seen.notices) }))
+    let notices = outcome::notices(seen.notices);
+    Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
 }
 
 /// List what everybody holds.
@@ -62,11 +63,7 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        // A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
-        let begins = |shown: &str, prefix: &str| {
-            shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
-        };
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins(&grant.key.shown(), prefix));
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
@@ -85,10 +82,17 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
         let more = page.len() > limit;
         page.truncate(limit);
         let next_cursor = page.last().filter(|_| more).map(|last| last.fence.to_string());
-        wire::ReservationList { reservations: page, next_cursor, notices: Vec::new() }
+        let seq = Some(engine.head().0);
+        wire::ReservationList { reservations: page, next_cursor, seq, notices: Vec::new() }
     };
     let seen = look(&caller.repo.desk, caller.look(), see).await?;
     Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
+}
+
+/// A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
+pub fn begins_with(key: &Key, prefix: &str) -> bool {
+    let shown = key.shown();
+    shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
 
 /// Take a reservation away from its holder.
@@ -183,12 +187,12 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
             return error.into_response();
         }
     }
-    let ledger = |repo: &Arc<Repository>| Some((repo.name.clone(), repo.past.as_ref()?.ledger()?));
-    let ledgers = app.repositories.values().filter_map(ledger).collect();
-    Json(wire::Health { ledgers, ..health(&app, "ready") }).into_response()
+    let all = app.repositories.values().filter_map(|repo| repo.past.as_ref()?.ledger());
+    let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
+    Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
 }
 
 fn health(app: &App, status: &str) -> wire::Health {
     let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledgers: BTreeMap::new() }
+    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None }
 }

@@ -8,22 +8,31 @@ mod ask;
 mod caller;
 mod courier;
 mod error;
+mod events;
 mod files;
+mod happened;
 mod history;
 mod ids;
+mod log;
 mod look;
+mod metrics;
 mod openapi;
 mod outcome;
 mod parts;
+mod patience;
+mod requests;
 mod server;
 mod sessions;
 mod unlock;
 
+#[cfg(test)]
+mod events_tests;
+
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use utoipa_axum::router::OpenApiRouter;
@@ -32,9 +41,12 @@ use utoipa_axum::routes;
 pub use app::{App, Repository, TtlBounds};
 pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
+pub use events::EventLimits;
 pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use metrics::Gauge;
 pub use server::{Listener, Server};
 
+use crate::desk::logs_decisions;
 use crate::wire::Code;
 
 /// Every call there is. Each path is written at its handler, which also describes it for the published document.
@@ -57,8 +69,10 @@ fn calls() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(files::check_as_nobody))
         .routes(routes!(look::reservations))
         .routes(routes!(look::take_away))
+        .routes(routes!(events::follow))
         .routes(routes!(history::list))
         .routes(routes!(look::stats))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(look::healthz))
         .routes(routes!(look::readyz))
         .routes(routes!(openapi::front_door))
@@ -75,20 +89,27 @@ pub fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
         })
-        .layer(from_fn(request_id))
+        .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Every answer carries the request's id: the client's if it is a sane one, else a new one.
-async fn request_id(request: Request, next: Next) -> Response {
+/// Every request is counted, and every answer carries the request's id: the client's if it is a sane one, else a new
+/// one. Lines of the log carry it too.
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
-    let mut response = next.run(request).await;
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
         HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let mark = app.requests.mark(route, request.method());
+    let mut response = match logs_decisions() {
+        true => log::REQUEST.scope(id.clone(), next.run(request)).await,
+        false => next.run(request).await,
+    };
+    app.requests.count(mark, response.status());
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

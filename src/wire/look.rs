@@ -1,7 +1,5 @@
 //! Looking around and operating: everything held, overrides, figures, health.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -48,6 +46,10 @@ pub struct ReservationList {
     /// Where the next page begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// The last record this page knows of, where it is about everybody. Whoever follows the events after the `seq` of
+    /// the first page, and takes each reservation by its id, knows what is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
     /// What the session should know, where it asked about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
@@ -110,10 +112,9 @@ pub struct Health {
     /// The server's clock, so that a client can see how far its own is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Time>,
-    /// How far each repository's ledger is, where one is written.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<String, LedgerHealth>)]
-    pub ledgers: BTreeMap<Text, LedgerHealth>,
+    /// How far the ledger is that is furthest behind, where one is written. It has no name: no token was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerHealth>,
 }
 
 /// How far behind the journal a ledger is. Grants do not wait for it.

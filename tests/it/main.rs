@@ -26,6 +26,11 @@ mod pause;
 
 mod operating;
 
+mod events;
+
+mod logs;
+mod metrics;
+
 mod openapi;
 
 mod bad_input;

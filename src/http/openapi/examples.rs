@@ -38,6 +38,20 @@ pub fn asked(call: &str) -> Value {
     }
 }
 
+/// The beginning of what a call answers in plain text.
+pub fn text(call: &str) -> Option<&'static str> {
+    match call {
+        "followEvents" => Some(
+            "id: 42\nevent: reserved\ndata: {\"seq\":42,\"at\":\"2026-01-31T09:30:00.250Z\",\"event\":\"reserved\",\
+            \"reservationId\":\"res_0198f0a4b5c67d8e9fa0b1c2d3e4f506\",\"filePath\":\"src/a.rs\",\"sessionId\":\"ana\",\
+            \"mode\":\"exclusive\",\"reason\":null,\"reservedAt\":\"2026-01-31T09:30:00.250Z\",\
+            \"expiresAt\":\"2026-01-31T09:32:00.250Z\",\"ttlSeconds\":120,\"fence\":42}\n\n",
+        ),
+        "getMetrics" => Some("# TYPE dibs_reservations gauge\ndibs_reservations{repo=\"app\"} 1\n"),
+        _ => None,
+    }
+}
+
 /// The status of what a call answers where all is well, and examples of it by name.
 pub fn answered(call: &str) -> Option<(&'static str, Value)> {
     let reserved = |key: &str| {

@@ -34,8 +34,10 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
     let version = &mut schemas["Reserve"]["properties"]["ifVersion"];
     version.as_object_mut().expect("a field is described").remove("format");
     // Clients know a kind for news they do not know; no server sends it.
-    let news = schemas["Notice"]["oneOf"].as_array_mut().expect("a notice is one of several kinds");
-    news.retain(|kind| kind["properties"]["kind"]["enum"] != json!(["unrecognized"]));
+    for (name, tag) in [("Notice", "kind"), ("Happened", "event")] {
+        let kinds = schemas[name]["oneOf"].as_array_mut().expect("it is one of several kinds");
+        kinds.retain(|kind| kind["properties"][tag]["enum"] != json!(["unrecognized"]));
+    }
     document
 }
 
@@ -67,6 +69,16 @@ fn finish_operation(operation: &mut Value) {
     }
     for (_, status, name, to, parameters) in links().into_iter().filter(|(from, ..)| *from == id) {
         operation["responses"][status]["links"][name] = json!({ "operationId": to, "parameters": parameters });
+    }
+    for (kind, content) in operation.pointer_mut("/responses/200/content").into_iter().flat_map(entries) {
+        if kind == "text/event-stream" {
+            let data =
+                ["Event", "Reset", "Notices"].map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
+            content["schema"] = json!({ "type": "string", "contentSchema": { "oneOf": data } });
+        }
+        if let Some(text) = examples::text(&id) {
+            content["examples"] = json!({ "text": { "value": text } });
+        }
     }
     if let Some((status, answer)) = examples::answered(&id) {
         operation["responses"][status]["content"]["application/json"]["examples"] = answer;

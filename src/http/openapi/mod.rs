@@ -119,7 +119,7 @@ fn served(part: &page::Part) -> Response {
         (name = "Looking and operating", description = "Everything held, overrides, figures, health."),
         (name = "Documents", description = "This document, for programs and for people."),
     ),
-    components(schemas(wire::ErrorBody)),
+    components(schemas(wire::ErrorBody, wire::Event, wire::Reset, wire::Notices)),
     security(("token" = [])),
     modifiers(&Tokens),
 )]

@@ -73,6 +73,32 @@ pub struct Reservations {
     session: String,
 }
 
+/// Which events, and from where on.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct Following {
+    /// Only what is about this session.
+    #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
+    session: String,
+    /// Only what is about keys that begin so.
+    #[param(required = false, example = "src/")]
+    prefix: String,
+    /// The events after this one; from now on where nothing is said.
+    #[param(required = false, pattern = "^[0-9]{1,19}$", example = "0")]
+    after: String,
+}
+
+/// Where a follower was.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only described")]
+pub struct LastEvent {
+    /// The same as `after`, as browsers send it when they come back; goes before it.
+    #[param(rename = "Last-Event-ID", required = false, pattern = "^[0-9]{1,19}$", example = "42")]
+    last_event_id: String,
+}
+
 /// Which part of the past.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -68,6 +68,8 @@ refusals! {
     Withdraw = TOKEN, LIFE, &[NotFound, OperationNotPermitted];
     /// Taking a reservation away.
     TakeAway = TOKEN, BODY, &[NotFound];
+    /// Numbers, where others than this machine could ask for them.
+    Metrics = &[Unauthenticated];
     /// Not ready.
     NotReady = &[Unavailable];
     /// Nothing there.
