@@ -74,7 +74,16 @@ fn finish_operation(operation: &mut Value) {
         if kind == "text/event-stream" {
             let data =
                 ["Event", "Reset", "Notices"].map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
-            content["schema"] = json!({ "type": "string", "contentSchema": { "oneOf": data } });
+            content["schema"] = json!({
+                "type": "object",
+                "description": "Each event; the fields are those of server-sent events.",
+                "required": ["event", "data"],
+                "properties": {
+                    "id": { "type": "string", "pattern": "^[0-9]+$" },
+                    "event": { "type": "string" },
+                    "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": { "oneOf": data } },
+                },
+            });
         }
         if let Some(text) = examples::text(&id) {
             content["examples"] = json!({ "text": { "value": text } });
