@@ -1,6 +1,7 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
 //! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks and the ledger.
 
+mod document;
 mod http;
 mod mint;
 mod world;
@@ -29,6 +30,8 @@ mod events;
 
 mod logs;
 mod metrics;
+
+mod openapi;
 
 mod bad_input;
 mod restart;

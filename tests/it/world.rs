@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::document::Document;
 use crate::http::{Answer, Connection, Door};
 use crate::mint;
 
@@ -255,6 +256,7 @@ impl World {
         let answer = answer.unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.stderr()));
         if method != "HEAD" {
             answer.keeps_the_ground_rules();
+            Document::checked_in().knows(method, target, &answer);
         }
         answer
     }
