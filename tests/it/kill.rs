@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::dice::{Dice, asked};
 use crate::http::{Answer, Connection, Door};
 use crate::mint;
 use crate::world::{World, text};
@@ -75,7 +76,7 @@ type Holdings = BTreeMap<String, Held>;
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
-    let cycles: u32 = std::env::var("DIBS_KILL_CYCLES").map_or(20, |text| text.parse().unwrap());
+    let cycles: u32 = asked("DIBS_KILL_CYCLES", 20);
     let mut world = World::new();
     let field = Field {
         doors: RwLock::new([world.tcp(), world.unix()]),
@@ -89,7 +90,7 @@ fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
         let _alarm = Alarm(field);
         let threads: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Client::new(field, number).work())).collect();
-        let mut dice = Dice(7);
+        let mut dice = Dice::new(7);
         for _ in 0..cycles {
             let enough = field.acknowledged.load(Ordering::SeqCst) + dice.below(150);
             while field.acknowledged.load(Ordering::SeqCst) < enough && !field.over.load(Ordering::SeqCst) {
@@ -167,7 +168,7 @@ enum Came {
 
 impl<'f> Client<'f> {
     fn new(field: &'f Field, number: u64) -> Self {
-        let dice = Dice(number * 7919 + 1);
+        let dice = Dice::new(number * 7919 + 1);
         Self { field, number, generation: 0, held: Holdings::new(), dice, line: None }
     }
 
@@ -361,15 +362,5 @@ impl<'f> Client<'f> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Random enough, and the same every time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
     }
 }

@@ -1,6 +1,8 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
-//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks and the ledger.
+//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
+//! things.
 
+mod dice;
 mod http;
 mod mint;
 mod world;
@@ -31,3 +33,4 @@ mod restart;
 mod disk;
 mod kill;
 mod ledger;
+mod linear;
