@@ -5,6 +5,7 @@
 mod dice;
 mod http;
 mod mint;
+mod preload;
 mod world;
 
 mod ground_rules;
@@ -30,7 +31,9 @@ mod operating;
 mod bad_input;
 mod restart;
 
+mod clock;
 mod disk;
+mod faults;
 mod kill;
 mod ledger;
 mod linear;
