@@ -5,9 +5,9 @@
 //!
 //! # The idea
 //!
-//! Every change is a *record* with a sequence number. Records are recovery, audit and waiter wake-up; their numbers
-//! are fences and queue places. The engine is a pure state machine that turns commands into records and outcomes.
-//! One thread, the desk, lets it decide, makes its records durable, and only then answers.
+//! Every change is a *record* with a sequence number. Records are recovery, audit, event feed and waiter wake-up; their
+//! numbers are ids, fences and queue places. The engine is a pure state machine that turns commands into records and
+//! outcomes. One thread, the desk, lets it decide, makes its records durable, and only then tells of them and answers.
 //!
 //! # Rooms
 //!
@@ -24,7 +24,7 @@
 //! | [`key`] | what can be reserved; do two keys overlap | everything else |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
 //! | [`journal`] | makes records durable, gives them back | what records mean |
-//! | [`desk`] | one thread: execute → append → reply; the only clock | HTTP, git |
+//! | [`desk`] | one thread: execute → append → publish → reply; the only clock | HTTP, git |
 //! | [`ledger`] | renders what the journal tells into git | how decisions are made |
 //! | [`token`] | reads and makes JWTs | sessions' state, HTTP |
 //! | [`wire`] | request and answer shapes, shared by `http` and `client` | frameworks, rules |
@@ -49,6 +49,8 @@
 //! * **Command**: something asked. **Event**: something that happened. **Record**: an event with its seq and time.
 //! * **Outcome**: what came of a command; a refusal is one too.
 //! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
+//! * **Feed**: records as they become durable. **Follower**: somebody who reads them from there.
+//! * **Figures**: what the desk counts and times. **Gauge**: one more number that somebody else keeps.
 //! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
 //! * **Ledger**: the evidence, in git. **Flush**: what happened since the last look, as one commit. **Lag**: what is not
 //!   in it yet. **Shelf**: where a key lies in its tree.

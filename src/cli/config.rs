@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::logging::Format;
 use crate::http::TtlBounds;
 
 /// The configuration file: the names of the flags, and what has no flag.
@@ -29,6 +30,8 @@ pub struct File {
     pub issuer: Option<String>,
     /// The name that must be among `aud`.
     pub audience: Option<String>,
+    /// Log every decision, as `json` or `text`.
+    pub log: Option<Format>,
     /// A session silent for so many seconds is lost.
     pub session_timeout: Option<u64>,
     /// Write no ledger.

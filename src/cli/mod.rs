@@ -12,6 +12,7 @@ mod here;
 mod hooks;
 mod ledger;
 mod log;
+mod logging;
 mod mint;
 mod names;
 mod notices;

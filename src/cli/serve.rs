@@ -12,12 +12,12 @@ use tokio::sync::watch;
 
 use super::config::{File, named_repo};
 use super::past::Hindsight;
-use super::{Exit, place, talk};
+use super::{Exit, logging, place, talk};
 use crate::client::ServerRecord;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::{Policy, Text};
 use crate::git::Repo;
-use crate::http::{App, Courier, Listener, Past, Repository, Server, TtlBounds, router};
+use crate::http::{App, Courier, Gauge, Listener, Past, Repository, Server, TtlBounds, router};
 use crate::journal::{Journal, SqliteJournal};
 use crate::key::KeyRules;
 use crate::ledger::{History, Kept, Ledger, Status};
@@ -73,6 +73,9 @@ pub struct Args {
     /// A session silent for so many seconds is lost, and everything it holds is released.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
     session_timeout: Option<u64>,
+    /// Log every decision to stderr, as json or as text. Without it, only trouble is logged, as text.
+    #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT")]
+    log: Option<logging::Format>,
     /// Write no ledger, the history in git.
     #[arg(long)]
     no_ledger: bool,
@@ -80,6 +83,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// A ledger that is being written, and how far it is.
+type Written = (Ledger, Arc<Status>);
 
 /// A repository with everything decided.
 struct Plan {
@@ -90,8 +96,9 @@ struct Plan {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    log_to_stderr();
     let file = args.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    // Held until the end, so that the last lines are written.
+    let _log = logging::begin(args.log.or(file.log));
     let data = args.data.clone().or_else(|| file.data.clone());
     let plans = plan(if args.repo.is_empty() { &file.repo } else { &args.repo }, data.as_deref())?;
     let home = data.unwrap_or_else(|| plans[0].dir.clone());
@@ -102,15 +109,21 @@ pub fn run(args: Args) -> Result<Exit> {
     let stop = watch::Sender::new(false);
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let mut desks = Vec::new();
-    let mut ledgers = Vec::new();
+    let (mut ledgers, mut gauges) = (Vec::new(), Vec::new());
     let mut repositories = Vec::new();
     for plan in &plans {
         let (repository, thread, ledger) = open(plan, &args, &file, stop.clone(), failure.clone())?;
         desks.push((repository.desk.clone(), thread));
-        ledgers.extend(ledger);
+        if let Some((ledger, status)) = ledger {
+            gauges.extend(ledger_lag(&repository, &status));
+            ledgers.push(ledger);
+        }
         repositories.push(repository);
     }
-    let app = Arc::new(App::new(repositories, keyring.clone(), unix_seconds));
+    let mut app = App::new(repositories, keyring.clone(), unix_seconds);
+    app.gauges = gauges;
+    app.open_metrics = !args.behind_proxy && file.behind_proxy != Some(true);
+    let app = Arc::new(app);
 
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
@@ -141,13 +154,6 @@ pub fn run(args: Args) -> Result<Exit> {
         Some(sentence) => bail!(sentence),
         None => Ok(Exit::Ok),
     }
-}
-
-/// What happens goes to stderr; `DIBS_LOG` says how much of it.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("DIBS_LOG");
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }
 
 fn plan(repos: &[String], data: Option<&Path>) -> Result<Vec<Plan>> {
@@ -222,7 +228,7 @@ fn open(
     file: &File,
     stop: watch::Sender<bool>,
     failure: Arc<Mutex<Option<String>>>,
-) -> Result<(Repository, std::thread::JoinHandle<()>, Option<Ledger>)> {
+) -> Result<(Repository, std::thread::JoinHandle<()>, Option<Written>)> {
     place::make_private(&plan.dir)?;
     let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&place::journal(&plan.dir))?);
     let hindsight = journal.reader()?;
@@ -257,9 +263,31 @@ fn open(
     let status = written.as_ref().map(|(status, _)| status.clone());
     let history = History::new(hindsight, written.is_some().then(|| path.clone()));
     let past: Option<Arc<dyn Past>> = Some(Arc::new(Hindsight { history, status }));
-    let ledger = written.map(|(status, reader)| Ledger::follow(&plan.name, path, reader, status));
+    let ledger = written.map(|(status, reader)| (Ledger::follow(&plan.name, path, reader, status.clone()), status));
     let (name, courier) = (plan.name.clone(), Courier::default());
     Ok((Repository { name, desk, rules, file_ttl, name_ttl, courier, past }, thread, ledger))
+}
+
+/// How far the ledger is behind, for whoever watches.
+fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
+    let (name, desk) = (repository.name.clone(), repository.desk.clone());
+    let (of_records, of_time) = (status.clone(), status.clone());
+    let records = move || desk.feed().head().0.saturating_sub(of_records.written().0) as f64;
+    let seconds = move || of_time.lag().time.as_secs_f64();
+    [
+        Gauge {
+            name: "dibs_ledger_lag_records",
+            help: "Records that are not in the ledger yet.",
+            repo: name.clone(),
+            read: Box::new(records),
+        },
+        Gauge {
+            name: "dibs_ledger_lag_seconds",
+            help: "For how long the ledger has been behind.",
+            repo: name,
+            read: Box::new(seconds),
+        },
+    ]
 }
 
 /// Git found out when it made the repository.

@@ -1,11 +1,12 @@
 //! The loop behind the desk.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
-use super::{Clock, Look, Message, OnLook, OnReply, Reply, Ticket};
+use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
 use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError};
 
@@ -23,6 +24,9 @@ pub(super) struct Counter {
     journal: Box<dyn Journal>,
     clock: Box<dyn Clock>,
     snapshots: Snapshots,
+    shared: Arc<Shared>,
+    /// When the requests of this turn were put on the desk.
+    asked: Vec<Instant>,
     /// Whoever waits: their place in the queue by ticket, and how to reach them.
     tickets: HashMap<Ticket, Seq>,
     waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
@@ -49,18 +53,27 @@ struct Answer {
 
 impl Counter {
     /// With the engine as it was replayed from a snapshot at `snapshot`, or from nothing.
-    pub fn new(engine: Engine, snapshot: Seq, journal: Box<dyn Journal>, clock: Box<dyn Clock>) -> Self {
+    pub fn new(
+        engine: Engine,
+        snapshot: Seq,
+        journal: Box<dyn Journal>,
+        clock: Box<dyn Clock>,
+        shared: Arc<Shared>,
+    ) -> Self {
         let counted = clock.now();
         let snapshots = Snapshots::new(snapshot);
-        let (tickets, waiting) = (HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, tickets, waiting, counted, closing: false }
+        let (asked, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        Self { engine, journal, clock, snapshots, shared, asked, tickets, waiting, counted, closing: false }
     }
 
     /// Gives everything its full time again.
     pub fn begin(&mut self) -> Result<(), JournalError> {
         let (after, mut records) = (self.engine.head(), Vec::new());
+        self.shared.feed.begin(after);
         self.engine.resume(self.clock.now(), &mut records);
-        self.append(after, &records)
+        self.append(after, &records)?;
+        self.measure(0);
+        Ok(())
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
@@ -74,17 +87,19 @@ impl Counter {
             let now = self.clock.now();
             let after = self.engine.head();
             let mut outbox = Outbox::default();
-            let mut stop = false;
+            let (mut stop, mut taken) = (false, 0);
             // Whatever is due is over before anybody is heard, however long this thread did not run.
             self.pass_time(now, &mut records, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, Message::Stop);
+                taken += 1;
                 self.take(message, now, &mut records, &mut outbox);
                 if stop {
                     break;
                 }
             }
             self.append(after, &records)?;
+            self.measure(taken);
             records.clear();
             self.deliver(outbox, now, &mut records)?;
             if stop {
@@ -102,7 +117,9 @@ impl Counter {
 
     fn pass_time(&mut self, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
         if self.engine.next_due().is_some_and(|due| due <= now) {
+            let before = records.len();
             self.engine.execute(&Actor::Desk, Command::Tick, now, records);
+            log::passed(&self.shared.name, &records[before..]);
             self.settle(now, outbox);
         }
         if self.counted.until(now) >= COUNT_EVERY {
@@ -113,7 +130,8 @@ impl Counter {
 
     fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
         match message {
-            Message::Ask { actor, command, ticket, reply } => {
+            Message::Ask { actor, command, ticket, asked, reply } => {
+                self.asked.push(asked);
                 let session = match &command {
                     Command::Reserve(ask) => Some(ask.session.clone()),
                     _ => None,
@@ -124,7 +142,7 @@ impl Counter {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                         self.engine.execute(&Actor::Desk, leave, now, records);
                         let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
-                        let stopped = Reply { outcome, notices: Vec::new(), now };
+                        let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
                         outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
                     }
                     Outcome::Queued(seq) => {
@@ -137,7 +155,7 @@ impl Counter {
                             Actor::Session(intro) => self.engine.take_notices(&intro.id),
                             _ => Vec::new(),
                         };
-                        let decided = Reply { outcome, notices, now };
+                        let decided = Reply { outcome, notices, seq: self.engine.head(), now };
                         outbox.replies.push(Answer { session, on_reply: reply, reply: decided });
                     }
                 }
@@ -176,7 +194,7 @@ impl Counter {
             let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
-            let reply = Reply { outcome, notices, now };
+            let reply = Reply { outcome, notices, seq: self.engine.head(), now };
             outbox.settled.push(Answer { session: Some(session), on_reply, reply });
         }
     }
@@ -185,9 +203,26 @@ impl Counter {
         if records.is_empty() {
             return Ok(());
         }
+        let begun = Instant::now();
         self.journal.append(after, records)?;
+        let figures = &self.shared.figures;
+        figures.appends.time(begun.elapsed());
+        if let Some(time) = self.journal.sync_time() {
+            figures.syncs.time(time);
+        }
+        figures.batches.count(records.len() as u64);
+        self.shared.feed.publish(records);
         self.snapshots.consider(self.engine.head(), self.engine.policy(), self.journal.as_ref());
         Ok(())
+    }
+
+    /// Notes how long the requests of this turn took, and where it left the desk.
+    fn measure(&mut self, taken: u64) {
+        let (figures, now) = (&self.shared.figures, Instant::now());
+        for asked in self.asked.drain(..) {
+            figures.decisions.time(now.saturating_duration_since(asked));
+        }
+        figures.turn(taken, self.engine.head(), &self.engine.numbers());
     }
 
     /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
@@ -209,6 +244,7 @@ impl Counter {
             }
             self.settle(now, &mut next);
             self.append(after, records)?;
+            self.measure(0);
             records.clear();
             unheard = tell(next.settled);
         }

@@ -5,18 +5,24 @@
 
 mod clock;
 mod counter;
+mod feed;
+mod figures;
+mod log;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use feed::{AtHand, Feed, Follower, Past};
+pub use figures::{Counts, Figures, Histogram};
+pub use log::{DECISIONS, is_on as logs_decisions, tame};
 
-use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
 use crate::journal::{Journal, JournalError, Loaded};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
@@ -27,7 +33,15 @@ pub const INBOX_MAX: usize = 8192;
 #[derive(Clone)]
 pub struct Desk {
     inbox: SyncSender<Message>,
-    tickets: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// What the desk and those who come to it both see.
+struct Shared {
+    /// The repository's name.
+    name: Text,
+    feed: Arc<Feed>,
+    figures: Figures,
 }
 
 /// Why there is no answer. Nothing was granted.
@@ -48,6 +62,8 @@ pub struct Reply {
     pub outcome: Outcome,
     /// For the session that asked.
     pub notices: Vec<Notice>,
+    /// The last record when it was decided.
+    pub seq: Seq,
     /// When it was decided.
     pub now: Timestamp,
 }
@@ -79,6 +95,7 @@ enum Message {
         actor: Actor,
         command: Command,
         ticket: Ticket,
+        asked: Instant,
         reply: OnReply,
     },
     Look {
@@ -111,8 +128,10 @@ impl Desk {
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
         let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
-        let desk = Desk { inbox, tickets: Arc::default() };
-        let mut counter = counter::Counter::new(engine, snapshot, journal, clock);
+        let feed = Arc::new(Feed::new(journal.reader()?));
+        let shared = Arc::new(Shared { name: name.into(), feed, figures: Figures::new() });
+        let desk = Desk { inbox, shared: shared.clone() };
+        let mut counter = counter::Counter::new(engine, snapshot, journal, clock, shared);
         counter.begin()?;
         let run = move || {
             if let Err(error) = counter.run(&messages) {
@@ -125,47 +144,74 @@ impl Desk {
 
     /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
     pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
-        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        self.send(Message::Ask { actor, command, ticket, reply })?;
+        let ticket = Ticket(self.shared.figures.send());
+        self.send(Message::Ask { actor, command, ticket, asked: Instant::now(), reply })?;
         Ok(ticket)
     }
 
     /// Looks at the state. A session's look is a sign of life like any other call.
     pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
+        self.shared.figures.send();
         self.send(Message::Look { actor, look })
+    }
+
+    /// The repository's name.
+    pub fn name(&self) -> &Text {
+        &self.shared.name
+    }
+
+    /// The desk in numbers.
+    pub fn figures(&self) -> &Figures {
+        &self.shared.figures
+    }
+
+    /// What happens here, as it happens.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.shared.feed
     }
 
     /// Whoever holds this ticket does not wait for the answer any more.
     pub fn gone(&self, ticket: Ticket) {
         // This must not get lost, so it waits where a request would be refused; it is rare and the desk is quick.
-        let _ = self.inbox.send(Message::Gone(ticket));
+        self.insist(Message::Gone(ticket));
     }
 
     /// The grants of a wait arrived where nobody was left to hear them.
     pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
-        let _ = self.inbox.send(Message::Unheard { session, grants });
+        self.insist(Message::Unheard { session, grants });
     }
 
     /// Makes the desk look at its clock now.
     pub fn poke(&self) {
-        let _ = self.inbox.send(Message::Poke);
+        self.insist(Message::Poke);
     }
 
     /// Answers everybody who waits that the server stops; whoever would wait from now on hears the same.
     pub fn close(&self) {
-        let _ = self.inbox.send(Message::Close);
+        self.insist(Message::Close);
     }
 
     /// Closes, and ends the thread once everything before this is decided and durable.
     pub fn stop(&self) {
-        let _ = self.inbox.send(Message::Stop);
+        self.insist(Message::Stop);
     }
 
     fn send(&self, message: Message) -> Result<(), Trouble> {
-        self.inbox.try_send(message).map_err(|error| match error {
-            TrySendError::Full(_) => Trouble::Busy,
-            TrySendError::Disconnected(_) => Trouble::Stopped,
+        self.inbox.try_send(message).map_err(|error| {
+            self.shared.figures.refuse();
+            match error {
+                TrySendError::Full(_) => Trouble::Busy,
+                TrySendError::Disconnected(_) => Trouble::Stopped,
+            }
         })
+    }
+
+    /// Waits for room, where a desk that has stopped needs to hear nothing more.
+    fn insist(&self, message: Message) {
+        self.shared.figures.send();
+        if self.inbox.send(message).is_err() {
+            self.shared.figures.refuse();
+        }
     }
 }
 

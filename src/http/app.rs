@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Semaphore, watch};
 
 use super::courier::Courier;
+use super::events::EventLimits;
 use super::history::Past;
+use super::metrics::Gauge;
+use super::requests::Requests;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::key::KeyRules;
 use crate::token::Keyring;
+
+/// Threads that read journals for event streams at once; each reads thousands of records at a time.
+const LOOKING_BACK_MAX: usize = 2;
 
 /// One repository that is served.
 pub struct Repository {
@@ -55,14 +62,36 @@ pub struct App {
     pub keyring: Arc<Keyring>,
     /// The wall clock in seconds, by which tokens run out.
     pub wall_clock: fn() -> i64,
-    stopping: AtomicBool,
+    /// How event streams behave.
+    pub events: EventLimits,
+    /// Whether whoever reaches the server may read `/metrics` without a token.
+    pub open_metrics: bool,
+    /// More numbers for `/metrics`.
+    pub gauges: Vec<Gauge>,
+    pub(super) requests: Requests,
+    /// When the server was started, in seconds since 1970.
+    pub(super) started: i64,
+    /// Event streams that may look back into a journal at once.
+    pub(super) looking_back: Semaphore,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
     /// Serves these.
     pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
         let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), Arc::new(repo))).collect();
-        Self { repositories, keyring, wall_clock, stopping: AtomicBool::new(false) }
+        Self {
+            repositories,
+            keyring,
+            wall_clock,
+            events: EventLimits::default(),
+            open_metrics: true,
+            gauges: Vec::new(),
+            requests: Requests::new(),
+            started: wall_clock(),
+            looking_back: Semaphore::new(LOOKING_BACK_MAX),
+            stopping: watch::Sender::new(false),
+        }
     }
 
     /// The repository, where there is just one.
@@ -72,13 +101,19 @@ impl App {
         all.next().is_none().then_some(first)
     }
 
-    /// From now on the server is not ready.
+    /// From now on the server is not ready, and streams end.
     pub fn set_stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
     }
 
     /// Whether new work should go elsewhere.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        *self.stopping.borrow()
+    }
+
+    /// Comes back when the server stops.
+    pub async fn stopped(&self) {
+        // Its other end is in here, so it is never gone.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 }

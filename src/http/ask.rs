@@ -7,25 +7,32 @@ use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestam
 
 use super::app::Repository;
 use super::error::ApiResult;
+use super::log::Line;
 use super::outcome::refusal;
 
 /// Submits a command and waits for its answer. What was submitted is decided even if the caller leaves.
 pub async fn decide(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
+    let line = Line::begin(&repo.desk, &actor, &command);
     repo.desk.submit(actor, command, repo.courier.bring(sender, None))?;
-    Ok(receiver.await.map_err(|_| Trouble::Stopped)?)
+    let reply = receiver.await.map_err(|_| Trouble::Stopped)?;
+    line.into_iter().for_each(|line| line.end(&reply));
+    Ok(reply)
 }
 
 /// Submits a request that may wait. If the caller leaves, so does the request, and a grant that came too late for
 /// anybody to hear is given back.
 pub async fn decide_or_wait(repo: &Repository, actor: Actor, session: SessionId, command: Command) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
+    let line = Line::begin(&repo.desk, &actor, &command);
     let on_reply = repo.courier.bring(sender, Some((repo.desk.clone(), session.clone())));
     let ticket = repo.desk.submit(actor, command, on_reply)?;
     let mut hearing = Hearing { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
     let answer = hearing.receiver.as_mut().expect("set above").await;
     hearing.receiver = None;
-    Ok(answer.map_err(|_| Trouble::Stopped)?)
+    let reply = answer.map_err(|_| Trouble::Stopped)?;
+    line.into_iter().for_each(|line| line.end(&reply));
+    Ok(reply)
 }
 
 /// Somebody listens for an answer; dropped with the receiver still there, they left.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
@@ -43,12 +44,17 @@ impl FromRequestParts<Arc<App>> for Caller {
 }
 
 /// The claims of a good token; nothing is said about what is wrong with any other, except that it is too old.
-fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
+pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
+    Ok(app.keyring.verify(bearer(&parts.headers)?, (app.wall_clock)())?)
+}
+
+/// The token a request came with, whatever it is worth.
+pub fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
     let missing = || {
         let sentence = "this call needs a token; send it as Authorization: Bearer <token>";
         ApiError::new(Code::Unauthenticated, sentence)
     };
-    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let mut values = headers.get_all(AUTHORIZATION).iter();
     let header = values.next().ok_or_else(missing)?;
     if values.next().is_some() {
         return Err(missing());
@@ -57,7 +63,7 @@ fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(missing());
     }
-    Ok(app.keyring.verify(token.trim_matches(' '), (app.wall_clock)())?)
+    Ok(token.trim_matches(' '))
 }
 
 /// The repository a token is for. An admin of all of them names one in `?repo=`.

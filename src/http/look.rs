@@ -15,6 +15,7 @@ use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
 use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
+use crate::key::Key;
 use crate::wire::{self, Code};
 
 /// The most reservations on one page.
@@ -35,7 +36,8 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     let seen = look(&caller.repo.desk, actor, see).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let reservations = seen.value.ok_or_else(missing)?;
-    Ok(Json(wire::ReservationList { reservations, next_cursor: None, notices: outcome::notices(seen.notices) }))
+    let notices = outcome::notices(seen.notices);
+    Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
 }
 
 /// `GET /api/reservations`
@@ -45,11 +47,7 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        // A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
-        let begins = |shown: &str, prefix: &str| {
-            shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
-        };
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins(&grant.key.shown(), prefix));
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
@@ -68,10 +66,17 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
         let more = page.len() > limit;
         page.truncate(limit);
         let next_cursor = page.last().filter(|_| more).map(|last| last.fence.to_string());
-        wire::ReservationList { reservations: page, next_cursor, notices: Vec::new() }
+        let seq = Some(engine.head().0);
+        wire::ReservationList { reservations: page, next_cursor, seq, notices: Vec::new() }
     };
     let seen = look(&caller.repo.desk, caller.look(), see).await?;
     Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
+}
+
+/// A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
+pub fn begins_with(key: &Key, prefix: &str) -> bool {
+    let shown = key.shown();
+    shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
 
 /// `DELETE /api/reservations/{reservationId}`

@@ -8,21 +8,30 @@ mod ask;
 mod caller;
 mod courier;
 mod error;
+mod events;
 mod files;
+mod happened;
 mod history;
 mod ids;
+mod log;
 mod look;
+mod metrics;
 mod outcome;
 mod parts;
+mod patience;
+mod requests;
 mod server;
 mod sessions;
 mod unlock;
 
+#[cfg(test)]
+mod events_tests;
+
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::{HeaderName, HeaderValue};
@@ -30,9 +39,12 @@ use http::{HeaderName, HeaderValue};
 pub use app::{App, Repository, TtlBounds};
 pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
+pub use events::EventLimits;
 pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use metrics::Gauge;
 pub use server::{Listener, Server};
 
+use crate::desk::logs_decisions;
 use crate::wire::Code;
 
 /// Every call there is.
@@ -55,28 +67,37 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/check-conflicts", post(files::check_as_nobody))
         .route("/api/reservations", get(look::reservations))
         .route("/api/reservations/{id}", delete(look::take_away))
+        .route("/api/events", get(events::follow))
         .route("/api/history", get(history::list))
         .route("/api/stats", get(look::stats))
+        .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(look::healthz))
         .route("/readyz", get(look::readyz))
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
         })
-        .layer(from_fn(request_id))
+        .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Every answer carries the request's id: the client's if it is a sane one, else a new one.
-async fn request_id(request: Request, next: Next) -> Response {
+/// Every request is counted, and every answer carries the request's id: the client's if it is a sane one, else a new
+/// one. Lines of the log carry it too.
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
-    let mut response = next.run(request).await;
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
         HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let mark = app.requests.mark(route, request.method());
+    let mut response = match logs_decisions() {
+        true => log::REQUEST.scope(id.clone(), next.run(request)).await,
+        false => next.run(request).await,
+    };
+    app.requests.count(mark, response.status());
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

@@ -7,6 +7,7 @@ use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
 use super::error::ApiError;
+use super::happened::why_over;
 
 /// The longest a refused client is told to stay away, in seconds: the holder may let go long before the time is up.
 const RETRY_AFTER_MAX: u64 = 60;
@@ -255,16 +256,13 @@ fn notice(notice: Notice) -> wire::Notice {
             note: request.note,
         },
         Notice::ReleasedEarly { id, key, at, why } => {
-            let (why, by, reason) = match why {
-                Why::Released => ("released", None, None),
-                Why::Expired => ("expired", None, None),
-                Why::Ended => ("ended", None, None),
-                Why::Overridden { by, reason } => ("overridden", Some(by), Some(reason)),
-                Why::Approved { .. } => ("approved", None, None),
-                Why::Unheard => ("unheard", None, None),
+            let word = why_over(&why);
+            let (by, reason) = match why {
+                Why::Overridden { by, reason } => (Some(by), Some(reason)),
+                _ => (None, None),
             };
             let (reservation_id, file_path) = (id.to_string(), key.shown());
-            wire::Notice::Released { reservation_id, file_path, why: why.into(), by, reason, at: time(at) }
+            wire::Notice::Released { reservation_id, file_path, why: word.into(), by, reason, at: time(at) }
         }
         Notice::Paused(pause) => wire::Notice::Paused {
             feature: pause.feature,
@@ -291,7 +289,8 @@ pub fn end_state(state: engine::EndState) -> wire::SessionState {
     }
 }
 
-fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
+/// Where an unlock request stands.
+pub fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
     match answer {
         None => wire::UnlockStatus::Pending,
         Some(engine::Answer::Approved) => wire::UnlockStatus::Approved,
@@ -301,7 +300,7 @@ fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
     }
 }
 
-/// How it is held.
+/// How something is held.
 pub fn mode(mode: engine::Mode) -> wire::Mode {
     match mode {
         engine::Mode::Exclusive => wire::Mode::Exclusive,
@@ -309,7 +308,8 @@ pub fn mode(mode: engine::Mode) -> wire::Mode {
     }
 }
 
-fn encoding(key: &Key) -> Option<Encoding> {
+/// How a key's name is written, where that is not plain.
+pub fn encoding(key: &Key) -> Option<Encoding> {
     key.is_percent().then_some(Encoding::Percent)
 }
 

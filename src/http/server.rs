@@ -17,8 +17,13 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
+use super::patience::Patient;
+
 /// How long a client may take to send the head of a request; also how long a connection may idle between two.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client may take nothing of what is on its way to it.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long answers under way may take once the server stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -108,7 +113,7 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, router: 
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(Patient::new(stream, WRITE_TIME_MAX)), TowerToHyperService::new(service));
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         // A client that goes away in the middle is no news.

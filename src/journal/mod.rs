@@ -19,6 +19,8 @@ pub use error::JournalError;
 pub use memory::MemoryJournal;
 pub use sqlite::SqliteJournal;
 
+use std::time::Duration;
+
 use crate::engine::{Record, Seq};
 
 /// Where records go before anybody hears of them.
@@ -37,6 +39,11 @@ pub trait Journal: Send {
     ///
     /// If the records are not numbered `after + 1`, `after + 2` and so on: numbering them is the caller's promise.
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError>;
+
+    /// How long the latest append took to write and to sync, where there is something to sync.
+    fn sync_time(&self) -> Option<Duration> {
+        None
+    }
 
     /// A second handle, for another thread: it reads and stores snapshots while appends go on.
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError>;

@@ -1,6 +1,7 @@
 //! A journal that forgets nothing the ledger has not written yet, and tells how much that is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Status;
 use crate::engine::{Record, Seq};
@@ -35,6 +36,10 @@ impl Journal for Kept {
             self.status.saw(last.seq);
         }
         Ok(())
+    }
+
+    fn sync_time(&self) -> Option<Duration> {
+        self.journal.sync_time()
     }
 
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {

@@ -44,6 +44,10 @@ pub struct ReservationList {
     /// Where the next page begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// The last record this page knows of, where it is about everybody. Whoever follows the events after the `seq` of
+    /// the first page, and takes each reservation by its id, knows what is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
     /// What the session should know, where it asked about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

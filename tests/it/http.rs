@@ -70,6 +70,10 @@ pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]
     [format!("{text}\r\n").as_bytes(), body].concat()
 }
 
+fn odd(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
 impl Connection {
     pub fn open(door: &Door) -> io::Result<Connection> {
         let stream: Box<dyn Stream> = match door {
@@ -94,7 +98,16 @@ impl Connection {
 
     /// Reads one answer; `to_head` says that it answers a HEAD and so has no body.
     pub fn answer(&mut self, to_head: bool) -> io::Result<Answer> {
-        let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        let mut answer = self.head()?;
+        if !to_head {
+            let length = answer.header("content-length").ok_or_else(|| odd("no content-length"))?;
+            answer.body = self.exact(length.parse().map_err(|_| odd(length))?)?;
+        }
+        Ok(answer)
+    }
+
+    /// Reads an answer up to its body.
+    pub fn head(&mut self) -> io::Result<Answer> {
         let first = self.line()?;
         let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| odd(&first))?;
@@ -107,13 +120,23 @@ impl Connection {
             let (name, value) = line.split_once(':').ok_or_else(|| odd(&line))?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = Answer { status, headers, body: Vec::new() };
-        if !to_head {
-            let length = answer.header("content-length").ok_or_else(|| odd("no content-length"))?;
-            answer.body.resize(length.parse().map_err(|_| odd(length))?, 0);
-            self.0.read_exact(&mut answer.body)?;
-        }
-        Ok(answer)
+        Ok(Answer { status, headers, body: Vec::new() })
+    }
+
+    /// Reads so many bytes.
+    pub fn exact(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads one chunk of a body that goes on; nothing once it has ended.
+    pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let line = self.line()?;
+        let length = usize::from_str_radix(&line, 16).map_err(|_| odd(&line))?;
+        let mut chunk = self.exact(length + 2)?;
+        chunk.truncate(length);
+        Ok((length > 0).then_some(chunk))
     }
 
     /// Sends a request and reads its answer. Where the server answers before it has read everything, that counts.

@@ -28,6 +28,11 @@ mod pause;
 
 mod operating;
 
+mod events;
+
+mod logs;
+mod metrics;
+
 mod bad_input;
 mod restart;
 

@@ -13,7 +13,7 @@ mod trouble_tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -46,6 +46,8 @@ pub struct SqliteJournal {
     /// Set once an append failed in a way that leaves open what is in the file.
     broken: bool,
     buffer: Vec<u8>,
+    /// What the latest append spent in SQLite.
+    sync_time: Option<Duration>,
     /// One snapshot at a time, whichever reader stores it: each sweeps the pieces it does not know.
     storing: Arc<Mutex<()>>,
     /// Held for life; the last field, so that it is let go after the connection.
@@ -72,8 +74,8 @@ impl SqliteJournal {
         }
         let db = file::connect(&path)?;
         let head = rows::head(&db, &path)?;
-        let (buffer, storing) = (Vec::new(), Arc::default());
-        Ok(SqliteJournal { path, db, head, broken: false, buffer, storing, _lock: lock })
+        let (buffer, sync_time, storing) = (Vec::new(), None, Arc::default());
+        Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, storing, _lock: lock })
     }
 
     /// The file it is in.
@@ -86,8 +88,10 @@ impl SqliteJournal {
         self.buffer.shrink_to(BUFFER_KEEP_BYTES);
         serde_json::to_writer(&mut self.buffer, records).expect("records are plain data, and memory takes every write");
         let text = std::str::from_utf8(&self.buffer).expect("JSON is UTF-8");
+        let begun = Instant::now();
         let done =
             self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(params![sql(first), sql(last), text]));
+        self.sync_time = Some(begun.elapsed());
         done.map(|rows| rows == 1).map_err(|error| JournalError::from_sqlite("write", &self.path, error))
     }
 }
@@ -116,6 +120,10 @@ impl Journal for SqliteJournal {
         }
         self.head = last;
         Ok(())
+    }
+
+    fn sync_time(&self) -> Option<Duration> {
+        self.sync_time
     }
 
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
