@@ -4,10 +4,12 @@
 //! The server ends with a sentence, and the next one has everything that was acknowledged and nothing twice; the clients
 //! are those who are there when the plug is pulled. `DIBS_FAULT_POINTS` says how often something fails.
 
+use serde_json::json;
+
 use crate::dice::{Dice, asked};
 use crate::kill::{nobody_shares_what_is_exclusive, whatever_happens};
 use crate::preload::preload;
-use crate::world::{Ended, World};
+use crate::world::{Ended, World, text};
 
 /// What fails, on which file, at one of how many calls, and how.
 const FAULTS: &[(&str, &str, u64, &str)] = &[
@@ -80,6 +82,39 @@ fn said_why(ended: &Ended, fault: &str, may_end_well: bool) -> bool {
     let next = if fault.ends_with("ENOSPC") { "free some space there, then start again" } else { "start again" };
     assert!(sentence.contains(next), "{fault}: {stderr}");
     true
+}
+
+/// A sync that fails may have written all the same. Such a request was told 503, which promises that nothing was granted,
+/// and was there after the next start.
+#[test]
+fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
+    for nth in 2..6 {
+        let mut world = World::not_started();
+        world.git_init("repo");
+        if !preload(&mut world, "a sync that fails") {
+            return;
+        }
+        world.env("DIBS_FAULT", &format!("sync journal.db-wal {nth} rotten"));
+        world.start();
+        let bearer = format!("Bearer {}", world.token(json!({ "sub": "ana" })));
+        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+        let mut line = world.connect();
+        let mut acknowledged = Vec::new();
+        let last = loop {
+            let key = format!("a{}", acknowledged.len());
+            let body = json!({ "filePath": key }).to_string();
+            match line.ask("POST", "/api/sessions/ana/files/reserve", &headers, body.as_bytes()) {
+                Ok(answer) => acknowledged.push(format!("ana {}", text(&answer.ok()["filePath"]))),
+                Err(_) => break format!("ana {key}"),
+            }
+        };
+        assert_eq!(world.wait().status.code(), Some(1));
+        world.env("DIBS_FAULT", "");
+        world.start();
+        let held = world.held();
+        acknowledged.extend(held.contains(&last).then_some(last));
+        assert_eq!(held, acknowledged);
+    }
 }
 
 /// A write that does only half of its work is no fault: the rest is written after it.
