@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -217,7 +218,11 @@ impl Counter {
             return Ok(());
         }
         let begun = Instant::now();
-        self.journal.append(after, records)?;
+        if let Err(error) = self.journal.append(after, records) {
+            // Before the answers are dropped, so that whoever waits for one hears why there is none.
+            self.shared.unclear.store(error.leaves_open(), Ordering::SeqCst);
+            return Err(error);
+        }
         let figures = &self.shared.figures;
         figures.appends.time(begun.elapsed());
         if let Some(time) = self.journal.sync_time() {

@@ -1,5 +1,6 @@
 //! Sockets: accepting connections, serving them, and stopping without cutting anybody off.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +19,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
+use super::error::HangUp;
 use super::patience::Patient;
 
 /// How long a client may take to send the head of a request; also how long a connection may idle between two.
@@ -110,6 +113,11 @@ async fn next(listener: &Listener) -> io::Result<Connection> {
 
 fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, router: &Router, graceful: &GracefulShutdown) {
     let service = router.clone().map_request(|request: http::Request<Incoming>| request.map(Body::new));
+    let service = service.map_result(|answer: Result<Response, Infallible>| match answer {
+        Ok(answer) if answer.extensions().get::<HangUp>().is_some() => Err(NoAnswer),
+        Ok(answer) => Ok(answer),
+        Err(never) => match never {},
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME_MAX)
@@ -119,4 +127,15 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, router: 
         // A client that goes away in the middle is no news.
         let _ = connection.await;
     });
+}
+
+/// What ends a connection in the middle of a request.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody knows the answer")]
+struct NoAnswer;
+
+impl From<Infallible> for NoAnswer {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }

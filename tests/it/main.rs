@@ -1,9 +1,12 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
-//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks and the ledger.
+//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
+//! things.
 
 mod document;
+mod dice;
 mod http;
 mod mint;
+mod preload;
 mod world;
 
 mod ground_rules;
@@ -36,6 +39,9 @@ mod openapi;
 mod bad_input;
 mod restart;
 
+mod clock;
 mod disk;
+mod faults;
 mod kill;
 mod ledger;
+mod linear;
