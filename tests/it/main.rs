@@ -2,8 +2,8 @@
 //! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
 //! things.
 
-mod document;
 mod dice;
+mod document;
 mod http;
 mod mint;
 mod preload;
