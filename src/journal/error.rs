@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
 use crate::engine::Seq;
 
@@ -145,6 +145,10 @@ impl JournalError {
         if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) {
             return JournalError::Full { path, source: error.into() };
         }
+        // Somebody cut it off: SQLite reads whole pages, and there was less.
+        if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHORT_READ) {
+            return JournalError::Corrupt { path, what: "it ends in the middle of a page".to_owned() };
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => JournalError::Full { path, source: error.into() },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { path },
@@ -223,6 +227,7 @@ mod tests {
         assert!(matches!(from_sqlite(ffi::SQLITE_READONLY_DIRECTORY), JournalError::ReadOnly { .. }));
         assert!(matches!(from_sqlite(ffi::SQLITE_BUSY_RECOVERY), JournalError::InUse { pid: None, .. }));
         assert!(matches!(from_sqlite(ffi::SQLITE_CORRUPT_INDEX), JournalError::Corrupt { .. }));
+        assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_SHORT_READ), JournalError::Corrupt { .. }));
         assert!(matches!(from_sqlite(ffi::SQLITE_NOTADB), JournalError::Corrupt { .. }));
         assert!(matches!(from_sqlite(ffi::SQLITE_IOERR_FSYNC), JournalError::Io { .. }));
     }
