@@ -1,30 +1,29 @@
 //! The engine alone, beside what one would take instead: a bare `HashMap`. Ratios of CPU time within one run; no
 //! network, no disk.
 //!
-//! `cargo bench --bench engine`
+//! `cargo bench --bench engine`; `-- waits` for one part alone. `-- profile NAME ROUNDS` runs one loop and nothing else,
+//! for callgrind: the names are in [`profile`].
+
+mod common;
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use git_dibs::engine::{
-    Actor, Command, Engine, Event, Intro, Mode, Named, Outcome, Owner, Policy, Record, ReservationId, Reserve, Seq,
-    SessionId, Timestamp, Ttl, Want,
-};
-use git_dibs::key::{Key, KeyRules};
-use uuid::Uuid;
-
-const NOW: Timestamp = Timestamp(1_800_000_000_000);
+use common::clock::{computed, rounds, thread_cpu};
+use common::commands::{Full, NOW, actor, id, parse, path, reserve};
+use common::table;
+use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Seq, SessionId, Ttl};
+use git_dibs::key::Key;
 
 fn main() {
-    // One part alone, for a profiler.
-    match std::env::args().nth(1).as_deref() {
-        Some("profile") => return profile(),
-        Some("waits") => return queue_up(),
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["profile", name, rounds] => return profile(name, rounds.parse().expect("a number of rounds")),
+        ["waits"] => return queue_up(),
         _ => {}
     }
-    println!("{:<62} {:>12} {:>12} {:>8}", "", "here", "beside", "ratio");
+    table::head("The engine, in CPU time");
     for live in [1_000, 1_000_000] {
         reserve_and_release(live);
     }
@@ -35,92 +34,92 @@ fn main() {
 
 /// One session's reserve + release of a key among `live` others, against insert + remove in a bare map.
 fn reserve_and_release(live: usize) {
-    let (mut engine, actor, session) = filled(live, 0);
+    const TIMES: usize = 20_000;
+    let mut full = Full::of(live, 0);
     // The least a table of locks must know: who, and until when.
     let holder = "session-17".to_owned();
     let mut map: HashMap<String, (String, i64)> = (0..live).map(|n| (path(n), (holder.clone(), NOW.0))).collect();
     let mut bare: HashMap<String, u64> = (0..live).map(|n| (path(n), 0)).collect();
     let fresh: Vec<String> = (live..live + 1000).map(path).collect();
     let keys: Vec<Key> = fresh.iter().map(|path| parse(path)).collect();
-    let mut records = Vec::new();
-    let ours = |rounds: usize, engine: &mut Engine, records: &mut Vec<Record>| {
-        let begin = cpu_time();
-        for round in 0..rounds {
-            let key = &keys[round % keys.len()];
-            black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, records));
-            let release = Command::Release { session: session.clone(), keys: [Named::from(key.clone())].into() };
-            black_box(engine.execute(&actor, release, NOW, records));
-            records.clear();
-        }
-        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
-    };
-    let theirs = |rounds: usize, map: &mut HashMap<String, (String, i64)>| {
-        let begin = cpu_time();
-        for round in 0..rounds {
-            let path = &fresh[round % fresh.len()];
-            black_box(map.insert(path.clone(), (holder.clone(), NOW.0)));
-            black_box(map.remove(path));
-        }
-        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
-    };
-    let barest = |rounds: usize, map: &mut HashMap<String, u64>| {
-        let begin = cpu_time();
-        for round in 0..rounds {
-            let path = &fresh[round % fresh.len()];
-            black_box(map.insert(path.clone(), round as u64));
-            black_box(map.remove(path));
-        }
-        (cpu_time() - begin) / u32::try_from(rounds).unwrap()
-    };
+    let each = |work: &mut dyn FnMut()| computed(work) / TIMES as f64;
     let (mut locks, mut numbers) = (Vec::new(), Vec::new());
-    for _ in 0..15 {
-        let here = ours(20_000, &mut engine, &mut records);
-        locks.push((here, theirs(20_000, &mut map)));
-        numbers.push((here, barest(20_000, &mut bare)));
+    for _ in 0..rounds(15) {
+        let here = each(&mut || full.reserve_and_release(&keys, TIMES));
+        let theirs = each(&mut || {
+            for path in fresh.iter().cycle().take(TIMES) {
+                black_box(map.insert(path.clone(), (holder.clone(), NOW.0)));
+                black_box(map.remove(path));
+            }
+        });
+        let barest = each(&mut || {
+            for (n, path) in (0..).zip(fresh.iter().cycle().take(TIMES)) {
+                black_box(bare.insert(path.clone(), n));
+                black_box(bare.remove(path));
+            }
+        });
+        locks.push((here, theirs));
+        numbers.push((here, barest));
     }
-    row(&format!("reserve + release among {live}, beside a map to (holder, until)"), locks);
-    row(&format!("reserve + release among {live}, beside a map to a number"), numbers);
+    let among = table::count(live as f64);
+    table::row(&format!("reserve + release among {among}, beside a map to (holder, until)"), &locks, table::time);
+    table::row(&format!("reserve + release among {among}, beside a map to a number"), &numbers, table::time);
 }
 
-/// One loop and nothing else, for callgrind.
-fn profile() {
-    let (mut engine, actor, session) = filled(1_000, 0);
+/// One loop and nothing else, for callgrind. Two runs of different length tell what one round costs.
+fn profile(name: &str, rounds: usize) {
+    let mut full = Full::of(1_000, 10);
+    let texts: Vec<String> = (950..1_050).map(path).collect();
     let keys: Vec<Key> = (1_000..1_100).map(|n| parse(&path(n))).collect();
-    let mut records = Vec::new();
-    for round in 0..100_000 {
-        let key = &keys[round % keys.len()];
-        black_box(engine.execute(&actor, reserve(&session, key.clone()), NOW, &mut records));
-        let release = Command::Release { session: session.clone(), keys: [Named::from(key.clone())].into() };
-        black_box(engine.execute(&actor, release, NOW, &mut records));
-        records.clear();
+    let globs = [parse("src/**/file_*.rs"), parse("src/area_1*/**"), parse("lib/**/*.rs"), parse("src/{a,b}/[cd]?.rs")];
+    match name {
+        "reserve-release" => full.reserve_and_release(&keys, rounds),
+        // Half of them are held, half are free.
+        "check" => {
+            for (position, text) in texts.iter().cycle().take(rounds).enumerate() {
+                black_box(full.engine.check(None, position, &parse(text), Mode::Exclusive));
+            }
+        }
+        "parse" => {
+            for text in texts.iter().cycle().take(rounds) {
+                black_box(parse(text));
+            }
+        }
+        "overlap-path-glob" => {
+            for (key, glob) in keys.iter().cycle().zip(globs.iter().cycle()).take(rounds) {
+                black_box(key.overlaps(glob));
+            }
+        }
+        "overlap-glob-glob" => {
+            for round in 0..rounds {
+                black_box(globs[round % 4].overlaps(&globs[(round / 4) % 4]));
+            }
+        }
+        "record" => {
+            for record in records(100).iter().cycle().take(rounds) {
+                black_box(serde_json::to_vec(record).unwrap());
+            }
+        }
+        _ => panic!("there is no profile {name}"),
     }
 }
 
 /// 10,000 paths against few and against many reservations.
 fn check() {
-    let (few, _, _) = filled(1_000, 10);
-    let (many, _, _) = filled(100_000, 1_000);
-    let asked: Vec<String> = (0..10_000).map(|n| path(n % 1_000)).collect();
-    let run = |engine: &Engine| {
-        let begin = cpu_time();
-        for (position, path) in asked.iter().enumerate() {
-            black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
-        }
-        cpu_time() - begin
-    };
+    let (few, many) = (Full::of(1_000, 10), Full::of(100_000, 1_000));
+    let held: Vec<String> = (0..10_000).map(|n| path(n % 1_000)).collect();
     let free: Vec<String> = (0..10_000).map(|n| format!("other/tree/{}/file_{n}.txt", n % 100)).collect();
-    let run_free = |engine: &Engine| {
-        let begin = cpu_time();
-        for (position, path) in free.iter().enumerate() {
-            black_box(engine.check(None, position, &parse(path), Mode::Exclusive));
-        }
-        cpu_time() - begin
-    };
-    row(
-        "check 10,000 free paths: 100k + 1k globs, beside 1k + 10",
-        (0..15).map(|_| (run_free(&many), run_free(&few))).collect(),
-    );
-    row("check 10,000 held paths: 100k + 1k globs, beside 1k + 10", (0..15).map(|_| (run(&many), run(&few))).collect());
+    for (what, paths) in [("free", free), ("held", held)] {
+        let run = |full: &Full| {
+            computed(|| {
+                for (position, path) in paths.iter().enumerate() {
+                    black_box(full.engine.check(None, position, &parse(path), Mode::Exclusive));
+                }
+            })
+        };
+        let pairs: Vec<_> = (0..rounds(15)).map(|_| (run(&many), run(&few))).collect();
+        table::row(&format!("check 10,000 {what} paths: 100k + 1k globs, beside 1k + 10"), &pairs, table::time);
+    }
 }
 
 /// One more wait where 10,000 wait already, each check for a circle included.
@@ -130,13 +129,12 @@ fn queue_up() {
     let mut records = Vec::new();
     let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
         let session = SessionId::parse(&format!("s{who}")).unwrap();
-        let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
         let Command::Reserve(mut ask) = reserve(&session, parse(&path)) else { unreachable!() };
         ask.wait = wait.then_some(Duration::from_secs(300));
-        let begin = cpu_time();
-        let outcome = engine.execute(&Actor::Session(intro), Command::Reserve(ask), NOW, &mut records);
+        let begin = thread_cpu();
+        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
         records.clear();
-        (outcome, cpu_time() - begin)
+        (outcome, thread_cpu() - begin)
     };
     // Everybody holds one key and waits for the next one's: a chain that only the last wait would close.
     for who in 0..=WAITERS {
@@ -148,18 +146,14 @@ fn queue_up() {
         assert!(matches!(outcome, Outcome::Queued(_)), "{outcome:?}");
         times.push(time);
     }
-    times.sort();
-    let (median, most) = (times[WAITERS / 2], times[WAITERS - 1]);
-    println!("{:<62} {median:>12?} {most:>12?}", "a wait that makes a chain of up to 10,000 longer: median, most");
+    times_of("a wait that makes a chain of up to 10,000 longer", times);
     // And everybody waits for one more key of somebody who waits for nobody.
     let _ = ask(&mut engine, WAITERS + 1, "popular".to_owned(), false);
-    let mut times: Vec<_> = (0..WAITERS).map(|who| ask(&mut engine, who, "popular".to_owned(), true).1).collect();
-    times.sort();
-    let (median, most) = (times[WAITERS / 2], times[WAITERS - 1]);
-    println!("{:<62} {median:>12?} {most:>12?}", "a wait for one key among up to 10,000 others: median, most");
+    let times: Vec<_> = (0..WAITERS).map(|who| ask(&mut engine, who, "popular".to_owned(), true).1).collect();
+    times_of("a wait for one key among up to 10,000 others", times);
     let (outcome, time) = ask(&mut engine, WAITERS, "chain/0".to_owned(), true);
     assert!(matches!(outcome, Outcome::Deadlock(_)), "{outcome:?}");
-    println!("{:<62} {time:>12?}", "the wait that would close a circle of 10,001, refused");
+    times_of("the wait that would close a circle of 10,001, refused", vec![time]);
     // Everybody holds one key and stands in one queue, and those who hold and wait are asked for what they hold.
     let mut engine = Engine::new(Policy::default());
     for who in 0..WAITERS {
@@ -172,37 +166,26 @@ fn queue_up() {
         times.push(ask(&mut engine, who, format!("far/{who}"), true).1);
         times.push(ask(&mut engine, WAITERS + who, format!("own/{}", WAITERS - 1 - who), true).1);
     }
+    times_of("a wait among 10,000 who hold, and wait in one queue", times);
+}
+
+fn times_of(what: &str, mut times: Vec<Duration>) {
     times.sort();
-    let (median, most) = (times[WAITERS], times[2 * WAITERS - 1]);
-    println!("{:<62} {median:>12?} {most:>12?}", "a wait among 10,000 who hold, and wait in one queue: median, most");
+    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+    table::fact(what, &format!("{median:.2?}, at most {most:.2?}"));
 }
 
 /// A million records, as a start reads them.
 fn replay() {
     let count = 1_000_000;
     let json: Vec<Vec<u8>> = records(count).iter().map(|record| serde_json::to_vec(record).unwrap()).collect();
-    let begin = cpu_time();
+    let begin = thread_cpu();
     let mut engine = Engine::new(Policy::default());
     for line in &json {
         engine.apply(&serde_json::from_slice(line).unwrap());
     }
-    println!("{:<62} {:>12?}", "replay of a million records, parsing included", cpu_time() - begin);
+    table::fact("replay of a million records, parsing included", &format!("{:.2?}", thread_cpu() - begin));
     assert_eq!(engine.head(), Seq(count as u64));
-}
-
-fn filled(paths: usize, globs: usize) -> (Engine, Actor, SessionId) {
-    let mut engine = Engine::new(Policy::default());
-    let session = SessionId::parse("bench").unwrap();
-    let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
-    let actor = Actor::Session(intro);
-    let mut records = Vec::new();
-    let all = (0..paths).map(path).chain((0..globs).map(|n| format!("lib/area_{}/part_{n}/**/*.rs", n % 50)));
-    for path in all {
-        let outcome = engine.execute(&actor, reserve(&session, parse(&path)), NOW, &mut records);
-        assert!(matches!(outcome, Outcome::Granted(_)), "{path}: {outcome:?}");
-        records.clear();
-    }
-    (engine, actor, session)
 }
 
 fn records(count: usize) -> Vec<Record> {
@@ -218,49 +201,4 @@ fn records(count: usize) -> Vec<Record> {
     });
     let events = std::iter::once(opened).chain(reserved);
     (1..).zip(events).map(|(seq, event)| Record { seq: Seq(seq), at: NOW, event }).collect()
-}
-
-fn reserve(session: &SessionId, key: Key) -> Command {
-    Command::Reserve(Reserve {
-        session: session.clone(),
-        wants: [Want { id: id(), key, ttl: Ttl(60) }].into(),
-        mode: Mode::Exclusive,
-        reason: None,
-        wait: None,
-        if_version: None,
-    })
-}
-
-/// Ids are made at the door; making them is not what is measured here.
-fn id() -> ReservationId {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    ReservationId(Uuid::from_u128(NEXT.fetch_add(1, Ordering::Relaxed) as u128))
-}
-
-fn path(n: usize) -> String {
-    format!("src/area_{}/part_{}/file_{n}.rs", n % 97, n % 1009)
-}
-
-fn parse(text: &str) -> Key {
-    Key::parse(text, &KeyRules::default()).unwrap()
-}
-
-/// What this thread has computed so far; other programs on the machine do not count.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec, and the call writes nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Medians of interleaved runs, and their ratio.
-fn row(what: &str, samples: Vec<(Duration, Duration)>) {
-    let median = |mut list: Vec<Duration>| {
-        list.sort();
-        list[list.len() / 2]
-    };
-    let mut ratios: Vec<f64> = samples.iter().map(|(a, b)| a.as_secs_f64() / b.as_secs_f64()).collect();
-    ratios.sort_by(f64::total_cmp);
-    let (ours, theirs) = samples.into_iter().unzip();
-    println!("{what:<62} {:>12?} {:>12?} {:>7.2}x", median(ours), median(theirs), ratios[ratios.len() / 2]);
 }

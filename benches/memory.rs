@@ -2,15 +2,14 @@
 //!
 //! `cargo bench --bench memory`
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl,
-    Want,
-};
-use git_dibs::key::{Key, KeyRules};
-use uuid::Uuid;
+use common::commands::{NOW, actor, parse, path, reserve};
+use common::table;
+use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId};
 
 /// Counts what is allocated, so that memory is measured and not guessed.
 struct Counting;
@@ -38,28 +37,21 @@ fn main() {
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     let engine = filled(live);
     let after = LIVE_BYTES.load(Ordering::Relaxed);
-    println!("bytes per live reservation at a million: {}", (after - before) / live);
+    table::head("Memory");
+    let each = (after - before) / live;
+    table::fact("bytes of a live reservation at a million, asked of the allocator", &each.to_string());
     drop(engine);
 }
 
+/// With a hundred sessions that say why.
 fn filled(count: usize) -> Engine {
     let mut engine = Engine::new(Policy::default());
     let mut records = Vec::new();
     for n in 0..count {
         let session = SessionId::parse(&format!("session-{}", n % 100)).unwrap();
-        let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
-        let text = format!("src/area_{}/part_{}/file_{n}.rs", n % 97, n % 1009);
-        let key = Key::parse(&text, &KeyRules::default()).unwrap();
-        let reserve = Reserve {
-            session,
-            wants: [Want { id: ReservationId(Uuid::from_u128(n as u128)), key, ttl: Ttl(60) }].into(),
-            mode: Mode::Exclusive,
-            reason: Some("moving the parser into a crate of its own".into()),
-            wait: None,
-            if_version: None,
-        };
-        let now = Timestamp(1_800_000_000_000);
-        let outcome = engine.execute(&Actor::Session(intro), Command::Reserve(reserve), now, &mut records);
+        let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
+        ask.reason = Some("moving the parser into a crate of its own".into());
+        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
         assert!(matches!(outcome, Outcome::Granted(_)));
         records.clear();
     }

@@ -1,0 +1,77 @@
+//! Everybody who is measured, and where they listen.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::bare::Bare;
+use crate::common::http::Http;
+use crate::common::lines::Dialect;
+use crate::common::load;
+use crate::common::place::{Place, Server};
+use crate::etcd::Etcd;
+use crate::postgres::Postgres;
+use crate::redis::Redis;
+
+/// The most connections anybody is given.
+pub const CONNECTIONS_MAX: usize = 256;
+
+/// Somebody who gives out locks.
+pub struct Peer {
+    /// As the table names it.
+    pub name: &'static str,
+    address: SocketAddr,
+    dialect: Box<dyn Dialect>,
+}
+
+impl Peer {
+    pub fn saturate(&self, connections: usize, time: Duration) -> f64 {
+        load::saturate(self.address, &*self.dialect, connections, time)
+    }
+
+    pub fn pace(&self, connections: usize, rate: f64, time: Duration) -> Vec<f64> {
+        load::pace(self.address, &*self.dialect, connections, rate, time)
+    }
+}
+
+pub struct Peers {
+    pub dibs: Peer,
+    /// Those that stand beside it: a bare handler, and whoever runs.
+    pub others: Vec<Peer>,
+    /// Who does not run.
+    pub missing: Vec<&'static str>,
+    pub redis: Option<usize>,
+    /// Does nothing but answer: what the load can do.
+    pub echo: Peer,
+    // Dropped last, so that they run as long as somebody asks them.
+    _processes: (Server, Bare, Bare),
+}
+
+impl Peers {
+    /// Starts ours, and finds the others where the environment says they are.
+    pub fn start(place: &Place) -> Peers {
+        let server = Server::start(place, "throughput", &[]);
+        let (handler, echo) = (Bare::start("bare-handler"), Bare::start("echo"));
+        let http = |name, address| Peer { name, address, dialect: Box::new(Http::new(CONNECTIONS_MAX)) };
+        let mut others = vec![http("a bare axum handler, nothing durable, no tokens", handler.address)];
+        let mut missing = Vec::new();
+        let known: [(&str, &str, Box<dyn Dialect>); 3] = [
+            ("DIBS_BENCH_REDIS", "Redis, SET NX PX / DEL, appendfsync always", Box::new(Redis)),
+            ("DIBS_BENCH_ETCD", "etcd, transaction / delete through its JSON gateway", Box::new(Etcd)),
+            ("DIBS_BENCH_POSTGRES", "PostgreSQL, INSERT ON CONFLICT / DELETE, prepared", Box::new(Postgres)),
+        ];
+        let mut redis = None;
+        for (variable, name, dialect) in known {
+            let Some(address) = std::env::var(variable).ok().and_then(|text| text.parse().ok()) else {
+                missing.push(name);
+                continue;
+            };
+            if variable == "DIBS_BENCH_REDIS" {
+                redis = Some(others.len());
+            }
+            others.push(Peer { name, address, dialect });
+        }
+        let dibs = http("git-dibs", server.address);
+        let nothing = http("the load's own ceiling: a server that does nothing", echo.address);
+        Peers { dibs, others, missing, redis, echo: nothing, _processes: (server, handler, echo) }
+    }
+}

@@ -1,0 +1,93 @@
+//! The program with a million reservations: how soon it is ready, what it weighs, whether it got slower.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use git_dibs::engine::{Command, Engine, Outcome, Policy, Seq, SessionId, Ttl};
+use git_dibs::journal::{Journal, SqliteJournal};
+
+use crate::common::clock::{long, rounds};
+use crate::common::commands::{NOW, actor, parse, path, reserve};
+use crate::common::http::{Http, connect};
+use crate::common::place::{Place, Server};
+use crate::common::{load, table};
+
+const MILLION: usize = 1_000_000;
+const CONNECTIONS: usize = 64;
+
+/// The ledger would still be writing the million records down while others are measured.
+const ARGS: &[&str] = &["--no-ledger"];
+
+pub fn measure(place: &Place) {
+    table::head("The program with a million reservations (--no-ledger)");
+    seed(place, "replayed", MILLION, false);
+    seed(place, "large", MILLION, true);
+    seed(place, "small", 1_000, true);
+    let mut pairs = [Vec::new(), Vec::new()];
+    for _ in 0..rounds(3) {
+        let empty = ready(place, "empty").1;
+        for (pairs, name) in pairs.iter_mut().zip(["large", "replayed"]) {
+            pairs.push((ready(place, name).1, empty));
+        }
+    }
+    table::row("started and ready: a snapshot of a million, beside nothing", &pairs[0], table::time);
+    table::row("started and ready: a million records and no snapshot, beside nothing", &pairs[1], table::time);
+
+    let (large, small) = (ready(place, "large").0, ready(place, "small").0);
+    let each = resident(large.pid()).saturating_sub(resident(small.pid())) / MILLION as u64;
+    table::fact("memory of the process for each, right after the start, bytes", &each.to_string());
+
+    let dialect = Http::new(CONNECTIONS);
+    let rate = |server: &Server| load::saturate(server.address, &dialect, CONNECTIONS, long(Duration::from_secs(1)));
+    let pairs: Vec<table::Pair> = (0..=rounds(5)).map(|_| (rate(&large), rate(&small))).skip(1).collect();
+    table::row("requests over HTTP among 1,000,000, 64 connections, beside among 1,000", &pairs, table::rate);
+}
+
+/// Starts the program and asks until it says that it is ready. How long that took, in seconds.
+fn ready(place: &Place, name: &str) -> (Server, f64) {
+    let begin = Instant::now();
+    let server = Server::start(place, name, ARGS);
+    let mut stream = connect(server.address);
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    (server, begin.elapsed().as_secs_f64())
+}
+
+/// Writes the journal of a server whose sessions hold so much, with a snapshot or with records alone.
+fn seed(place: &Place, name: &str, count: usize, snapshot: bool) {
+    const BATCH: usize = 5_000;
+    place.git(&place.dir, &["init", "-q", name]);
+    let dir = place.dir.join(name).join(".git/dibs");
+    fs::create_dir(&dir).expect("a directory");
+    let mut journal = SqliteJournal::open(&dir.join("journal.db")).expect("a journal");
+    let mut engine = Engine::new(Policy::default());
+    let mut records = Vec::new();
+    for begin in (0..count).step_by(BATCH) {
+        let after = engine.head();
+        for n in begin..(begin + BATCH).min(count) {
+            let session = SessionId::parse(&format!("session-{}", n % 100)).expect("an id");
+            let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
+            (ask.wants[0].ttl, ask.reason) = (Ttl(3600), Some("moving the parser into a crate of its own".into()));
+            let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
+            assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
+        }
+        journal.append(after, &records).expect("it is written");
+        records.clear();
+    }
+    if snapshot {
+        let state = serde_json::to_vec(&engine.image()).expect("plain data");
+        let mut reader = journal.reader().expect("a second hand");
+        reader.save_snapshot(engine.head(), &state, Seq(engine.head().0.saturating_sub(200_000))).expect("it is kept");
+    }
+}
+
+/// What a process has in memory, in bytes.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says so");
+    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+}

@@ -1,0 +1,49 @@
+//! Durable reserve + release, as fast as each can: every request is answered after its sync.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::Duration;
+
+use crate::common::clock::{long, rounds, took};
+use crate::common::place::Place;
+use crate::common::table;
+use crate::peers::Peers;
+
+const ROUND: Duration = Duration::from_secs(1);
+const ROUNDS: usize = 5;
+
+pub fn measure(place: &Place, peers: &Peers) {
+    table::head("Requests answered: durable reserve + release over HTTP with JWT");
+    for name in &peers.missing {
+        table::note(&format!("left out, because it does not run: {name}"));
+    }
+    table::fact("what durable costs here: 4 KiB appended to a file and synced", &table::time(sync_time(place)));
+    for connections in [1, 8, 64, 256] {
+        let everybody = || peers.others.iter().chain([&peers.echo]);
+        let mut rates = vec![Vec::new(); peers.others.len() + 1];
+        for round in 0..=rounds(ROUNDS) {
+            let here = peers.dibs.saturate(connections, long(ROUND));
+            for (peer, rates) in everybody().zip(&mut rates) {
+                let beside = peer.saturate(connections, long(ROUND));
+                // The first round only warms up.
+                if round > 0 {
+                    rates.push((here, beside));
+                }
+            }
+        }
+        for (peer, rates) in everybody().zip(&rates) {
+            let many = if connections == 1 { "connection" } else { "connections" };
+            table::row(&format!("{connections} {many}, beside {}", peer.name), rates, table::rate);
+        }
+    }
+}
+
+/// Nobody who is alone can be answered faster, whoever keeps the promise.
+fn sync_time(place: &Place) -> f64 {
+    let mut file = File::create(place.dir.join("synced")).expect("a file");
+    let mut append = || {
+        file.write_all(&[b'x'; 4096]).expect("room for it");
+        file.sync_data().expect("a disk");
+    };
+    table::median((0..100).map(|_| took(&mut append)))
+}

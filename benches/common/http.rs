@@ -1,0 +1,127 @@
+//! git-dibs's own dialect, and plain calls over HTTP.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use git_dibs::token::{Keyring, KeyringConfig, Mint};
+
+use super::clock::unix_seconds;
+use super::lines::{Dialect, Line, Step};
+
+/// What signs the tokens of the benches.
+pub const SECRET: &str = "ssssssssssssssssssssssssssssssss";
+
+/// What the server answers to a reserve, byte for byte in length.
+pub const RESERVED: &str = r#"{"reservationId":"res_01a1e27997d77793b25abd23b31d076f","filePath":"src/area_12/part_345/file_678901.rs","sessionId":"bench-17","mode":"exclusive","reason":null,"reservedAt":"2026-11-16T03:49:41.975Z","expiresAt":"2026-11-16T03:50:41.975Z","fence":678901,"version":0}"#;
+
+/// And to a release.
+pub const RELEASED: &str = r#"{"ok":true,"released":true,"releasedCount":1}"#;
+
+pub fn keyring() -> Keyring {
+    let secret = Some(SECRET.as_bytes().to_vec());
+    Keyring::new(KeyringConfig { secret, ..KeyringConfig::default() }).expect("the secret is long enough")
+}
+
+/// A token for a session, good for an hour.
+pub fn token(session: &str) -> String {
+    let now = unix_seconds();
+    let mint = Mint { subject: session.into(), issued: now, expires: now + 3600, ..Mint::default() };
+    keyring().mint(&mint).expect("a token can be made")
+}
+
+/// Reserves and releases over HTTP, every connection as a session with a token of its own.
+pub struct Http {
+    heads: Vec<[String; 2]>,
+}
+
+impl Http {
+    /// For so many connections at the most.
+    pub fn new(connections: usize) -> Http {
+        let heads = |connection| {
+            let session = format!("bench-{connection}");
+            let token = token(&session);
+            ["reserve", "release"].map(|call| head(&format!("/api/sessions/{session}/files/{call}"), &token))
+        };
+        Http { heads: (0..connections).map(heads).collect() }
+    }
+}
+
+impl Dialect for Http {
+    fn ask(&self, line: &Line, step: Step, out: &mut Vec<u8>) {
+        let [reserve, release] = &self.heads[line.connection];
+        match step {
+            Step::Reserve => finish(reserve, &format!(r#"{{"filePath":"{}","ttlSeconds":60}}"#, line.path()), out),
+            Step::Release => finish(release, &format!(r#"{{"filePath":"{}"}}"#, line.path()), out),
+        }
+    }
+
+    fn answer(&self, _step: Step, bytes: &[u8]) -> Option<usize> {
+        answer(bytes).map(|(length, _)| length)
+    }
+}
+
+fn head(path: &str, token: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: "
+    )
+}
+
+fn finish(head: &str, body: &str, out: &mut Vec<u8>) {
+    write!(out, "{head}{}\r\n\r\n{body}", body.len()).expect("memory");
+}
+
+/// How long the answer is and its body, if it is all there.
+pub fn answer(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&bytes[..end]).expect("heads are text");
+    assert!(head.starts_with("HTTP/1.1 200"), "{}", String::from_utf8_lossy(bytes));
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().expect("a number"))
+    });
+    let length = end + length.expect("the answer says how long it is");
+    (bytes.len() >= length).then(|| (length, &bytes[end..length]))
+}
+
+/// One call on a connection that stays open. Answers the body.
+pub fn call(stream: &mut TcpStream, path: &str, token: &str, body: &str) -> Vec<u8> {
+    send(stream, path, token, body);
+    receive(stream)
+}
+
+/// The first half of a call.
+pub fn send(stream: &mut TcpStream, path: &str, token: &str, body: &str) {
+    let mut request = Vec::new();
+    finish(&head(path, token), body, &mut request);
+    stream.write_all(&request).expect("the server listens");
+}
+
+/// The second half of a call.
+pub fn receive(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut part = vec![0; 65536];
+    loop {
+        let read = stream.read(&mut part).expect("the server answers");
+        assert!(read > 0, "the server hung up");
+        bytes.extend_from_slice(&part[..read]);
+        if let Some((_, body)) = answer(&bytes) {
+            return body.to_vec();
+        }
+    }
+}
+
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("somebody listens");
+    stream.set_nodelay(true).expect("TCP has it");
+    stream
+}
+
+/// The answer for one request after the other, and no more than that: what a bare server sends for a reserve.
+pub fn canned() -> Vec<u8> {
+    let date = "date: Mon, 16 Nov 2026 03:49:41 GMT";
+    let id = "x-request-id: 01a1e27997d77793b25abd23b31d076f";
+    let length = RESERVED.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{id}\r\ncontent-length: {length}\r\n{date}\r\n\r\n{RESERVED}")
+        .into_bytes()
+}

@@ -1,0 +1,89 @@
+//! Servers inside the bench's own process, for what a profiler should see or what has no flag.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use axum::{Json, Router};
+use git_dibs::desk::{Desk, SystemClock};
+use git_dibs::engine::Policy;
+use git_dibs::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::journal::Journal;
+use git_dibs::key::KeyRules;
+use git_dibs::wire;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use super::clock::unix_seconds;
+use super::http::{RELEASED, RESERVED, keyring};
+
+/// A runtime like the program's.
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
+}
+
+/// A desk on this journal; one session may hold whatever it wants.
+pub fn desk(journal: Box<dyn Journal>) -> Desk {
+    let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
+    let failed = |error| panic!("{error}");
+    Desk::open("bench", journal, Box::new(SystemClock::new()), policy, failed).expect("the journal is good").0
+}
+
+/// git-dibs on this journal, without a ledger.
+pub fn start(runtime: &Runtime, journal: Box<dyn Journal>) -> SocketAddr {
+    let repository = Repository {
+        name: "bench".into(),
+        desk: desk(journal),
+        rules: KeyRules::default(),
+        file_ttl: TtlBounds::FILES,
+        name_ttl: TtlBounds::NAMES,
+        courier: Courier::default(),
+        past: None,
+    };
+    let app = App::new(vec![repository], Arc::new(keyring()), unix_seconds);
+    serve(runtime, router(Arc::new(app)))
+}
+
+/// Whatever has routes, until the process ends.
+pub fn serve(runtime: &Runtime, router: Router) -> SocketAddr {
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        tokio::spawn(async move {
+            let stop = watch::Sender::new(false);
+            Server::new(router, vec![Listener::Tcp(listener)]).run(stop.subscribe(), || {}).await;
+            drop(stop);
+        });
+        address
+    })
+}
+
+/// The least a server can be: it reads the same bodies, and answers the same bytes.
+pub fn bare() -> Router {
+    Router::new()
+        .route("/api/sessions/{id}/files/reserve", post(reserve))
+        .route("/api/sessions/{id}/files/release", post(release))
+        .route("/api/check-conflicts", post(check))
+}
+
+async fn reserve(body: Bytes) -> impl IntoResponse {
+    let ask: wire::Reserve = serde_json::from_slice(&body).expect("a good body");
+    assert!(ask.file_path.is_some());
+    ([("content-type", "application/json")], RESERVED)
+}
+
+async fn release(body: Bytes) -> impl IntoResponse {
+    let ask: wire::Release = serde_json::from_slice(&body).expect("a good body");
+    assert!(ask.file_path.is_some());
+    ([("content-type", "application/json")], RELEASED)
+}
+
+/// Everything is free.
+async fn check(body: Bytes) -> impl IntoResponse {
+    let ask: wire::Check = serde_json::from_slice(&body).expect("a good body");
+    let clear = ask.into_paths().expect("paths");
+    Json(serde_json::json!({ "conflicts": [], "clear": clear, "held": [] }))
+}
