@@ -78,7 +78,15 @@ impl World {
 
     /// Opens a writer and writes everything.
     fn write(&self) -> Writer {
-        let mut writer = Writer::open(&self.path(), self.reader().as_mut()).unwrap();
+        // A program that another test is just starting has copies of all open files for a moment, this lock's included.
+        let open = |_| match Writer::open(&self.path(), self.reader().as_mut()) {
+            Err(LedgerError::InUse { .. }) => {
+                std::thread::sleep(Duration::from_millis(10));
+                None
+            }
+            opened => Some(opened.unwrap()),
+        };
+        let mut writer = (0..1_000).find_map(open).expect("nobody else writes this ledger");
         while writer.flush(self.reader().as_mut()).unwrap().more {}
         writer
     }
