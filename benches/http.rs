@@ -14,9 +14,8 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::Policy;
-use git_dibs::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::http::{App, Gate, Limits, Listener, Repository, Server, router};
 use git_dibs::journal::SqliteJournal;
-use git_dibs::key::KeyRules;
 use git_dibs::token::{Keyring, KeyringConfig, Mint};
 use git_dibs::wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -117,17 +116,11 @@ async fn start_ours(dir: &std::path::Path) -> (std::net::SocketAddr, String, Str
     let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
     let failed = |error| panic!("{error}");
     let (desk, _) = Desk::open("bench", Box::new(journal), Box::new(SystemClock::new()), policy, failed).unwrap();
-    let repository = Repository {
-        name: "bench".into(),
-        desk,
-        rules: KeyRules::default(),
-        file_ttl: TtlBounds::FILES,
-        name_ttl: TtlBounds::NAMES,
-        courier: Courier::default(),
-        past: None,
-    };
+    let repository = Repository::new("bench".into(), desk);
     let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
-    (serve(router(Arc::new(app))).await, token, other)
+    // One session asks for all, and as fast as it can.
+    app.set_limits(Limits { requests_per_second: 0, ..Limits::default() });
+    (serve(router(Arc::new(app), Gate::Loopback)).await, token, other)
 }
 
 async fn start_bare() -> std::net::SocketAddr {

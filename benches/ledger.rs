@@ -13,7 +13,7 @@ use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::{
     Actor, Command, Engine, Intro, Mode, Named, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Want,
 };
-use git_dibs::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::http::{App, Gate, Limits, Listener, Repository, Server, router};
 use git_dibs::journal::{Journal, JournalReader, SqliteJournal};
 use git_dibs::key::{Key, KeyRules};
 use git_dibs::ledger::{Kept, Ledger, Status, Writer, tidy};
@@ -188,22 +188,18 @@ fn start(
     let failed = |error| panic!("{error}");
     let (desk, _) = Desk::open("bench", journal, Box::new(SystemClock::new()), policy, failed).unwrap();
     let ledger = follow.map(|(status, reader)| Ledger::follow("bench", dir.join("ledger.git"), reader, status));
-    let repository = Repository {
-        name: "bench".into(),
-        desk,
-        rules: KeyRules::default(),
-        file_ttl: TtlBounds::FILES,
-        name_ttl: TtlBounds::NAMES,
-        courier: Courier::default(),
-        past: None,
-    };
+    let repository = Repository::new("bench".into(), desk);
     let app = App::new(vec![repository], Arc::new(keyring), unix_seconds);
+    // One session asks for all, and as fast as it can.
+    app.set_limits(Limits { requests_per_second: 0, ..Limits::default() });
     let address = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let stop = watch::Sender::new(false);
-            Server::new(router(Arc::new(app)), vec![Listener::Tcp(listener)]).run(stop.subscribe(), || {}).await;
+            Server::new(router(Arc::new(app), Gate::Loopback), vec![Listener::Tcp(listener)])
+                .run(stop.subscribe(), || {})
+                .await;
             drop(stop);
         });
         address

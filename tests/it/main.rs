@@ -36,3 +36,6 @@ mod restart;
 mod disk;
 mod kill;
 mod ledger;
+
+mod config;
+mod limits;
