@@ -1,12 +1,11 @@
 //! Looking at everything held, and taking it away from its holder.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::{App, Repository};
+use super::app::App;
 use super::ask::{decide, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
@@ -137,12 +136,12 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
             return error.into_response();
         }
     }
-    let ledger = |repo: &Arc<Repository>| Some((repo.name.clone(), repo.past.as_ref()?.ledger()?));
-    let ledgers = app.repositories.values().filter_map(ledger).collect();
-    Json(wire::Health { ledgers, ..health(&app, "ready") }).into_response()
+    let all = app.repositories.values().filter_map(|repo| repo.past.as_ref()?.ledger());
+    let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
+    Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
 }
 
 fn health(app: &App, status: &str) -> wire::Health {
     let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledgers: BTreeMap::new() }
+    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None }
 }

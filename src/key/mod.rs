@@ -145,13 +145,17 @@ impl Key {
 
     /// Text that [`Key::recall`] turns into this key again; what journals keep.
     pub fn text(&self) -> String {
+        self.kept().into_owned()
+    }
+
+    fn kept(&self) -> Cow<'_, str> {
         // In here every `file:` is percent-encoded, so that control characters are safe wherever the text is kept.
         match (self.0.kind, std::str::from_utf8(self.spelled())) {
             (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
-                path.to_owned()
+                Cow::Borrowed(path)
             }
-            (Kind::Path, _) => format!("file:{}", percent_encode(self.spelled())),
-            _ => self.shown(),
+            (Kind::Path, _) => Cow::Owned(format!("file:{}", percent_encode(self.spelled()))),
+            _ => Cow::Owned(self.shown()),
         }
     }
 
@@ -331,7 +335,7 @@ impl fmt::Debug for Key {
 
 impl serde::Serialize for Key {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text())
+        serializer.serialize_str(&self.kept())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Looking around and operating: everything held, overrides, figures, health.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Encoding, Mode, Notice, Text, Time};
@@ -107,9 +105,9 @@ pub struct Health {
     /// The server's clock, so that a client can see how far its own is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Time>,
-    /// How far each repository's ledger is, where one is written.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub ledgers: BTreeMap<Text, LedgerHealth>,
+    /// How far the ledger is that is furthest behind, where one is written. It has no name: no token was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerHealth>,
 }
 
 /// How far behind the journal a ledger is. Grants do not wait for it.

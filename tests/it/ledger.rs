@@ -18,7 +18,7 @@ fn git(world: &World, args: &[&str]) -> Option<String> {
 
 /// How far the ledger is behind, as the server says.
 fn health(world: &World) -> Value {
-    world.get("/readyz", "").ok()["ledgers"]["repo"].take()
+    world.get("/readyz", "").ok()["ledger"].take()
 }
 
 fn caught_up(world: &World) {
