@@ -73,7 +73,7 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<&'a str>, Api
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
-            if port.bytes().all(|b| b.is_ascii_digit()) && !(name.contains(':') && !name.ends_with(']')) =>
+            if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) =>
         {
             name
         }

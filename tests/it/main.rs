@@ -39,3 +39,4 @@ mod ledger;
 
 mod config;
 mod limits;
+mod security;

@@ -80,7 +80,8 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let mut app = App::new(repositories, keyring.clone(), unix_seconds);
     app.gauges = gauges;
-    app.open_metrics = !fixed.behind_proxy;
+    // A session of one repository has no business to know what the others are called.
+    app.open_metrics = !fixed.behind_proxy && plans.len() == 1;
     app.set_limits(settings.live.limits.clone());
     app.set_hosts(settings.live.hosts.clone());
     let app = Arc::new(app);
@@ -91,9 +92,9 @@ pub fn run(args: Args) -> Result<Exit> {
         let Listening { listeners, url, socket } = listen::listen(&fixed, &home, handed).await?;
         let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
         let record = ServerRecord { pid, socket, url, started_at, repo: None, secret_file };
-        announce(&plans, &record, args.json)?;
-        let residents = Arc::new(Residents::new(&plans, record, keyring.clone()));
+        let residents = Arc::new(Residents::new(&plans, record.clone(), keyring.clone()));
         residents.tell()?;
+        announce(&plans, &record, args.json)?;
         tokio::spawn(watch_keys(keyring.clone(), residents.clone()));
         tokio::spawn(refresh_read_tokens(residents.clone()));
         tokio::spawn(stop_on_signal(stop.clone())?);
