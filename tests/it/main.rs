@@ -33,10 +33,12 @@ mod metrics;
 mod bad_input;
 mod restart;
 
+mod db;
 mod disk;
 mod kill;
 mod ledger;
 
 mod config;
 mod limits;
+mod packaging;
 mod security;
