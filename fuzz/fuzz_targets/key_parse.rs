@@ -1,17 +1,9 @@
-//! Any bytes as a key: nothing panics, and what is accepted can be written and read again.
+//! See `bodies::key_parse`.
 
 #![no_main]
 
-use git_dibs::key::{Claim, Key, KeyRules, Kind};
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies.rs"]
+#[allow(dead_code, reason = "the other targets use the rest")]
+mod bodies;
 
-#[path = "../../src/key/checks.rs"]
-#[allow(dead_code, reason = "the other target uses the rest")]
-mod checks;
-
-fuzz_target!(|data: &[u8]| {
-    checks::literal_holds(data, &KeyRules::default());
-    if let Ok(text) = std::str::from_utf8(data) {
-        checks::parse_holds(text);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::key_parse(data));

@@ -224,3 +224,8 @@ fn failed(error: &anyhow::Error) -> Exit {
         }
     }
 }
+
+/// Whether a text is a work package; if not, what is wrong with it, each with its line.
+pub fn examine_package(text: &[u8]) -> Result<(), Vec<(usize, String)>> {
+    package::Package::examine(text)
+}

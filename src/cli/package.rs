@@ -111,6 +111,12 @@ impl Package {
         }
     }
 
+    /// What is wrong with a text, by its lines.
+    pub fn examine(bytes: &[u8]) -> Result<(), Vec<(usize, String)>> {
+        let told = |problems: Vec<Problem>| problems.into_iter().map(|problem| (problem.line, problem.what)).collect();
+        Package::parse(bytes).map(|_| ()).map_err(told)
+    }
+
     /// What to reserve.
     pub fn names(&self) -> Names {
         Names::written(self.keys.iter().cloned())

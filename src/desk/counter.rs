@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,13 @@ use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
 const BATCH_MAX: usize = 1024;
+
+/// More requests than this in one turn are a crowd, and more of it are on their way.
+const CROWD: u64 = 8;
+
+/// How long a turn takes at the least while there is a crowd. A sync costs the same for eight as for fifty, and in a
+/// crowd everybody waits longer for a processor than for this.
+const CROWD_TURN: Duration = Duration::from_micros(500);
 
 /// How often the counts of refusals go on record, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
@@ -78,12 +86,17 @@ impl Counter {
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
         let mut records = Vec::new();
+        let (mut turn, mut last_taken) = (Instant::now(), 0);
         loop {
+            if last_taken > CROWD {
+                std::thread::sleep(CROWD_TURN.saturating_sub(turn.elapsed()));
+            }
             let first = match messages.recv_timeout(self.patience()) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
             };
+            turn = Instant::now();
             let now = self.clock.now();
             let after = self.engine.head();
             let mut outbox = Outbox::default();
@@ -100,6 +113,7 @@ impl Counter {
             }
             self.append(after, &records)?;
             self.measure(taken);
+            last_taken = taken;
             records.clear();
             self.deliver(outbox, now, &mut records)?;
             if stop {
@@ -205,7 +219,11 @@ impl Counter {
             return Ok(());
         }
         let begun = Instant::now();
-        self.journal.append(after, records)?;
+        if let Err(error) = self.journal.append(after, records) {
+            // Before the answers are dropped, so that whoever waits for one hears why there is none.
+            self.shared.unclear.store(error.leaves_open(), Ordering::SeqCst);
+            return Err(error);
+        }
         let figures = &self.shared.figures;
         figures.appends.time(begun.elapsed());
         if let Some(time) = self.journal.sync_time() {

@@ -13,6 +13,7 @@ mod snapshot;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -42,17 +43,22 @@ struct Shared {
     name: Text,
     feed: Arc<Feed>,
     figures: Figures,
+    /// The last append failed, and may be found in the journal all the same.
+    unclear: AtomicBool,
 }
 
-/// Why there is no answer. Nothing was granted.
+/// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// Too many requests lie on the desk.
+    /// Too many requests lie on the desk. Nothing was done.
     #[error("too many requests are waiting to be decided; try again in a moment")]
     Busy,
-    /// The server is going down or cannot write.
+    /// The server is going down or cannot write. Nothing was done.
     #[error("the server is stopping; try again in a moment")]
     Stopped,
+    /// Whether it was done shows when the journal is read again: the disk failed while it was written.
+    #[error("the server is stopping, and whether this was done is not known; ask again")]
+    Unclear,
 }
 
 /// An answer, with what the session should know besides.
@@ -131,7 +137,8 @@ impl Desk {
         let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
-        let shared = Arc::new(Shared { name: name.into(), feed, figures: Figures::new() });
+        let shared =
+            Arc::new(Shared { name: name.into(), feed, figures: Figures::new(), unclear: AtomicBool::new(false) });
         let desk = Desk { inbox, shared: shared.clone() };
         let mut counter = counter::Counter::new(engine, snapshot, journal, clock, shared);
         counter.begin()?;
@@ -201,6 +208,11 @@ impl Desk {
     /// Closes, and ends the thread once everything before this is decided and durable.
     pub fn stop(&self) {
         self.insist(Message::Stop);
+    }
+
+    /// What to say where an answer was promised and never came.
+    pub fn silence(&self) -> Trouble {
+        if self.shared.unclear.load(Ordering::SeqCst) { Trouble::Unclear } else { Trouble::Stopped }
     }
 
     fn send(&self, message: Message) -> Result<(), Trouble> {

@@ -24,6 +24,7 @@ pub use repo::{Repo, trust_every_owner};
 pub use run::{Git, GitError, LOCAL_VARIABLES, Running};
 pub use settings::{Settings, SettingsCall};
 pub use version::Version;
+pub use walk::index_against_tree;
 pub use worktrees::{Worktree, worktrees};
 
 /// A path as git stores it: bytes, `/`-separated, relative to the top of the work tree.

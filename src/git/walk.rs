@@ -15,7 +15,7 @@ use super::index::{CacheTree, Entries};
 /// `None` where only the git program can tell.
 pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) -> Option<Vec<Path>> {
     let (entries, cache) = Entries::of_file(index)?;
-    let mut walk = Walk { repo, entries, directory: Vec::new(), changed: Vec::new() };
+    let mut walk = Walk { repo, entries, directory: Vec::new(), depth: 0, changed: Vec::new() };
     walk.directory(tree, cache.as_ref())?;
     // Entries must be in order, or some would have been left behind.
     if walk.entries.entry().is_some() {
@@ -30,8 +30,13 @@ struct Walk<'a> {
     entries: Entries<'a>,
     /// Where the walk is: empty, or a path with a slash at its end.
     directory: Path,
+    /// How many directories down that is.
+    depth: usize,
     changed: Vec<Path>,
 }
+
+/// No work tree is deeper, and an index or a tree that is must not use up the stack.
+const DEPTH_MAX: usize = 512;
 
 /// A file or a directory.
 #[derive(Clone, Copy)]
@@ -115,11 +120,16 @@ impl Walk<'_> {
     }
 
     fn within(&mut self, name: &[u8], work: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        if self.depth == DEPTH_MAX {
+            return None;
+        }
+        self.depth += 1;
         let outside = self.directory.len();
         self.directory.extend_from_slice(name);
         self.directory.push(b'/');
         let done = work(self);
         self.directory.truncate(outside);
+        self.depth -= 1;
         done
     }
 }

@@ -15,7 +15,7 @@ pub async fn decide(repo: &Repository, actor: Actor, command: Command) -> ApiRes
     let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
     repo.desk.submit(actor, command, repo.courier.bring(sender, None))?;
-    let reply = receiver.await.map_err(|_| Trouble::Stopped)?;
+    let reply = receiver.await.map_err(|_| repo.desk.silence())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
@@ -30,7 +30,7 @@ pub async fn decide_or_wait(repo: &Repository, actor: Actor, session: SessionId,
     let mut hearing = Hearing { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
     let answer = hearing.receiver.as_mut().expect("set above").await;
     hearing.receiver = None;
-    let reply = answer.map_err(|_| Trouble::Stopped)?;
+    let reply = answer.map_err(|_| repo.desk.silence())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }

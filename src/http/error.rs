@@ -17,7 +17,13 @@ pub struct ApiError(Box<Refusal>);
 struct Refusal {
     body: ErrorBody,
     retry_after_seconds: Option<u64>,
+    hang_up: bool,
 }
+
+/// On an answer that must not be given: whoever asked is hung up on. A 503 promises that nothing was granted, and a
+/// connection that breaks promises nothing.
+#[derive(Clone)]
+pub struct HangUp;
 
 /// What handlers answer.
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -51,7 +57,7 @@ impl ApiError {
 
 impl From<ErrorBody> for ApiError {
     fn from(body: ErrorBody) -> Self {
-        Self(Box::new(Refusal { body, retry_after_seconds: None }))
+        Self(Box::new(Refusal { body, retry_after_seconds: None, hang_up: false }))
     }
 }
 
@@ -80,13 +86,15 @@ impl From<BadToken> for ApiError {
 
 impl From<Trouble> for ApiError {
     fn from(trouble: Trouble) -> Self {
-        Self::new(Code::Unavailable, trouble.to_string()).retry_after(1)
+        let mut error = Self::new(Code::Unavailable, trouble.to_string()).retry_after(1);
+        error.0.hang_up = trouble == Trouble::Unclear;
+        error
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Refusal { body, retry_after_seconds } = *self.0;
+        let Refusal { body, retry_after_seconds, hang_up } = *self.0;
         let status = StatusCode::from_u16(body.code.status()).expect("codes have valid statuses");
         let json = serde_json::to_vec(&body).expect("a refusal is plain data");
         let mut response = (status, [(CONTENT_TYPE, "application/json")], json).into_response();
@@ -95,6 +103,9 @@ impl IntoResponse for ApiError {
         }
         if let Some(seconds) = retry_after_seconds {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if hang_up {
+            response.extensions_mut().insert(HangUp);
         }
         response
     }

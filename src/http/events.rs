@@ -24,6 +24,7 @@ use super::ask::look;
 use super::caller::{Caller, bearer};
 use super::error::{ApiError, ApiResult};
 use super::happened::{self, Wanted};
+use super::openapi::{params, refusals};
 use super::outcome;
 use super::parts::Asked;
 use crate::desk::{AtHand, Follower, Past};
@@ -40,7 +41,23 @@ const LAST_WORD_TIME_MAX: Duration = Duration::from_secs(1);
 /// Where a follower whose place is gone learns what is held.
 const RELOAD: &str = "/api/reservations";
 
-/// `GET /api/events`
+/// What happens, as it happens.
+///
+/// Server-sent events, one for each record: `id` is its number, `event` the verb, `data` an `Event`. `reset` comes where
+/// the stream cannot go on where the reader was, with where to reload; `notices` tells the session that follows what it
+/// should know. Comments keep the connection. The stream ends with the server, the token or the session; whoever comes
+/// back with the last `id` misses nothing and hears nothing twice.
+#[utoipa::path(
+    get,
+    path = "/api/events",
+    operation_id = "followEvents",
+    tag = "Looking and operating",
+    params(params::Following, params::LastEvent),
+    responses(
+        (status = 200, description = "A stream.", content_type = "text/event-stream", body = String),
+        refusals::Look,
+    ),
+)]
 pub async fn follow(
     State(app): State<Arc<App>>,
     caller: Caller,

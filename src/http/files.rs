@@ -11,6 +11,7 @@ use super::ask::{decide, decide_or_wait, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::ids::new_id;
+use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, blocked, refusal};
 use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
 use super::policy::{KeyPolicy, TtlBounds};
@@ -29,7 +30,19 @@ pub const REASON_MAX: usize = 1000;
 /// millisecond; what is reserved in between shows up in later pieces, as it would a moment later anyway.
 const CHECK_PIECE: usize = 2_000;
 
-/// `POST /api/sessions/{id}/files/reserve`
+/// Reserve one key, or several, all or nothing.
+///
+/// Reserving what the session holds already renews it. With `waitSeconds` the request stays open in a fair queue until
+/// everything is free.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/reserve",
+    operation_id = "reserve",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Reserve,
+    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = shapes::ReserveAnswer), refusals::Reserve),
+)]
 pub async fn reserve(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -78,7 +91,18 @@ pub async fn reserve(
     }
 }
 
-/// `POST /api/sessions/{id}/files/release`
+/// Let go of one key, or several.
+///
+/// Letting go of what nobody holds is fine; of what somebody else holds, it is a refusal, and nothing changes.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/release",
+    operation_id = "release",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Release,
+    responses((status = 200, description = "It is not held any more.", body = wire::Released), refusals::Release),
+)]
 pub async fn release(
     caller: Caller,
     At(id): At<String>,
@@ -92,7 +116,16 @@ pub async fn release(
     Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
 }
 
-/// `POST /api/sessions/{id}/files/release-all`
+/// Let go of everything.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/release-all",
+    operation_id = "releaseAll",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = Option<shapes::Nothing>,
+    responses((status = 200, description = "What was released.", body = wire::ReleasedAll), refusals::Act),
+)]
 pub async fn release_all(
     caller: Caller,
     At(id): At<String>,
@@ -105,7 +138,16 @@ pub async fn release_all(
     Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
 }
 
-/// `POST /api/sessions/{id}/files/renew`
+/// Let reservations run for another full TTL.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/renew",
+    operation_id = "renew",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Renew,
+    responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = shapes::RenewAnswer), refusals::Renew),
+)]
 pub async fn renew(
     caller: Caller,
     At(id): At<String>,
@@ -138,7 +180,18 @@ pub async fn renew(
     }
 }
 
-/// `POST /api/sessions/{id}/files/check-conflicts`
+/// Ask who is in the way of a session.
+///
+/// 100,000 paths are a normal call.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/check-conflicts",
+    operation_id = "checkConflicts",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Check,
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::Check),
+)]
 pub async fn check(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -149,7 +202,15 @@ pub async fn check(
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
-/// `GET /api/sessions/{id}/files/check-conflicts?paths=a,b&path=c`
+/// Ask who is in the way of a session, in a URL.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}/files/check-conflicts",
+    operation_id = "checkConflictsByQuery",
+    tag = "Files",
+    params(params::SessionAt, params::Paths),
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::CheckQuery),
+)]
 pub async fn check_query(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -160,7 +221,8 @@ pub async fn check_query(
     let mut paths = Vec::new();
     for (name, value) in &asked.0 {
         match &**name {
-            "paths" => paths.extend(value.split(',').filter(|path| !path.is_empty()).map(str::to_owned)),
+            "paths" if value.is_empty() => {}
+            "paths" => paths.extend(value.split(',').map(str::to_owned)),
             "path" => paths.push(value.clone()),
             _ => {}
         }
@@ -179,7 +241,15 @@ pub async fn check_query(
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
-/// `POST /api/check-conflicts`: for whoever is no session, whatever is reserved is in the way.
+/// Ask what is reserved, as somebody who is no session.
+#[utoipa::path(
+    post,
+    path = "/api/check-conflicts",
+    operation_id = "checkConflictsAsNobody",
+    tag = "Files",
+    request_body = wire::Check,
+    responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::Checked), refusals::Check),
+)]
 pub async fn check_as_nobody(
     State(app): State<Arc<App>>,
     caller: Caller,

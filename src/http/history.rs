@@ -4,6 +4,7 @@ use super::ask::look;
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
+use super::openapi::{params, refusals};
 use super::outcome::{self, mode, time};
 use super::parts::{Asked, Json};
 use crate::engine::{Answer, Engine, Event, LeftWhy, Record, Seq, SessionId, Text, Timestamp, Why};
@@ -60,7 +61,17 @@ pub enum PastTrouble {
     Unreadable(String),
 }
 
-/// `GET /api/history`
+/// What happened, the latest first.
+///
+/// A page may be short or even empty and still not be the last: go on while there is a `nextCursor`.
+#[utoipa::path(
+    get,
+    path = "/api/history",
+    operation_id = "getHistory",
+    tag = "Looking and operating",
+    params(params::Past),
+    responses((status = 200, description = "One page of it.", body = wire::History), refusals::CheckQuery),
+)]
 pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::History>> {
     let percent = match asked.one("encoding") {
         None => false,

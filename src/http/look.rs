@@ -10,6 +10,7 @@ use super::ask::{decide, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
+use super::openapi::{params, refusals};
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json};
 use crate::desk::Trouble;
@@ -23,7 +24,15 @@ const PAGE_MAX: u64 = 1000;
 /// Reservations on one page where the request says nothing.
 const PAGE: u64 = 100;
 
-/// `GET /api/sessions/{id}/reserved-files`
+/// List what a session holds.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}/reserved-files",
+    operation_id = "listReservedFiles",
+    tag = "Files",
+    params(params::SessionAt),
+    responses((status = 200, description = "All of it, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
+)]
 pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
     let (actor, session) = caller.look_for(&id)?;
     let see = move |engine: &Engine, _| {
@@ -39,7 +48,15 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
 }
 
-/// `GET /api/reservations`
+/// List what everybody holds.
+#[utoipa::path(
+    get,
+    path = "/api/reservations",
+    operation_id = "listReservations",
+    tag = "Looking and operating",
+    params(params::Reservations, params::Page),
+    responses((status = 200, description = "One page of it, the oldest first.", body = wire::ReservationList), refusals::Look),
+)]
 pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::ReservationList>> {
     let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
     let after = Seq(asked.number("cursor", 0, u64::MAX)?.unwrap_or(0));
@@ -78,7 +95,18 @@ pub fn begins_with(key: &Key, prefix: &str) -> bool {
     shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
 
-/// `DELETE /api/reservations/{reservationId}`
+/// Take a reservation away from its holder.
+///
+/// Needs scope `admin`. The holder is told who did it and why, and the history keeps it.
+#[utoipa::path(
+    delete,
+    path = "/api/reservations/{reservationId}",
+    operation_id = "takeAway",
+    tag = "Looking and operating",
+    params(params::ReservationAt),
+    request_body = wire::Override,
+    responses((status = 200, description = "It is not held any more.", body = wire::Released), refusals::TakeAway),
+)]
 pub async fn take_away(
     caller: Caller,
     At(id): At<String>,
@@ -100,7 +128,14 @@ pub async fn take_away(
     }
 }
 
-/// `GET /api/stats`
+/// Figures of the repository.
+#[utoipa::path(
+    get,
+    path = "/api/stats",
+    operation_id = "getStats",
+    tag = "Looking and operating",
+    responses((status = 200, description = "As of now.", body = wire::Stats), refusals::Look),
+)]
 pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
     let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
     let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
@@ -121,12 +156,28 @@ pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
     }))
 }
 
-/// `GET /healthz`: the process runs.
+/// Whether the process runs.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "healthz",
+    tag = "Looking and operating",
+    responses((status = 200, description = "It runs.", body = wire::Health), refusals::Anybody),
+    security(()),
+)]
 pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
     Json(health(&app, "ok"))
 }
 
-/// `GET /readyz`: every desk decides.
+/// Whether every desk decides.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "readyz",
+    tag = "Looking and operating",
+    responses((status = 200, description = "All of them do.", body = wire::Health), refusals::Anybody),
+    security(()),
+)]
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
         return ApiError::from(Trouble::Stopped).into_response();

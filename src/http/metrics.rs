@@ -14,6 +14,7 @@ use http::request::Parts;
 use super::app::{App, Repository};
 use super::caller::authenticate;
 use super::error::ApiResult;
+use super::openapi::refusals;
 use crate::desk::{Counts, Histogram};
 use crate::engine::Text;
 use crate::token::Scope;
@@ -30,8 +31,21 @@ pub struct Gauge {
     pub read: Box<dyn Fn() -> f64 + Send + Sync>,
 }
 
-/// `GET /metrics`. Where only this machine can reach the server nobody needs a token, as Prometheus likes it; where
-/// others can, a token shows what is about its own repository.
+/// The server in numbers, for Prometheus.
+///
+/// Where only this machine can reach the server nobody needs a token, as Prometheus likes it; where others can, a token
+/// shows what is about its own repository.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "getMetrics",
+    tag = "Looking and operating",
+    responses(
+        (status = 200, description = "Numbers, in Prometheus' text format.", content_type = "text/plain", body = String),
+        refusals::Metrics,
+    ),
+    security((), ("token" = [])),
+)]
 pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Response> {
     let only = match app.open_metrics {
         true => None,

@@ -19,6 +19,7 @@ mod log;
 mod look;
 mod meter;
 mod metrics;
+mod openapi;
 mod outcome;
 mod pace;
 mod parts;
@@ -38,8 +39,9 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use http::{HeaderName, HeaderValue};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 pub use app::{App, Repository};
 pub use courier::Courier;
@@ -54,32 +56,42 @@ pub use server::{Listener, Server};
 use crate::desk::logs_decisions;
 use crate::wire::Code;
 
-/// Every call there is, for whoever gets through the gate.
+/// Every call there is. Each path is written at its handler, which also describes it for the published document.
+fn calls() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::get))
+        .routes(routes!(sessions::heartbeat))
+        .routes(routes!(sessions::end))
+        .routes(routes!(files::reserve))
+        .routes(routes!(files::release))
+        .routes(routes!(files::release_all))
+        .routes(routes!(files::renew))
+        .routes(routes!(files::check, files::check_query))
+        .routes(routes!(look::reserved_files))
+        .routes(routes!(unlock::ask, unlock::list))
+        .routes(routes!(unlock::withdraw))
+        .routes(routes!(unlock::approve))
+        .routes(routes!(unlock::reject))
+        .routes(routes!(files::check_as_nobody))
+        .routes(routes!(look::reservations))
+        .routes(routes!(look::take_away))
+        .routes(routes!(events::follow))
+        .routes(routes!(history::list))
+        .routes(routes!(look::stats))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(look::healthz))
+        .routes(routes!(look::readyz))
+        .routes(routes!(openapi::front_door))
+        .routes(routes!(openapi::document))
+        .routes(routes!(openapi::page))
+        .routes(routes!(openapi::part))
+}
+
+/// The calls for whoever gets through the gate, and what holds for all of them.
 pub fn router(app: Arc<App>, gate: Gate) -> Router {
-    Router::new()
-        .route("/api/sessions", post(sessions::create).get(sessions::list))
-        .route("/api/sessions/{id}", get(sessions::get))
-        .route("/api/sessions/{id}/heartbeat", post(sessions::heartbeat))
-        .route("/api/sessions/{id}/end", post(sessions::end))
-        .route("/api/sessions/{id}/files/reserve", post(files::reserve))
-        .route("/api/sessions/{id}/files/release", post(files::release))
-        .route("/api/sessions/{id}/files/release-all", post(files::release_all))
-        .route("/api/sessions/{id}/files/renew", post(files::renew))
-        .route("/api/sessions/{id}/files/check-conflicts", get(files::check_query).post(files::check))
-        .route("/api/sessions/{id}/reserved-files", get(look::reserved_files))
-        .route("/api/sessions/{id}/unlock-requests", post(unlock::ask).get(unlock::list))
-        .route("/api/sessions/{id}/unlock-requests/{request}", delete(unlock::withdraw))
-        .route("/api/sessions/{id}/unlock-requests/{request}/approve", post(unlock::approve))
-        .route("/api/sessions/{id}/unlock-requests/{request}/reject", post(unlock::reject))
-        .route("/api/check-conflicts", post(files::check_as_nobody))
-        .route("/api/reservations", get(look::reservations))
-        .route("/api/reservations/{id}", delete(look::take_away))
-        .route("/api/events", get(events::follow))
-        .route("/api/history", get(history::list))
-        .route("/api/stats", get(look::stats))
-        .route("/metrics", get(metrics::metrics))
-        .route("/healthz", get(look::healthz))
-        .route("/readyz", get(look::readyz))
+    let (router, _) = calls().split_for_parts();
+    router
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")

@@ -138,6 +138,16 @@ impl Asked {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> ApiResult<Option<T>> {
+        let Some(text) = self.one(name) else { return Ok(None) };
+        let unknown = || {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            wire::BadBody::field(name, format!("must be one of {}", words.join(", "))).into()
+        };
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value)).ok_or_else(unknown)
+    }
+
     /// A whole number between `min` and `max`.
     pub fn number(&self, name: &str, min: u64, max: u64) -> ApiResult<Option<u64>> {
         let Some(text) = self.one(name) else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! Sockets: accepting connections, serving them, and stopping without cutting anybody off.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::app::App;
+use super::error::HangUp;
 use super::gate::Gate;
 use super::ids::new_id;
 use super::limits::Limits;
@@ -155,12 +157,16 @@ impl Door {
             begun.begin();
             request.map(Body::new)
         });
-        let service = service.map_response(move |response: Response| {
-            // A stream takes as long as it takes; what it writes is watched elsewhere.
-            if response.body().size_hint().exact().is_some() {
-                answered.end();
+        let service = service.map_result(move |answer: Result<Response, Infallible>| match answer {
+            Ok(answer) if answer.extensions().get::<HangUp>().is_some() => Err(NoAnswer),
+            Ok(answer) => {
+                // A stream takes as long as it takes; what it writes is watched elsewhere.
+                if answer.body().size_hint().exact().is_some() {
+                    answered.end();
+                }
+                Ok(answer)
             }
-            response
+            Err(never) => match never {},
         });
         let stream = Patient::new(stream, WRITE_TIME_MAX);
         let stream = Paced::new(stream, progress, limits.header_time, limits.idle_time);
@@ -198,5 +204,16 @@ impl Door {
             let _ = tokio::time::timeout(TOLD_TIME_MAX, tell).await;
             drop(held);
         });
+    }
+}
+
+/// What ends a connection in the middle of a request.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody knows the answer")]
+struct NoAnswer;
+
+impl From<Infallible> for NoAnswer {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }

@@ -11,6 +11,7 @@ use super::caller::{Caller, choose};
 use super::error::{ApiError, ApiResult};
 use super::files::out_of_range;
 use super::ids::new_id;
+use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, refusal};
 use super::parts::{Asked, At, Json, created};
 use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
@@ -30,7 +31,18 @@ const NAME_MAX: usize = 200;
 /// The most sessions on one page.
 const PAGE_MAX: u64 = 1000;
 
-/// `POST /api/sessions`
+/// Make a session, and a token that speaks for it.
+///
+/// Needs scope `admin`. Sessions also come to life with their first authenticated call, so this is for whoever starts
+/// sessions for others. Making one that is alive again only makes another token.
+#[utoipa::path(
+    post,
+    path = "/api/sessions",
+    operation_id = "createSession",
+    tag = "Sessions",
+    request_body = Option<wire::CreateSession>,
+    responses((status = 201, description = "The session and its token.", body = wire::SessionCreated), refusals::Create),
+)]
 pub async fn create(
     State(app): State<Arc<App>>,
     claims: Claims,
@@ -79,13 +91,21 @@ pub async fn create(
     }
 }
 
-/// `GET /api/sessions`
+/// List the sessions of the repository.
+#[utoipa::path(
+    get,
+    path = "/api/sessions",
+    operation_id = "listSessions",
+    tag = "Sessions",
+    params(params::Sessions, params::Page),
+    responses((status = 200, description = "One page of them, the oldest first.", body = wire::SessionList), refusals::Look),
+)]
 pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionList>> {
     let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize;
     let skip = asked.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
-    let state = asked.one("state").map(str::to_owned);
+    let state = asked.word("state", wire::SessionState::WORDS)?;
     let see = move |engine: &crate::engine::Engine, _| {
-        let wanted = |view: &SessionView| state.as_ref().is_none_or(|state| session_state(view).as_str() == state);
+        let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
         let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
         let more = sessions.len() > limit;
         sessions.truncate(limit);
@@ -96,7 +116,15 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionL
     Ok(Json(wire::SessionList { notices: outcome::notices(seen.notices), ..seen.value }))
 }
 
-/// `GET /api/sessions/{id}`
+/// Look at one session.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}",
+    operation_id = "getSession",
+    tag = "Sessions",
+    params(params::SessionAt),
+    responses((status = 200, description = "How it stands.", body = wire::SessionInfo), refusals::LookAtOne),
+)]
 pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let session = SessionId::parse(&id).ok_or_else(missing)?;
@@ -108,7 +136,19 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Ses
     }
 }
 
-/// `POST /api/sessions/{id}/heartbeat`
+/// Say that the session is alive.
+///
+/// Each of its reservations runs for another full TTL. Any authenticated call counts as a sign of life, but only this one
+/// and renewals keep reservations.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/heartbeat",
+    operation_id = "heartbeat",
+    tag = "Sessions",
+    params(params::SessionAt),
+    request_body = Option<shapes::Nothing>,
+    responses((status = 200, description = "Until when that lasts, and what the session should know.", body = wire::Heartbeat), refusals::Act),
+)]
 pub async fn heartbeat(
     caller: Caller,
     At(id): At<String>,
@@ -126,7 +166,18 @@ pub async fn heartbeat(
     }
 }
 
-/// `POST /api/sessions/{id}/end`
+/// End the session.
+///
+/// Everything it holds is released in one step, and waiters move up. Its token is dead from then on.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/end",
+    operation_id = "endSession",
+    tag = "Sessions",
+    params(params::SessionAt),
+    request_body = Option<wire::EndSession>,
+    responses((status = 200, description = "What was released; the same again for a session that has ended.", body = wire::Ended), refusals::End),
+)]
 pub async fn end(
     caller: Caller,
     At(id): At<String>,

@@ -8,13 +8,23 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
 use super::ids::new_id;
+use super::openapi::{params, refusals};
 use super::outcome::{self, refusal};
 use super::parts::{At, Json, created};
 use crate::desk::Reply;
 use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
 use crate::wire::{self, Code, Encoding};
 
-/// `POST /api/sessions/{id}/unlock-requests`
+/// Ask the holder of a key to let go.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/unlock-requests",
+    operation_id = "askToUnlock",
+    tag = "Unlock requests",
+    params(params::SessionAt),
+    request_body = wire::UnlockRequest,
+    responses((status = 201, description = "The request, new or still pending.", body = wire::UnlockRequestInfo), refusals::Ask),
+)]
 pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::UnlockRequest>) -> ApiResult<Response> {
     let (actor, session) = caller.act_for(&id)?;
     let Some(reason) = files::reason(Some(&body.reason))? else {
@@ -25,7 +35,15 @@ pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::Unlo
     Ok(created(request(decide(&caller.repo, actor, command).await?)?))
 }
 
-/// `GET /api/sessions/{id}/unlock-requests`
+/// List the requests to a session and by it.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}/unlock-requests",
+    operation_id = "listUnlockRequests",
+    tag = "Unlock requests",
+    params(params::SessionAt),
+    responses((status = 200, description = "Both kinds.", body = wire::UnlockRequests), refusals::Look),
+)]
 pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::UnlockRequests>> {
     let (actor, session) = caller.look_for(&id)?;
     let seen = look(&caller.repo.desk, actor, move |engine, _| engine.requests(&session)).await?;
@@ -35,7 +53,18 @@ pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Un
     Ok(Json(wire::UnlockRequests { incoming: told(incoming), outgoing: told(outgoing), notices }))
 }
 
-/// `POST /api/sessions/{id}/unlock-requests/{reqId}/approve`
+/// Let go of what somebody asked for.
+///
+/// The reservation is released in the same step, or passes straight to the asker.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/unlock-requests/{reqId}/approve",
+    operation_id = "approveUnlockRequest",
+    tag = "Unlock requests",
+    params(params::SessionAt, params::RequestAt),
+    request_body = Option<wire::Approve>,
+    responses((status = 200, description = "The request, answered.", body = wire::UnlockRequestInfo), refusals::Approve),
+)]
 pub async fn approve(
     caller: Caller,
     At((id, request)): At<(String, String)>,
@@ -45,7 +74,16 @@ pub async fn approve(
     respond(&caller, &id, &request, Answer::Approved, None, hand_over).await
 }
 
-/// `POST /api/sessions/{id}/unlock-requests/{reqId}/reject`
+/// Keep what somebody asked for.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/unlock-requests/{reqId}/reject",
+    operation_id = "rejectUnlockRequest",
+    tag = "Unlock requests",
+    params(params::SessionAt, params::RequestAt),
+    request_body = Option<wire::Reject>,
+    responses((status = 200, description = "The request, answered.", body = wire::UnlockRequestInfo), refusals::Reject),
+)]
 pub async fn reject(
     caller: Caller,
     At((id, request)): At<(String, String)>,
@@ -61,7 +99,15 @@ pub async fn reject(
     respond(&caller, &id, &request, Answer::Rejected, note, None).await
 }
 
-/// `DELETE /api/sessions/{id}/unlock-requests/{reqId}`
+/// Do not ask any more.
+#[utoipa::path(
+    delete,
+    path = "/api/sessions/{id}/unlock-requests/{reqId}",
+    operation_id = "withdrawUnlockRequest",
+    tag = "Unlock requests",
+    params(params::SessionAt, params::RequestAt),
+    responses((status = 200, description = "The request, withdrawn.", body = wire::UnlockRequestInfo), refusals::Withdraw),
+)]
 pub async fn withdraw(
     caller: Caller,
     At((id, request)): At<(String, String)>,

@@ -119,6 +119,13 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// Whether what was to be written may be found there after all, once somebody looks again: only a write that never
+    /// began, or had no room, has certainly left nothing behind.
+    pub fn leaves_open(&self) -> bool {
+        use JournalError::{Broken, Full, InUse, ReadOnly, Superseded};
+        !matches!(self, Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. })
+    }
+
     /// What a failed system call means for the file at `path`.
     pub(super) fn from_io(doing: &'static str, path: &Path, error: io::Error) -> JournalError {
         let path = path.to_owned();

@@ -153,8 +153,10 @@ impl Search<'_> {
     }
 
     fn in_ledger(&mut self, reading: &Reading, commit: Option<Oid>) -> Result<(), LedgerError> {
-        let mut next = match commit {
-            Some(id) => Some(reading.commit(id)?),
+        // The commit only saves the way from the tip. A ledger that was made anew meanwhile does not have it any more,
+        // and somebody may have made it up; that says nothing about the ledger.
+        let mut next = match commit.and_then(|id| reading.commit(id).ok()) {
+            Some(commit) => Some(commit),
             None => reading.tip()?,
         };
         while let Some(commit) = next {

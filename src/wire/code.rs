@@ -1,15 +1,16 @@
 //! Refusals: one envelope for all of them, and the codes clients branch on.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::{Conflict, Text, Time};
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal;)*) => {
+    ($(#[doc = $doc:literal] $name:ident = $text:literal, $status:literal;)*) => {
         /// What kind of refusal it is. Codes are promises: they are added, never renamed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code {
-            $($(#[$doc])* $name,)*
+            $(#[doc = $doc] $name,)*
             /// One that only a newer server knows; never sent.
             Unrecognized,
         }
@@ -23,6 +24,14 @@ macro_rules! codes {
                 match self {
                     $(Code::$name => $status,)*
                     Code::Unrecognized => 500,
+                }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Code::$name => $doc.trim_ascii_start(),)*
+                    Code::Unrecognized => "One that only a newer server knows.",
                 }
             }
 
@@ -102,7 +111,7 @@ impl<'de> Deserialize<'de> for Code {
 }
 
 /// Every refusal: a sentence, a code, and the facts that belong to the code.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     /// For a person.
@@ -111,12 +120,15 @@ pub struct ErrorBody {
     pub code: Code,
     /// Who is in the way: the first of `conflicts`, or the one who paused the feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub reserved_by: Option<Text>,
     /// Their display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub reserved_by_name: Option<Text>,
     /// What they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub reason: Option<Text>,
     /// When the first of `conflicts` runs out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +156,7 @@ pub struct ErrorBody {
     pub version: Option<u64>,
     /// Facts that have no field here.
     #[serde(flatten)]
+    #[schema(ignore)]
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -176,10 +189,11 @@ impl From<super::BadBody> for ErrorBody {
 }
 
 /// One step of a circle: this session waits for the next one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
     /// Who.
+    #[schema(value_type = String)]
     pub session: Text,
     /// What it holds that the one before it wants.
     pub holds: String,

@@ -1,13 +1,14 @@
 //! What the worker protocol asks: reserve, release, renew, check.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
 
-use super::Text;
 use super::body::{BadBody, OneOrMany, RESERVE_KEYS_MAX};
 use super::values::{whole, word};
+use super::{Text, schema};
 
 /// Alone or among others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Nobody else.
@@ -33,8 +34,8 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// How names are written that are not UTF-8; see [`percent_encode`](super::percent_encode).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How names are written that are not UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
     /// Bad bytes as `%XX`, a literal `%` as `%25`.
@@ -48,29 +49,37 @@ impl<'de> Deserialize<'de> for Encoding {
 }
 
 /// `POST …/files/reserve`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reserve {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys, all or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1, max_items = 10_000)]
     pub file_paths: Option<Vec<String>>,
-    /// How long without renewal.
+    /// How long without renewal. Where the server was not told otherwise, files are held for 1 to 300 seconds and
+    /// 60 where nothing is said; logical names and resource URIs for 1 to 28,800 and 1,800.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
     /// Exclusive where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::AskedMode>)]
     pub mode: Option<Mode>,
     /// What for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 1000)]
     pub reason: Option<Text>,
     /// How long to stay in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 0, maximum = 300)]
     pub wait_seconds: Option<i64>,
     /// Only at this version of every key.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 0)]
     pub if_version: Option<i64>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,14 +100,16 @@ impl Reserve {
 }
 
 /// `POST …/files/release`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Release {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,17 +124,20 @@ impl Release {
 }
 
 /// `POST …/files/renew`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Renew {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// How long from now on; as long as before where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,17 +152,20 @@ impl Renew {
 }
 
 /// `POST …/files/check-conflicts` and `POST /api/check-conflicts`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// What would be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
     pub paths: Option<Vec<String>>,
     /// The same under its other name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
     pub file_paths: Option<Vec<String>>,
     /// How it would be held; exclusive where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::AskedMode>)]
     pub mode: Option<Mode>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,12 @@
 //! What the worker protocol answers: grants, conflicts, releases, renewals, checks.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, Text, Time};
 
 /// One key was granted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reserved {
     /// The reservation.
@@ -13,11 +14,13 @@ pub struct Reserved {
     /// What is held, as its holder wrote it.
     pub file_path: String,
     /// Its holder.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// How.
     pub mode: Mode,
     /// What for.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
     /// Since when.
     pub reserved_at: Time,
@@ -36,7 +39,7 @@ pub struct Reserved {
 }
 
 /// All of several keys were granted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservedMany {
     /// One for each key, in the order of the request.
@@ -51,7 +54,7 @@ pub struct ReservedMany {
 }
 
 /// One reservation in the way of one key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Conflict {
     /// What was asked for, as it was asked.
@@ -59,14 +62,17 @@ pub struct Conflict {
     /// What is held, as its holder wrote it.
     pub key: String,
     /// Its holder.
+    #[schema(value_type = String)]
     pub reserved_by: Text,
     /// The holder's display name.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reserved_by_name: Option<Text>,
     /// How it is held.
     pub mode: Mode,
     /// What for.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
     /// Until when without renewal.
     pub expires_at: Time,
@@ -87,17 +93,18 @@ pub struct Conflict {
 }
 
 /// Who holds, and since when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldBy {
     /// The holder.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// Since when.
     pub reserved_at: Time,
 }
 
 /// What became of a release.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Released {
     /// Always; letting go of what is not held is fine.
@@ -112,7 +119,7 @@ pub struct Released {
 }
 
 /// `POST …/files/release-all`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasedAll {
     /// How many reservations ended.
@@ -125,7 +132,7 @@ pub struct ReleasedAll {
 }
 
 /// One reservation runs on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Renewed {
     /// The reservation.
@@ -133,6 +140,7 @@ pub struct Renewed {
     /// What is held, as its holder wrote it.
     pub file_path: String,
     /// Its holder.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// Until when without another renewal.
     pub expires_at: Time,
@@ -147,7 +155,7 @@ pub struct Renewed {
 }
 
 /// Several reservations run on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RenewedMany {
     /// The earliest of theirs.
@@ -160,7 +168,7 @@ pub struct RenewedMany {
 }
 
 /// What is in the way of what would be changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     /// What somebody else holds, in the order of the request.
@@ -178,18 +186,22 @@ pub struct Checked {
 }
 
 /// Somebody paused a feature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Paused {
     /// Which.
+    #[schema(value_type = String)]
     pub feature: Text,
     /// Who.
+    #[schema(value_type = String)]
     pub reserved_by: Text,
     /// Their display name.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reserved_by_name: Option<Text>,
     /// Why.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
     /// Until when without renewal.
     pub expires_at: Time,

@@ -1,11 +1,12 @@
 //! What happened: `GET /api/history`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, Text, Time};
 
 /// One event. What does not belong to its kind is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEvent {
     /// Its number; of a grant, the fence.
@@ -13,12 +14,15 @@ pub struct HistoryEvent {
     /// When.
     pub at: Time,
     /// What, in the past tense: `reserved`, `released`, `queued`, …
+    #[schema(value_type = String)]
     pub event: Text,
     /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub session_id: Option<Text>,
     /// What they were called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub session_name: Option<Text>,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,6 +38,7 @@ pub struct HistoryEvent {
     pub mode: Option<Mode>,
     /// What for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub reason: Option<Text>,
     /// How long without renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,14 +51,16 @@ pub struct HistoryEvent {
     pub request_id: Option<String>,
     /// Why it is over, or how it ended: `expired`, `overridden`, `completed`, `rejected`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub why: Option<Text>,
     /// Who overrode it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub by: Option<Text>,
 }
 
 /// Events that nobody has any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Missing {
     /// From this number.
     pub first: u64,
@@ -62,7 +69,7 @@ pub struct Missing {
 }
 
 /// Events, the latest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
     /// One page of them; it may be short or empty and still not be the last.

@@ -1,11 +1,12 @@
 //! Looking around and operating: everything held, overrides, figures, health.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, Text, Time};
 
 /// One live reservation, in the lists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
     /// Its id.
@@ -13,14 +14,17 @@ pub struct Reservation {
     /// What is held, as its holder wrote it.
     pub file_path: String,
     /// Its holder.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// The holder's display name.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub session_name: Option<Text>,
     /// How.
     pub mode: Mode,
     /// What for.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
     /// Since when.
     pub reserved_at: Time,
@@ -34,7 +38,7 @@ pub struct Reservation {
 }
 
 /// `GET /api/reservations` and `GET /api/sessions/{id}/reserved-files`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservationList {
     /// One page of them.
@@ -52,15 +56,16 @@ pub struct ReservationList {
 }
 
 /// `DELETE /api/reservations/{reservationId}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Override {
     /// Why; the holder and the history get it.
+    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
     pub reason: Text,
 }
 
 /// A change that has nothing more to tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     /// Always.
@@ -71,7 +76,7 @@ pub struct Done {
 }
 
 /// `GET /api/stats`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
     /// Grants since the journal began.
@@ -94,13 +99,15 @@ pub struct Stats {
 }
 
 /// `GET /healthz` and `GET /readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// `ok`, or a word for why not, such as `starting`.
+    #[schema(value_type = String)]
     pub status: Text,
     /// The server's version.
     #[serde(default)]
+    #[schema(value_type = String, required = true)]
     pub version: Text,
     /// The server's clock, so that a client can see how far its own is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +118,7 @@ pub struct Health {
 }
 
 /// How far behind the journal a ledger is. Grants do not wait for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerHealth {
     /// Whether it can be written; the server's log says why not.

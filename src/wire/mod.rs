@@ -16,6 +16,7 @@ mod history;
 mod look;
 mod notice;
 mod percent;
+pub mod schema;
 mod sessions;
 mod time;
 mod unlock;

@@ -1,14 +1,16 @@
 //! What a session should know, told along with the next answer to it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Text, Time, UnlockStatus};
 
 /// One piece of news; `kind` says which.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Notice {
     /// Somebody asks this session to let go of something, and waits for its answer.
+    #[schema(rename_all = "camelCase")]
     UnlockRequested {
         /// The request.
         request_id: String,
@@ -17,16 +19,20 @@ pub enum Notice {
         /// Its key.
         file_path: String,
         /// Who asks.
+        #[schema(value_type = String)]
         requested_by: Text,
         /// Their display name.
         #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
         requested_by_name: Option<Text>,
         /// Why.
+        #[schema(value_type = String)]
         reason: Text,
         /// Since when.
         requested_at: Time,
     },
     /// A request this session made is over.
+    #[schema(rename_all = "camelCase")]
     UnlockAnswered {
         /// The request.
         request_id: String,
@@ -36,39 +42,50 @@ pub enum Notice {
         status: UnlockStatus,
         /// Who said so; nobody where the reservation ended first.
         #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
         responded_by: Option<Text>,
         /// What they added.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
         note: Option<Text>,
     },
     /// Something this session held ended early.
+    #[schema(rename_all = "camelCase")]
     Released {
         /// The reservation.
         reservation_id: String,
         /// What is free again.
         file_path: String,
         /// How it ended: `expired`, `overridden`, `approved`.
+        #[schema(value_type = String)]
         why: Text,
         /// Who did it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
         by: Option<Text>,
         /// What they said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
         reason: Option<Text>,
         /// When.
         at: Time,
     },
     /// The feature this session works on is paused.
+    #[schema(rename_all = "camelCase")]
     Paused {
         /// Which.
+        #[schema(value_type = String)]
         feature: Text,
         /// Who paused it.
+        #[schema(value_type = String)]
         reserved_by: Text,
         /// Their display name.
         #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
         reserved_by_name: Option<Text>,
         /// Why.
         #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
         reason: Option<Text>,
         /// Until when without renewal.
         expires_at: Time,

@@ -1,36 +1,43 @@
 //! Sessions: made, seen, kept alive, ended.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
 
 use super::values::{whole, word};
 use super::{Notice, Text, Time};
 
 /// `POST /api/sessions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateSession {
     /// Where the server serves several repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub repo: Option<Text>,
     /// Made up by the server where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     pub session_id: Option<Text>,
     /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub name: Option<Text>,
     /// The feature it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub feature: Option<Text>,
     /// How long its token counts.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
 }
 
 /// A session and the token that speaks for it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCreated {
     /// Its id.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// Its token; never shown by `{:?}`.
     pub token: String,
@@ -48,7 +55,7 @@ impl std::fmt::Debug for SessionCreated {
 }
 
 /// How somebody may end a session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndState {
     /// Its work is done.
@@ -70,7 +77,7 @@ impl<'de> Deserialize<'de> for EndState {
 }
 
 /// `POST /api/sessions/{id}/end`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndSession {
     /// Completed where nothing is said.
@@ -79,7 +86,7 @@ pub struct EndSession {
 }
 
 /// Where a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionState {
     /// Alive.
@@ -95,7 +102,8 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    const WORDS: &[(&str, SessionState)] = &[
+    /// Every state by its word in JSON.
+    pub const WORDS: &[(&str, SessionState)] = &[
         ("active", SessionState::Active),
         ("completed", SessionState::Completed),
         ("failed", SessionState::Failed),
@@ -122,7 +130,7 @@ impl<'de> Deserialize<'de> for SessionState {
 }
 
 /// What `POST /api/sessions/{id}/end` did, or had done the first time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// How it ended.
@@ -134,7 +142,7 @@ pub struct Ended {
 }
 
 /// `POST /api/sessions/{id}/heartbeat`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     /// How many reservations run for another full TTL.
@@ -143,22 +151,26 @@ pub struct Heartbeat {
     pub expires_at: Time,
     /// What the session should know; always there, because a heartbeat is how most sessions hear of it.
     #[serde(default)]
+    #[schema(required = true)]
     pub notices: Vec<Notice>,
 }
 
 /// One session, as anyone in its repository may see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
     /// Its id.
+    #[schema(value_type = String)]
     pub session_id: Text,
     /// Where it stands.
     pub state: SessionState,
     /// Its display name.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub name: Option<Text>,
     /// The feature it works on.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub feature: Option<Text>,
     /// Its first call.
     pub started_at: Time,
@@ -171,6 +183,7 @@ pub struct SessionInfo {
     pub held_count: u64,
     /// The keys it waits for.
     #[serde(default)]
+    #[schema(required = true)]
     pub waiting_for: Vec<String>,
     /// What the session that asked should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -178,7 +191,7 @@ pub struct SessionInfo {
 }
 
 /// `GET /api/sessions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionList {
     /// The sessions of the repository.

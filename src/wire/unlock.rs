@@ -1,17 +1,20 @@
 //! Unlock requests: asking a holder to let go.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
 
 use super::values::word;
-use super::{Encoding, Notice, Text, Time};
+use super::{Encoding, Notice, Text, Time, schema};
 
 /// `POST /api/sessions/{id}/unlock-requests`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequest {
     /// What should be let go.
+    #[schema(value_type = schema::Key)]
     pub file_path: String,
     /// Why; the holder reads it.
+    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
     pub reason: Text,
     /// How the name is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +22,7 @@ pub struct UnlockRequest {
 }
 
 /// `POST …/unlock-requests/{reqId}/approve`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
     /// Pass the reservation straight to the asker.
@@ -28,16 +31,17 @@ pub struct Approve {
 }
 
 /// `POST …/unlock-requests/{reqId}/reject`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reject {
     /// What the asker should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 1000)]
     pub note: Option<Text>,
 }
 
 /// Where a request stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnlockStatus {
     /// Nobody answered yet.
@@ -80,7 +84,7 @@ impl<'de> Deserialize<'de> for UnlockStatus {
 }
 
 /// One request, for both sides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequestInfo {
     /// A UUID.
@@ -91,13 +95,17 @@ pub struct UnlockRequestInfo {
     pub file_path: String,
     /// Who holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub reserved_by: Option<Text>,
     /// Who asks.
+    #[schema(value_type = String)]
     pub requested_by: Text,
     /// Their display name.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub requested_by_name: Option<Text>,
     /// Why.
+    #[schema(value_type = String)]
     pub reason: Text,
     /// Since when.
     pub requested_at: Time,
@@ -105,12 +113,15 @@ pub struct UnlockRequestInfo {
     pub status: UnlockStatus,
     /// When it was answered.
     #[serde(default)]
+    #[schema(required = true)]
     pub responded_at: Option<Time>,
     /// Who answered.
     #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
     pub responded_by: Option<Text>,
     /// What they added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub note: Option<Text>,
     /// How the name is written, where that is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +132,7 @@ pub struct UnlockRequestInfo {
 }
 
 /// `GET /api/sessions/{id}/unlock-requests`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequests {
     /// For what the session holds.

@@ -9,6 +9,7 @@ mod names;
 mod record;
 mod server;
 mod situations;
+mod stopped;
 mod verdicts;
 mod words;
 mod world;

@@ -71,6 +71,7 @@ fn a_query_names_anything_a_body_can() {
     }
     bo.get("files/check-conflicts?path=").refused("INVALID_PATH");
     bo.get("files/check-conflicts?paths=a,../b").refused("INVALID_PATH");
+    bo.get("files/check-conflicts?paths=a,,b").refused("INVALID_PATH");
     bo.get("files/check-conflicts?path=a&mode=both").refused("INVALID_REQUEST");
 }
 

@@ -6,6 +6,7 @@ use git_dibs::engine::{Engine, Policy, Seq};
 use git_dibs::journal::{Journal, Loaded, SqliteJournal};
 use serde_json::{Value, json};
 
+use crate::document::Document;
 use crate::http::{Answer, Connection, request};
 use crate::mint;
 use crate::world::{World, text};
@@ -63,6 +64,7 @@ impl Stream {
         let (mut line, answer) = Stream::ask(world, query, token, last_id.map(str::to_owned));
         let answer = Stream::refusal(&mut line, answer);
         answer.keeps_the_ground_rules();
+        Document::checked_in().knows("GET", "/api/events", &answer);
         answer
     }
 

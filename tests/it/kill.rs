@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::dice::{Dice, asked};
 use crate::http::{Answer, Connection, Door};
 use crate::mint;
 use crate::world::{World, text};
@@ -44,13 +45,30 @@ const KEYS: &[(&str, u16)] = &[
 ];
 
 /// What the clients share with the one who pulls the plug.
-struct Field {
+pub struct Field {
     doors: RwLock<[Door; 2]>,
     acknowledged: AtomicU64,
     /// The highest fence anybody was told.
     highest: AtomicU64,
     over: AtomicBool,
     secret: Vec<u8>,
+}
+
+impl Field {
+    /// How many answers there were.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Sends everybody to the server that runs now.
+    pub fn go_to(&self, world: &World) {
+        *self.doors.write().unwrap() = [world.tcp(), world.unix()];
+    }
+
+    /// Nobody works any more, or somebody has failed.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
 }
 
 /// Ends the test for everybody when one of them fails.
@@ -75,8 +93,20 @@ type Holdings = BTreeMap<String, Held>;
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
-    let cycles: u32 = std::env::var("DIBS_KILL_CYCLES").map_or(20, |text| text.parse().unwrap());
-    let mut world = World::new();
+    let mut dice = Dice::new(7);
+    whatever_happens(World::new(), asked("DIBS_KILL_CYCLES", 20), |world, field| {
+        let enough = field.acknowledged() + dice.below(150);
+        while field.acknowledged() < enough && !field.is_over() {
+            nobody_shares_what_is_exclusive(&world.reservations());
+        }
+        world.kill();
+        world.start();
+    });
+}
+
+/// Lets the clients work while `happens` happens to their server, again and again; each time there must be a new one.
+/// In the end the server knows what they were told.
+pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
     let field = Field {
         doors: RwLock::new([world.tcp(), world.unix()]),
         acknowledged: AtomicU64::new(0),
@@ -89,15 +119,9 @@ fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
         let _alarm = Alarm(field);
         let threads: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Client::new(field, number).work())).collect();
-        let mut dice = Dice(7);
-        for _ in 0..cycles {
-            let enough = field.acknowledged.load(Ordering::SeqCst) + dice.below(150);
-            while field.acknowledged.load(Ordering::SeqCst) < enough && !field.over.load(Ordering::SeqCst) {
-                nobody_shares_what_is_exclusive(&world.reservations());
-            }
-            world.kill();
-            world.start();
-            *field.doors.write().unwrap() = [world.tcp(), world.unix()];
+        for _ in 0..times {
+            happens(&mut world, field);
+            field.go_to(&world);
         }
         field.over.store(true, Ordering::SeqCst);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -108,7 +132,7 @@ fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
     world.start();
     as_told(&world, &clients);
     let stats = world.get("/api/stats", &world.reader()).ok();
-    eprintln!("{cycles} cycles, {} answers, {stats}", field.acknowledged.load(Ordering::SeqCst));
+    eprintln!("{times} times, {} answers, {stats}", field.acknowledged());
 }
 
 /// The server knows exactly what the clients were told.
@@ -130,7 +154,7 @@ fn as_told(world: &World, clients: &[Client<'_>]) {
     }
 }
 
-fn nobody_shares_what_is_exclusive(list: &[Value]) {
+pub fn nobody_shares_what_is_exclusive(list: &[Value]) {
     let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).expect("one of ours").1;
     let mut fences = BTreeSet::new();
     for (n, one) in list.iter().enumerate() {
@@ -167,7 +191,7 @@ enum Came {
 
 impl<'f> Client<'f> {
     fn new(field: &'f Field, number: u64) -> Self {
-        let dice = Dice(number * 7919 + 1);
+        let dice = Dice::new(number * 7919 + 1);
         Self { field, number, generation: 0, held: Holdings::new(), dice, line: None }
     }
 
@@ -345,6 +369,9 @@ impl<'f> Client<'f> {
         };
         let answer = line.ask(method, target, &headers, body)?;
         answer.keeps_the_ground_rules();
+        if answer.status == 503 {
+            return Err(io::Error::other("the server ends, and what was asked may have been its last work"));
+        }
         self.field.acknowledged.fetch_add(1, Ordering::SeqCst);
         self.line = Some(line);
         Ok(answer)
@@ -361,15 +388,5 @@ impl<'f> Client<'f> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Random enough, and the same every time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
     }
 }

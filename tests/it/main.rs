@@ -1,8 +1,12 @@
 //! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
-//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks and the ledger.
+//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
+//! things.
 
+mod dice;
+mod document;
 mod http;
 mod mint;
+mod preload;
 mod world;
 
 mod ground_rules;
@@ -30,13 +34,18 @@ mod events;
 mod logs;
 mod metrics;
 
+mod openapi;
+
 mod bad_input;
 mod restart;
 
+mod clock;
 mod db;
 mod disk;
+mod faults;
 mod kill;
 mod ledger;
+mod linear;
 
 mod config;
 mod limits;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::document::Document;
 use crate::http::{Answer, Connection, Door};
 use crate::mint;
 
@@ -136,18 +137,26 @@ impl World {
     /// Starts a server and waits until it says where it listens.
     #[track_caller]
     pub fn start(&mut self) {
+        if let Err(ended) = self.try_start() {
+            panic!("the server did not start ({}): {}{}", ended.status, ended.stdout, ended.stderr);
+        }
+    }
+
+    /// The same for one that may give up before it listens.
+    pub fn try_start(&mut self) -> Result<(), Ended> {
         assert!(self.server.is_none());
         let mut child = self.serve();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let Ok(record) = serde_json::from_str::<Value>(&line) else {
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = String::new();
+        out.read_line(&mut stdout).unwrap();
+        let Ok(record) = serde_json::from_str::<Value>(&stdout) else {
             let status = child.wait().unwrap();
-            panic!("the server did not start ({status}): {line}{}", self.stderr());
+            return Err(Ended { status, stdout, stderr: self.stderr() });
         };
         let address = record["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
         let unix = Door::Unix(record["socket"].as_str().unwrap().into());
-        self.server = Some(Server { child, stdout, record, tcp: Door::Tcp(address), unix });
+        self.server = Some(Server { child, stdout: out, record, tcp: Door::Tcp(address), unix });
+        Ok(())
     }
 
     /// Starts a server that is expected to give up.
@@ -225,8 +234,9 @@ impl World {
         self.token(json!({ "sub": "ops", "scope": "admin", "name": "Ops" }))
     }
 
+    /// Good for a month, so that it outlives a clock that is moved.
     pub fn reader(&self) -> String {
-        self.token(json!({ "sub": "looker", "scope": "read" }))
+        self.token(json!({ "sub": "looker", "scope": "read", "exp": mint::now() + 30 * 24 * 3600 }))
     }
 
     /// A session that has not called yet.
@@ -274,6 +284,7 @@ impl World {
         let answer = answer.unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.stderr()));
         if method != "HEAD" {
             answer.keeps_the_ground_rules();
+            Document::checked_in().knows(method, target, &answer);
         }
         answer
     }

@@ -9,6 +9,8 @@ pub(super) mod rows;
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]
+mod torn_tests;
+#[cfg(test)]
 mod trouble_tests;
 
 use std::path::{Path, PathBuf};

@@ -159,59 +159,6 @@ fn a_file_that_may_not_be_written_says_so() {
 }
 
 #[test]
-fn a_log_cut_off_anywhere_is_a_prefix() {
-    let place = OnDisk::new();
-    let mut journal = SqliteJournal::open(&place.path()).unwrap();
-    let mut ends = vec![0];
-    let mut append = |journal: &mut SqliteJournal, count: u64, text: &str| {
-        let head = *ends.last().unwrap();
-        let batch: Vec<_> = (head + 1..=head + count).map(|seq| record(seq, text)).collect();
-        journal.append(Seq(head), &batch).unwrap();
-        ends.push(head + count);
-    };
-    for count in [1, 1, 40, 2, 1] {
-        append(&mut journal, count, "before the snapshot");
-    }
-    journal.reader().unwrap().save_snapshot(Seq(44), &[44; 9000], Seq(43)).unwrap();
-    for (count, length) in [(1, 10), (1, 20_000), (3, 5), (30, 300)] {
-        append(&mut journal, count, &"y".repeat(length));
-    }
-    let (file, log) = (fs::read(place.path()).unwrap(), fs::read(beside(&place.path(), "-wal")).unwrap());
-    drop(journal);
-
-    let reopened = |log: &[u8], what: &str| {
-        let copy = OnDisk::new();
-        fs::write(copy.path(), &file).unwrap();
-        fs::write(beside(&copy.path(), "-wal"), log).unwrap();
-        let mut journal = SqliteJournal::open(&copy.path()).unwrap();
-        let loaded = load(&mut journal).unwrap();
-        let head = loaded.head.0;
-        assert!(ends.contains(&head), "{what}: {head} is half of an append");
-        let from = loaded.snapshot.map_or(0, |(at, state)| {
-            assert_eq!((at, state), (Seq(44), vec![44; 9000]), "{what}");
-            at.0
-        });
-        assert!(loaded.records.iter().map(|record| record.seq.0).eq(from + 1..=head), "{what}");
-        journal.append(Seq(head), &records(head + 1, head + 1)).unwrap();
-        (head, from)
-    };
-    let mut last = (0, 0);
-    for cut in (0..=log.len()).step_by(512) {
-        let now = reopened(&log[..cut], &format!("cut at {cut}"));
-        assert!(now >= last, "a longer log holds no less");
-        last = now;
-    }
-    assert_eq!(reopened(&log, "whole"), (*ends.last().unwrap(), 44));
-    // A block that never reached the disk although later ones did.
-    for hole in (0..log.len()).step_by(4096) {
-        let mut torn = log.clone();
-        let end = (hole + 512).min(torn.len());
-        torn[hole..end].fill(0);
-        reopened(&torn, &format!("hole at {hole}"));
-    }
-}
-
-#[test]
 fn damage_is_named_and_never_passed_over() {
     let cases = [
         ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 do not read"),

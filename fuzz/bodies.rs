@@ -1,0 +1,172 @@
+//! What the fuzz targets try, one function each: any bytes, and what must hold for them. `tests/fuzz.rs` runs the same
+//! functions with a stable toolchain.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use git_dibs::git::range::Update;
+use git_dibs::key::{Claim, Key, KeyRules, Kind};
+use git_dibs::token::{Keyring, KeyringConfig};
+use git_dibs::{cli, git, wire};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+#[path = "../src/key/checks.rs"]
+mod checks;
+#[path = "../tests/it/mint.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod mint;
+
+/// The secret tokens are signed with here.
+const SECRET: &[u8] = b"a-secret-of-more-than-thirty-two-bytes";
+
+/// The time tokens are looked at.
+const NOW: i64 = 1_800_000_000;
+
+/// More wildcards than this may take a minute to build where the limits of old journals hold; nobody can send those.
+const WILDCARDS_MAX: usize = 12;
+
+/// Any bytes as a key: what is accepted can be written and read again.
+pub fn key_parse(data: &[u8]) {
+    if data.iter().filter(|byte| b"*?[{".contains(byte)).count() > WILDCARDS_MAX {
+        return;
+    }
+    checks::literal_holds(data, &KeyRules::default());
+    if let Ok(text) = std::str::from_utf8(data) {
+        checks::parse_holds(text);
+    }
+}
+
+/// Two lines as two keys: they meet in either order or in none, and where they meet there is an example.
+pub fn overlap(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some((a, b)) = text.split_once('\n') else { return };
+    checks::overlap_holds(a, b);
+}
+
+/// A token that is good.
+pub fn good_token() -> &'static str {
+    static GOOD: OnceLock<String> = OnceLock::new();
+    GOOD.get_or_init(|| mint::signed(HEADER, r#"{"sub":"sess_01abc","exp":1800000060}"#, SECRET))
+}
+
+const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
+
+/// Others that are good, made with other keys.
+const GOOD: [&str; 4] = [
+    include_str!("../fixtures/tokens/eddsa.jwt"),
+    include_str!("../fixtures/tokens/es256.jwt"),
+    include_str!("../fixtures/tokens/hs256.jwt"),
+    include_str!("../fixtures/tokens/rs256.jwt"),
+];
+
+/// As a token, nothing opens but the good ones themselves. As a header and, on the next line, a payload that somebody really
+/// signed: claims or a refusal, whatever they say.
+pub fn token(data: &[u8]) {
+    static KEYRING: OnceLock<Keyring> = OnceLock::new();
+    let keyring = KEYRING.get_or_init(|| {
+        // The top of the repository, or `fuzz` in it.
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let top = if here.ends_with("fuzz") { here.join("..") } else { here.to_owned() };
+        let jwks = top.join("fixtures/tokens/jwks.json");
+        let config = KeyringConfig { secret: Some(SECRET.into()), jwks_file: Some(jwks), ..Default::default() };
+        Keyring::new(config).expect("the keys of the tests are good")
+    });
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let is_good = text == good_token() || GOOD.iter().any(|good| text == good.trim_end());
+    assert!(keyring.verify(text, NOW).is_err() || is_good, "{text}");
+    let (header, payload) = text.split_once('\n').unwrap_or((HEADER, text));
+    if let Ok(claims) = keyring.verify(&mint::signed(header, payload, SECRET), NOW) {
+        assert!(!claims.subject.is_empty() && header.contains("HS256"), "{text}");
+    }
+}
+
+/// As the body of every call: a shape that can be written and read again, or a short sentence.
+pub fn body(data: &[u8]) {
+    fn holds<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(data: &[u8]) {
+        match wire::read::<T>(data) {
+            Ok(shape) => {
+                let written = serde_json::to_vec(&shape).expect("it was read from JSON");
+                assert_eq!(wire::read::<T>(&written).as_ref(), Ok(&shape));
+            }
+            Err(bad) => assert!(!bad.sentence.is_empty() && bad.sentence.len() < 1000, "{bad:?}"),
+        }
+    }
+    holds::<wire::Reserve>(data);
+    holds::<wire::Release>(data);
+    holds::<wire::Renew>(data);
+    holds::<wire::Check>(data);
+    holds::<wire::CreateSession>(data);
+    holds::<wire::EndSession>(data);
+    holds::<wire::UnlockRequest>(data);
+    holds::<wire::Approve>(data);
+    holds::<wire::Reject>(data);
+    holds::<wire::Override>(data);
+    if let Ok(ask) = wire::read::<wire::Reserve>(data) {
+        let _ = ask.one_or_many().map(|asked| asked.iter().count());
+    }
+}
+
+/// As a work package: it is one, or every problem has a line that is there.
+pub fn package(data: &[u8]) {
+    let lines = data.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
+    if let Err(problems) = cli::examine_package(data) {
+        assert!(!problems.is_empty());
+        assert!(problems.iter().all(|(line, what)| (1..=lines + 1).contains(line) && !what.is_empty()), "{problems:?}");
+    }
+}
+
+/// As what git tells a hook: no more updates than lines, each with two ids.
+pub fn hook_input(data: &[u8]) {
+    for updates in [Update::of_push(data), Update::of_receive(data)] {
+        assert!(updates.len() <= data.split(|byte| *byte == b'\n').count());
+        for update in updates {
+            let is_id = |id: &git::Oid| id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_id(&update.old) && is_id(&update.new), "{update:?}");
+            assert!(!(update.brings_work() && update.new.is_zero()), "{update:?}");
+        }
+    }
+}
+
+/// As an index file, against no tree and against one: a sorted list, or the git program is asked.
+pub fn index(data: &[u8]) {
+    thread_local! {
+        static SCRATCH: Scratch = Scratch::new();
+    }
+    SCRATCH.with(|Scratch { repository, tree }| {
+        for tree in [None, Some(*tree)] {
+            let changed = git::index_against_tree(repository, data, tree);
+            assert!(changed.is_none_or(|paths| paths.is_sorted()));
+        }
+    });
+}
+
+/// A repository with the tree that the index files people begin with have: `a`, `dir/x` and `dir/y`, all empty.
+struct Scratch {
+    repository: git2::Repository,
+    tree: git2::Oid,
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        let name = format!("dibs-fuzz-{}-{:?}", std::process::id(), std::thread::current().id());
+        let repository = git2::Repository::init_bare(std::env::temp_dir().join(name)).expect("there is room for it");
+        let blob = repository.blob(b"").expect("a blob can be written");
+        let tree = |entries: &[(&str, git2::Oid, i32)]| {
+            let mut tree = repository.treebuilder(None).expect("a tree");
+            for (name, oid, mode) in entries {
+                tree.insert(name, *oid, *mode).expect("an entry");
+            }
+            tree.write().expect("a tree can be written")
+        };
+        let dir = tree(&[("x", blob, 0o100_644), ("y", blob, 0o100_644)]);
+        let tree = tree(&[("a", blob, 0o100_644), ("dir", dir, 0o040_000)]);
+        Scratch { repository, tree }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.repository.path());
+    }
+}

@@ -1,0 +1,152 @@
+//! One example of every body that is asked or answered, by call.
+
+use serde_json::{Value, json};
+
+/// Examples of what a call takes, by name.
+pub fn asked(call: &str) -> Value {
+    let one = json!({ "filePath": "src/services/user-service.ts" });
+    let many = json!({ "filePaths": ["src/a.rs", "src/b.rs"] });
+    let named = |examples: &[(&str, &Value)]| -> Value {
+        examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value }))).collect()
+    };
+    match call {
+        "createSession" => {
+            named(&[("session", &json!({ "sessionId": "ana", "name": "Ana", "feature": "F-1", "ttlSeconds": 3600 }))])
+        }
+        "endSession" => named(&[("failed", &json!({ "state": "failed" }))]),
+        "reserve" => named(&[
+            ("one", &json!({ "filePath": "src/services/user-service.ts", "ttlSeconds": 120 })),
+            (
+                "several",
+                &json!({ "filePaths": ["src/a.rs", "src/b/", "db:migration-slot"], "reason": "splitting the parser" }),
+            ),
+            ("waiting", &json!({ "filePath": "src/**/*.rs", "mode": "shared", "waitSeconds": 30 })),
+        ]),
+        "release" => named(&[("one", &one), ("several", &many)]),
+        "renew" => named(&[
+            ("one", &json!({ "filePath": "src/services/user-service.ts", "ttlSeconds": 120 })),
+            ("several", &many),
+        ]),
+        "checkConflicts" | "checkConflictsAsNobody" => {
+            named(&[("paths", &json!({ "paths": ["src/a.rs", "src/b.rs"] }))])
+        }
+        "askToUnlock" => named(&[("request", &json!({ "filePath": "src/a.rs", "reason": "a fix that cannot wait" }))]),
+        "approveUnlockRequest" => named(&[("handOver", &json!({ "handOver": true }))]),
+        "rejectUnlockRequest" => named(&[("note", &json!({ "note": "done in ten minutes" }))]),
+        "takeAway" => named(&[("reason", &json!({ "reason": "its holder is gone" }))]),
+        _ => named(&[("nothing", &json!({}))]),
+    }
+}
+
+/// The beginning of what a call answers in plain text.
+pub fn text(call: &str) -> Option<&'static str> {
+    match call {
+        "followEvents" => Some(
+            "id: 42\nevent: reserved\ndata: {\"seq\":42,\"at\":\"2026-01-31T09:30:00.250Z\",\"event\":\"reserved\",\
+            \"reservationId\":\"res_0198f0a4b5c67d8e9fa0b1c2d3e4f506\",\"filePath\":\"src/a.rs\",\"sessionId\":\"ana\",\
+            \"mode\":\"exclusive\",\"reason\":null,\"reservedAt\":\"2026-01-31T09:30:00.250Z\",\
+            \"expiresAt\":\"2026-01-31T09:32:00.250Z\",\"ttlSeconds\":120,\"fence\":42}\n\n",
+        ),
+        "getMetrics" => Some("# TYPE dibs_reservations gauge\ndibs_reservations{repo=\"app\"} 1\n"),
+        _ => None,
+    }
+}
+
+/// The status of what a call answers where all is well, and examples of it by name.
+pub fn answered(call: &str) -> Option<(&'static str, Value)> {
+    let reserved = |key: &str| {
+        json!({
+            "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": key, "sessionId": "ana",
+            "mode": "exclusive", "reason": "splitting the parser", "reservedAt": "2026-01-31T09:30:00.250Z",
+            "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42, "version": 3,
+        })
+    };
+    let renewed = json!({
+        "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "sessionId": "ana",
+        "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42,
+    });
+    let listed = json!({
+        "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/**", "sessionId": "bo",
+        "sessionName": "Bo", "mode": "exclusive", "reason": null, "reservedAt": "2026-01-31T09:30:00.250Z",
+        "expiresAt": "2026-01-31T09:31:00.250Z", "fence": 41,
+    });
+    let session = json!({
+        "sessionId": "ana", "state": "active", "name": "Ana", "feature": "F-1", "startedAt": "2026-01-31T09:00:00.000Z",
+        "lastSeenAt": "2026-01-31T09:30:00.250Z", "heldCount": 1, "waitingFor": ["src/a.rs"],
+    });
+    let request = |status: &str, answered: bool| {
+        json!({
+            "id": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
+            "filePath": "src/a.rs", "reservedBy": "bo", "requestedBy": "ana", "requestedByName": "Ana",
+            "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z", "status": status,
+            "respondedAt": answered.then_some("2026-01-31T09:30:10.000Z"), "respondedBy": answered.then_some("bo"),
+        })
+    };
+    let news = json!({
+        "kind": "unlockRequested", "requestId": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1",
+        "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "requestedBy": "bo",
+        "requestedByName": "Bo", "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z",
+    });
+    let health = |status: &str| json!({ "status": status, "version": env!("CARGO_PKG_VERSION"), "now": "2026-01-31T09:30:00.000Z" });
+    let (status, name, value) = match call {
+        "createSession" => {
+            ("201", "session", json!({ "sessionId": "ana", "token": "<JWT>", "expiresAt": "2026-02-01T09:30:00.000Z" }))
+        }
+        "listSessions" => ("200", "page", json!({ "sessions": [session], "nextCursor": "1000" })),
+        "getSession" => ("200", "session", session),
+        "heartbeat" => {
+            ("200", "alive", json!({ "renewedCount": 1, "expiresAt": "2026-01-31T09:31:00.250Z", "notices": [news] }))
+        }
+        "endSession" => {
+            ("200", "ended", json!({ "state": "failed", "releasedCount": 1, "releasedPaths": ["src/a.rs"] }))
+        }
+        "reserve" => {
+            let several = json!({
+                "reservations": [reserved("src/a.rs")], "reserved": ["src/a.rs"], "conflicts": [],
+            });
+            let both = json!({ "one": { "value": reserved("src/services/user-service.ts") }, "several": { "value": several } });
+            return Some(("200", both));
+        }
+        "renew" => {
+            let several = json!({ "expiresAt": "2026-01-31T09:32:00.250Z", "reservations": [renewed] });
+            return Some(("200", json!({ "one": { "value": renewed }, "several": { "value": several } })));
+        }
+        "release" | "takeAway" => ("200", "released", json!({ "ok": true, "released": true, "releasedCount": 1 })),
+        "releaseAll" => ("200", "released", json!({ "releasedCount": 1, "releasedPaths": ["src/a.rs"] })),
+        "checkConflicts" | "checkConflictsByQuery" | "checkConflictsAsNobody" => {
+            let conflict = json!({
+                "filePath": "src/a.rs", "key": "src/a.rs", "reservedBy": "bo", "reservedByName": "Bo",
+                "mode": "exclusive", "reason": null, "expiresAt": "2026-01-31T09:31:00.250Z",
+                "heldBy": { "sessionId": "bo", "reservedAt": "2026-01-31T09:30:00.250Z" }, "queueLength": 0,
+            });
+            ("200", "conflict", json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [] }))
+        }
+        "listReservedFiles" | "listReservations" => ("200", "held", json!({ "reservations": [listed] })),
+        "getHistory" => {
+            let event = json!({
+                "seq": 42, "at": "2026-01-31T09:30:00.250Z", "event": "reserved", "sessionId": "ana", "sessionName": "Ana",
+                "filePath": "src/a.rs", "mode": "exclusive", "reason": "splitting the parser", "ttlSeconds": 120,
+                "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
+            });
+            ("200", "page", json!({ "events": [event], "nextCursor": "42" }))
+        }
+        "getStats" => (
+            "200",
+            "figures",
+            json!({
+                "totalLocks": 5, "activeLocks": 1, "expiredLocks": 1, "conflictsDetected": 1, "averageHoldTime": 12.5,
+                "waiters": 0, "sessions": 2,
+            }),
+        ),
+        "healthz" => ("200", "ok", health("ok")),
+        "readyz" => ("200", "ready", health("ready")),
+        "askToUnlock" => ("201", "request", request("pending", false)),
+        "listUnlockRequests" => ("200", "asked", json!({ "incoming": [], "outgoing": [request("pending", false)] })),
+        "approveUnlockRequest" => ("200", "approved", request("approved", true)),
+        "rejectUnlockRequest" => ("200", "rejected", request("rejected", true)),
+        "withdrawUnlockRequest" => ("200", "withdrawn", request("withdrawn", true)),
+        "getDocument" => ("200", "beginning", json!({ "openapi": "3.1.0" })),
+        _ => return None,
+    };
+    Some((status, json!({ name: { "value": value } })))
+}

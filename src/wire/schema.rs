@@ -1,0 +1,76 @@
+//! What the published document says of values that are more than their Rust type.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::{Code, Time};
+
+/// A key as a request writes it. No pattern could tell all the rules, so they are told in words.
+pub struct Key;
+
+impl PartialSchema for Key {
+    fn schema() -> RefOr<Schema> {
+        let rules = "What can be reserved, as one string. Paths are relative to the top of the repository and separated \
+            by `/`; `./`, `//` and inner `.` are folded away; whatever git itself would refuse is refused.\n\n\
+            - `src/api/users.py`: one path\n\
+            - `src/api/`: everything under a directory, the same as `src/api/**`\n\
+            - `src/**/*.rs`, `src/[ab].rs`, `src/{a,b}.rs`: a pattern; `*` and `?` do not cross `/`, `**` does\n\
+            - `file:src/[id].ts`: one path, taken literally\n\
+            - `api:GET /v1/users`, `db:migration-slot`, `event:user.created`, `flag:billing/*`, `env:shared-fixtures`, \
+            `contract:openapi/v1.yaml`, `feature:FEAT-123:pause`: logical names\n\
+            - `github://acme/app/issues/42`, `deploy://api-prod`: resource URIs\n\n\
+            Two keys conflict when different sessions hold them, at least one of them exclusively, and some name could \
+            match both.";
+        let object = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("dibs-key".to_owned())))
+            .min_length(Some(1))
+            .description(Some(rules))
+            .examples(["src/api/users.py", "src/**/*.rs", "file:src/[id].ts", "db:migration-slot"]);
+        object.into()
+    }
+}
+
+impl ToSchema for Key {
+    fn name() -> Cow<'static, str> {
+        "Key".into()
+    }
+}
+
+/// How something is asked to be held; requests know one more word for `shared` than answers.
+#[derive(serde::Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AskedMode {
+    /// Nobody else.
+    Exclusive,
+    /// Others may hold it shared too.
+    Shared,
+    /// The same as `shared`.
+    Collaborative,
+}
+
+impl PartialSchema for Time {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("RFC 3339, UTC, milliseconds, ending in `Z`."))
+            .examples(["2026-01-31T09:30:00.250Z"]);
+        object.into()
+    }
+}
+
+impl ToSchema for Time {}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let codes = Code::ALL.iter().map(|code| code.as_str());
+        let text = "What kind of refusal it is. Codes are added, never renamed.";
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes)).description(Some(text)).into()
+    }
+}
+
+impl ToSchema for Code {}

@@ -1,0 +1,313 @@
+//! What a server with these keys may do: the rules once more, as small as they can be written.
+//!
+//! A [`Lock`] is everything that is held and everybody who waits. [`Lock::after`] says what it becomes by a step of a
+//! history, or that the step cannot have happened then. Nothing in here is shared with the engine, and whether two keys
+//! overlap is written down by hand.
+
+use std::collections::BTreeSet;
+
+/// Keys, and which of sixteen imaginary names each of them covers: two keys overlap where they share one. `@` stands
+/// for the number of the round.
+pub const KEYS: &[(&str, u16)] = &[
+    ("p@/0", 1 << 0),
+    ("p@/1", 1 << 1),
+    ("p@/2", 1 << 2),
+    ("p@/[01]", 0b11),
+    ("p@/{1,2}", 0b110),
+    ("p@/**", 0b111),
+    ("q@/dir", 1 << 3 | 1 << 4),
+    ("q@/dir/x", 1 << 3),
+    ("q@/dir/**", 1 << 3 | 1 << 4),
+    ("flag:f@/a", 1 << 5),
+    ("flag:f@/*", 1 << 5 | 1 << 6),
+    ("alone@", 1 << 7),
+];
+
+/// A place in [`KEYS`].
+pub type Key = u8;
+
+/// A number for each session.
+pub type Session = u16;
+
+/// A reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hold {
+    pub key: Key,
+    pub session: Session,
+    pub exclusive: bool,
+    pub fence: u64,
+}
+
+/// What an answer says is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Conflict {
+    pub asked: Key,
+    pub key: Key,
+    pub session: Session,
+    pub exclusive: bool,
+    pub waiting: bool,
+}
+
+/// What came of asking for keys.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Came {
+    /// The fence and the version for each key.
+    Granted(Vec<(Key, u64, u64)>),
+    Refused(BTreeSet<Conflict>),
+    /// Waited, and this was still in the way.
+    TimedOut(BTreeSet<Conflict>),
+    Deadlock,
+}
+
+/// Something a client asked with what it heard, or something that happens by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Did {
+    Reserve {
+        keys: Vec<Key>,
+        exclusive: bool,
+        /// It may wait.
+        wait: bool,
+        came: Came,
+    },
+    /// How many of them were held, or nothing where somebody else holds one.
+    Release {
+        keys: Vec<Key>,
+        count: Option<usize>,
+    },
+    /// Also by ending.
+    ReleaseAll(BTreeSet<Key>),
+    /// The fence, where it was held.
+    Renew(Key, Option<u64>),
+    Check {
+        keys: Vec<Key>,
+        conflicts: BTreeSet<Conflict>,
+    },
+    List(BTreeSet<Hold>),
+    /// The time of this reservation runs out.
+    Expire(Key, u64),
+}
+
+/// Which part of a request: one that may wait happens in two steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    /// It is granted, or stands in the queue from now on.
+    Ask,
+    /// Its answer is decided.
+    Settle,
+}
+
+/// Something a session did, or one of its reservations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Op {
+    pub session: Session,
+    /// In nanoseconds: not before this.
+    pub from: u64,
+    /// Not after this.
+    pub to: u64,
+    pub did: Did,
+}
+
+/// Everything that matters about a server at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Lock {
+    holds: BTreeSet<Hold>,
+    /// Requests by their number in the history, the first to come first.
+    queue: Vec<u32>,
+    /// The highest so far.
+    fence: u64,
+    versions: [u64; KEYS.len()],
+}
+
+pub fn overlap(a: Key, b: Key) -> bool {
+    KEYS[a as usize].1 & KEYS[b as usize].1 != 0
+}
+
+impl Op {
+    /// The parts it happens in.
+    pub fn parts(&self) -> &'static [Part] {
+        match &self.did {
+            Did::Reserve { wait: true, .. } => &[Part::Ask, Part::Settle],
+            _ => &[Part::Whole],
+        }
+    }
+
+    /// Whether this part of it changes nothing, whenever it happens.
+    pub fn only_looks(&self, part: Part) -> bool {
+        match &self.did {
+            Did::Reserve { came: Came::Refused(_), .. } => true,
+            Did::Reserve { came, .. } => matches!(came, Came::Granted(_)) && part == Part::Settle,
+            Did::Release { count, .. } => !count.is_some_and(|count| count > 0),
+            Did::ReleaseAll(keys) => keys.is_empty(),
+            Did::Renew(..) | Did::Check { .. } | Did::List(_) => true,
+            Did::Expire(..) => false,
+        }
+    }
+}
+
+impl Lock {
+    /// What this becomes by one step of the history; nothing where the step cannot happen now.
+    pub fn after(&self, history: &[Op], op: u32, part: Part) -> Vec<Lock> {
+        let Op { session, did, .. } = &history[op as usize];
+        let mut next = self.clone();
+        let possible = match (did, part) {
+            (Did::Reserve { keys, exclusive, came: Came::Refused(told), .. }, _) => {
+                !told.is_empty() && self.in_the_way(history, *session, keys, *exclusive, self.queue.len()) == *told
+            }
+            (Did::Reserve { keys, exclusive, came, .. }, Part::Whole | Part::Ask) => {
+                if self.in_the_way(history, *session, keys, *exclusive, self.queue.len()).is_empty() {
+                    // Sharing what one had alone may be what others wait for.
+                    next.grant(history, op) && next.seat(history)
+                } else if part == Part::Whole {
+                    false
+                } else {
+                    next.queue.push(op);
+                    // A circle is refused at once, or later when something breaks a wait that was none.
+                    if *came == Came::Deadlock {
+                        return vec![self.clone(), next];
+                    }
+                    true
+                }
+            }
+            (Did::Reserve { came: Came::Granted(_), .. }, Part::Settle) => !self.queue.contains(&op),
+            (Did::Reserve { keys, exclusive, came, .. }, Part::Settle) => {
+                match self.queue.iter().position(|waiter| *waiter == op) {
+                    Some(place) => {
+                        let told = match came {
+                            Came::TimedOut(told) => {
+                                self.in_the_way(history, *session, keys, *exclusive, place) == *told
+                            }
+                            _ => true,
+                        };
+                        next.queue.remove(place);
+                        told && next.seat(history)
+                    }
+                    None => *came == Came::Deadlock,
+                }
+            }
+            (Did::Release { keys, count }, _) => {
+                let foreign =
+                    |key: &Key| self.held(*session, *key).is_none() && self.holds.iter().any(|hold| hold.key == *key);
+                match count {
+                    None => keys.iter().any(foreign),
+                    Some(count) => {
+                        let freed = keys.iter().filter(|key| next.free(*session, **key)).count();
+                        !keys.iter().any(foreign) && freed == *count && next.seat(history)
+                    }
+                }
+            }
+            (Did::ReleaseAll(released), _) => {
+                let own: BTreeSet<Key> =
+                    self.holds.iter().filter(|hold| hold.session == *session).map(|hold| hold.key).collect();
+                let freed = own.iter().filter(|key| next.free(*session, **key)).count();
+                own == *released && freed == own.len() && next.seat(history)
+            }
+            (Did::Renew(key, fence), _) => self.held(*session, *key).map(|hold| hold.fence) == *fence,
+            (Did::Check { keys, conflicts }, _) => self.blocked_by(*session, keys, true) == *conflicts,
+            (Did::List(all), _) => self.holds == *all,
+            (Did::Expire(key, fence), _) => {
+                let running = self.held(*session, *key).is_some_and(|hold| hold.fence == *fence);
+                running && next.free(*session, *key) && next.seat(history)
+            }
+        };
+        if possible { vec![next] } else { Vec::new() }
+    }
+
+    fn held(&self, session: Session, key: Key) -> Option<&Hold> {
+        self.holds.iter().find(|hold| hold.session == session && hold.key == key)
+    }
+
+    /// Reservations of others that cannot be held beside these keys.
+    fn blocked_by(&self, session: Session, keys: &[Key], exclusive: bool) -> BTreeSet<Conflict> {
+        let conflict = |asked: Key, hold: &Hold| {
+            let clash = hold.session != session && overlap(asked, hold.key) && (hold.exclusive || exclusive);
+            let Hold { key, session, exclusive, .. } = *hold;
+            clash.then_some(Conflict { asked, key, session, exclusive, waiting: false })
+        };
+        keys.iter().flat_map(|key| self.holds.iter().filter_map(move |hold| conflict(*key, hold))).collect()
+    }
+
+    /// What stands in the way of a request that is at this place of the queue: holders, and where there are none,
+    /// whoever came before. What one holds already is no question.
+    fn in_the_way(
+        &self,
+        history: &[Op],
+        session: Session,
+        keys: &[Key],
+        exclusive: bool,
+        place: usize,
+    ) -> BTreeSet<Conflict> {
+        let held = |key: &Key| self.held(session, *key).map(|hold| hold.exclusive);
+        let keys: Vec<Key> =
+            keys.iter().copied().filter(|key| held(key).is_none_or(|held| exclusive && !held)).collect();
+        let holders = self.blocked_by(session, &keys, exclusive);
+        if !holders.is_empty() {
+            return holders;
+        }
+        let mut waiters = BTreeSet::new();
+        for waiter in &self.queue[..place] {
+            let Op { session: other, did: Did::Reserve { keys: wanted, exclusive: alone, .. }, .. } =
+                &history[*waiter as usize]
+            else {
+                unreachable!("only requests for keys wait")
+            };
+            for (asked, key) in keys.iter().flat_map(|asked| wanted.iter().map(move |key| (*asked, *key))) {
+                // Who holds it and wants more does not stand behind those who wait for it to be let go.
+                let first = (*alone || exclusive) && !held(&asked).is_some_and(|held| held || *alone);
+                if *other != session && overlap(asked, key) && first {
+                    waiters.insert(Conflict { asked, key, session: *other, exclusive: *alone, waiting: true });
+                }
+            }
+        }
+        waiters
+    }
+
+    /// Gives a request what its answer says it got: old fences for what was held, new and higher ones for the rest.
+    fn grant(&mut self, history: &[Op], op: u32) -> bool {
+        let Op { session, did: Did::Reserve { exclusive, came: Came::Granted(grants), .. }, .. } =
+            &history[op as usize]
+        else {
+            return false;
+        };
+        grants.iter().all(|&(key, fence, version)| {
+            let before = self.held(*session, key).copied();
+            let right = match before {
+                Some(hold) => hold.fence == fence,
+                None => fence > self.fence,
+            };
+            if let Some(hold) = before {
+                self.holds.remove(&hold);
+            }
+            self.holds.insert(Hold { key, session: *session, exclusive: *exclusive, fence });
+            self.fence = self.fence.max(fence);
+            right && self.versions[key as usize] == version
+        })
+    }
+
+    fn free(&mut self, session: Session, key: Key) -> bool {
+        let Some(hold) = self.held(session, key).copied() else { return false };
+        self.holds.remove(&hold);
+        self.versions[key as usize] += 1;
+        true
+    }
+
+    /// Grants every wait that nothing is in the way of any more, in order.
+    fn seat(&mut self, history: &[Op]) -> bool {
+        let mut place = 0;
+        while let Some(&op) = self.queue.get(place) {
+            let Op { session, did: Did::Reserve { keys, exclusive, .. }, .. } = &history[op as usize] else {
+                unreachable!("only requests for keys wait")
+            };
+            if self.in_the_way(history, *session, keys, *exclusive, place).is_empty() {
+                self.queue.remove(place);
+                if !self.grant(history, op) {
+                    return false;
+                }
+                place = 0;
+            } else {
+                place += 1;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,113 @@
+//! Whatever clients do at the same time, it is as if one thing had happened after the other.
+//!
+//! Clients write down what they asked, what they heard and when; then an order is looked for in which a server that does
+//! one thing at a time would have given the same answers, each between its question and its answer. Where there is none,
+//! the history is shown up to there, with the seed. `DIBS_LINEAR_ROUNDS` says how many rounds the clients work, and
+//! `DIBS_LINEAR_SEED` where chance begins.
+
+mod clients;
+mod lock;
+mod search;
+mod wrong;
+
+use std::collections::BTreeSet;
+
+use self::clients::{Round, work};
+use self::lock::{Came, Did, Op};
+use crate::dice::asked;
+use crate::world::World;
+
+/// So many rounds go on at once, on keys that have nothing to do with each other: most of a round is waiting.
+const AT_ONCE: usize = 4;
+
+#[test]
+fn there_is_always_one_order_of_things() {
+    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
+        number,
+        seed,
+        clients: 6,
+        ops: 60,
+        ttl_seconds: 300,
+        pause_ms: 0,
+    });
+}
+
+#[test]
+fn there_is_an_order_also_when_time_runs_out() {
+    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
+        number,
+        seed,
+        clients: 4,
+        ops: 40,
+        ttl_seconds: 1,
+        pause_ms: 150,
+    });
+}
+
+fn in_rounds(rounds: u64, round: impl Fn(u64, u64) -> Round) {
+    let (seed, world) = (seed(), World::new());
+    let all: Vec<Round> = (0..rounds).map(|number| round(number, seed)).collect();
+    let mut calls = 0;
+    for some in all.chunks(AT_ONCE) {
+        let world = &world;
+        calls += std::thread::scope(|scope| {
+            let run = |round: &Round| {
+                let round = *round;
+                scope.spawn(move || one_after_the_other(&work(world, round), round))
+            };
+            let threads: Vec<_> = some.iter().map(run).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        });
+        clear(world);
+    }
+    eprintln!("{calls} calls in {rounds} rounds have an order (seed {seed})");
+}
+
+/// Another one each time, so that more is tried as time goes on; a failure says which it was.
+fn seed() -> u64 {
+    asked("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
+}
+
+/// Finds the order, and says how many calls were in it.
+fn one_after_the_other(history: &[Op], round: Round) -> usize {
+    let (number, seed) = (round.number, round.seed);
+    if let Some([before, after]) = fences_that_shrink(history) {
+        panic!("seed {seed}, round {number}: fences do not grow from {before:?} to {after:?}");
+    }
+    for group in search::groups(history) {
+        if let Some(odd) = search::impossible(&group) {
+            let at = group[odd].to;
+            let mut story: Vec<&Op> = group.iter().filter(|op| op.from <= at).collect();
+            story.sort_by_key(|op| op.to);
+            let story: Vec<String> = story.iter().rev().take(40).rev().map(|op| format!("{op:?}")).collect();
+            panic!("seed {seed}, round {number}: no order leads to {:?} after\n{}", group[odd], story.join("\n"));
+        }
+    }
+    history.iter().filter(|op| !matches!(op.did, Did::Expire(..))).count()
+}
+
+/// Two grants, one asked for after the other was heard of, whose fences say the opposite. This holds across all keys.
+fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
+    let fences = |op: &Op| match &op.did {
+        Did::Reserve { came: Came::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
+        _ => Vec::new(),
+    };
+    let mut grants: Vec<(u64, &Op)> =
+        history.iter().flat_map(|op| fences(op).into_iter().map(move |fence| (fence, op))).collect();
+    grants.sort_by_key(|(_, op)| op.to);
+    // What is held keeps its fence when it is asked for again; the first to hear of it was granted it.
+    let mut seen = BTreeSet::new();
+    grants.retain(|(fence, _)| seen.insert(*fence));
+    let shrinks = |pair: &[(u64, &Op); 2]| pair[0].1.to < pair[1].1.from && pair[0].0 > pair[1].0;
+    let pairs = grants.iter().flat_map(|one| grants.iter().map(move |other| [*one, *other]));
+    pairs.into_iter().find(shrinks).map(|pair| pair.map(|(_, op)| op))
+}
+
+/// Ends everything, so that the next round finds nothing of this one.
+fn clear(world: &World) {
+    let admin = world.admin();
+    for one in world.reservations() {
+        let target = format!("/api/sessions/{}/end", crate::world::text(&one["sessionId"]));
+        world.post(&target, &admin, serde_json::json!({})).ok();
+    }
+}
