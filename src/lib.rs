@@ -34,7 +34,8 @@
 //!
 //! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
 //! `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
-//! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it. `tests/rooms.rs` keeps
+//! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it; `cli::config` knows the
+//! words for what they are told. `tests/rooms.rs` keeps
 //! these arrows true.
 //!
 //! # Glossary
@@ -54,6 +55,8 @@
 //! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
 //! * **Ledger**: the evidence, in git. **Flush**: what happened since the last look, as one commit. **Lag**: what is not
 //!   in it yet. **Shelf**: where a key lies in its tree.
+//! * **Limit**: how much of something there may be; has a name in the configuration. **Policy**: what is allowed.
+//! * **Gate**: what a request passes before anybody looks at its token.
 //! * **Token**: a JWT. **Claims**: what it says. **Scope**: what it may do. **Keyring**: what verifies it.
 //! * **Moment**: when a hook runs. **Verdict**: a hook's pass, warn or block.
 

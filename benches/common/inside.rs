@@ -9,9 +9,8 @@ use axum::routing::post;
 use axum::{Json, Router};
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::Policy;
-use git_dibs::http::{App, Courier, Listener, Repository, Server, TtlBounds, router};
+use git_dibs::http::{App, Gate, Limits, Listener, Repository, Server, router};
 use git_dibs::journal::Journal;
-use git_dibs::key::KeyRules;
 use git_dibs::wire;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -34,17 +33,11 @@ pub fn desk(journal: Box<dyn Journal>) -> Desk {
 
 /// git-dibs on this journal, without a ledger.
 pub fn start(runtime: &Runtime, journal: Box<dyn Journal>) -> SocketAddr {
-    let repository = Repository {
-        name: "bench".into(),
-        desk: desk(journal),
-        rules: KeyRules::default(),
-        file_ttl: TtlBounds::FILES,
-        name_ttl: TtlBounds::NAMES,
-        courier: Courier::default(),
-        past: None,
-    };
+    let repository = Repository::new("bench".into(), desk(journal));
     let app = App::new(vec![repository], Arc::new(keyring()), unix_seconds);
-    serve(runtime, router(Arc::new(app)))
+    // One session asks for all, and as fast as it can.
+    app.set_limits(Limits { requests_per_second: 0, ..Limits::default() });
+    serve(runtime, router(Arc::new(app), Gate::Loopback))
 }
 
 /// Whatever has routes, until the process ends.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use serde::Deserialize;
+use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -20,8 +20,7 @@ const LINES_MAX: usize = 16_384;
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// One JSON object on each line.
     Json,
@@ -33,6 +32,7 @@ pub enum Format {
 pub struct Log {
     lines: SyncSender<Message>,
     done: Receiver<()>,
+    level: Level,
 }
 
 enum Message {
@@ -46,27 +46,72 @@ struct Writer {
     lost: Arc<AtomicU64>,
 }
 
-/// Begins to log. Whoever names a format wants to read of every decision; else only trouble is told. `DIBS_LOG` says
-/// more exactly how much.
-pub fn begin(format: Option<Format>) -> Log {
-    let filter = EnvFilter::try_from_env("DIBS_LOG");
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(if format.is_some() { "info" } else { "warn" }));
-    let format = format.unwrap_or(Format::Text);
+/// How much is logged, which can change.
+#[derive(Clone)]
+pub struct Level {
+    format: Option<Format>,
+    set: Arc<dyn Fn(EnvFilter) + Send + Sync>,
+}
+
+impl Level {
+    /// Whether this is one.
+    pub fn check(&self, level: Option<&str>) -> Result<()> {
+        filter(self.format, level).map(|_| ())
+    }
+
+    /// Logs so much from now on.
+    pub fn set(&self, level: Option<&str>) {
+        if let Ok(filter) = filter(self.format, level) {
+            (self.set)(filter);
+        }
+    }
+}
+
+/// Which lines are written. Whoever names a format wants to read of every decision; else only trouble is told, unless
+/// `level` says more exactly how much.
+pub fn filter(format: Option<Format>, level: Option<&str>) -> Result<EnvFilter> {
+    let level = level.unwrap_or(if format.is_some() { "info" } else { "warn" });
+    EnvFilter::try_new(level)
+        .with_context(|| format!("{level:?} is no log level; there are error, warn, info, debug and trace"))
+}
+
+/// Begins to log.
+pub fn begin(format: Option<Format>, level: Option<&str>) -> Result<Log> {
+    let filter = filter(format, level)?;
+    let shape = format.unwrap_or(Format::Text);
     let (lines, waiting) = sync_channel(LINES_MAX);
     let (finished, done) = sync_channel(1);
     let lost = Arc::<AtomicU64>::default();
     let writer = Writer { lines: lines.clone(), lost: lost.clone() };
     let write = move || {
-        write_lines(&waiting, &lost, format, &mut io::stderr());
+        write_lines(&waiting, &lost, shape, &mut io::stderr());
         let _ = finished.send(());
     };
     std::thread::Builder::new().name("log".to_owned()).spawn(write).expect("a thread can be started");
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_target(false);
-    match format {
-        Format::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
-        Format::Text => log.init(),
+    let set: Arc<dyn Fn(EnvFilter) + Send + Sync> = match shape {
+        Format::Json => {
+            let log = log.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Arc::new(move |filter| drop(handle.reload(filter)))
+        }
+        Format::Text => {
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Arc::new(move |filter| drop(handle.reload(filter)))
+        }
+    };
+    Ok(Log { lines, done, level: Level { format, set } })
+}
+
+impl Log {
+    /// How much is logged.
+    pub fn level(&self) -> Level {
+        self.level.clone()
     }
-    Log { lines, done }
 }
 
 impl Drop for Log {

@@ -7,6 +7,7 @@ mod backoff;
 mod check;
 mod child;
 mod config;
+mod db;
 mod failure;
 mod here;
 mod hooks;
@@ -126,6 +127,8 @@ enum Command {
     Log(log::Args),
     /// Look after the ledger, the history in git
     Ledger(ledger::Args),
+    /// Look after the journal's file: copy it, check it, make it smaller
+    Db(db::Args),
     /// Ask a holder to let go
     Request(unlock::RequestArgs),
     /// List what others ask of you and what you ask of them
@@ -182,6 +185,7 @@ pub fn main() -> ExitCode {
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),
         Command::Ledger(args) => ledger::run(args),
+        Command::Db(args) => db::run(args),
         Command::Request(args) => unlock::request(args),
         Command::Requests(args) => unlock::requests(args),
         Command::Approve(args) => unlock::approve(args),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::client::Endpoint;
-use crate::hook::text::{clean, path, time_left};
+use crate::hook::text::{clean, is_harmful, path, time_left};
 use crate::wire::{Conflict, Encoding, Mode, Paused, percent_decode};
 
 /// The most of a name, key or session id that is shown, in characters.
@@ -28,9 +28,23 @@ pub fn data(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes one JSON document on a line of its own.
+/// Writes one JSON document on a line of its own. JSON lets characters through that draw on a terminal; as escapes they
+/// mean the same.
 pub fn document(bytes: &[u8]) -> io::Result<()> {
-    data(&format!("{}\n", String::from_utf8_lossy(bytes.trim_ascii())))
+    let text = String::from_utf8_lossy(bytes.trim_ascii());
+    let mut line = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        match c {
+            // The line feeds of a document in several lines are outside its strings, and harmless.
+            '\n' => line.push(c),
+            c if is_harmful(c) => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| line.push_str(&format!("\\u{unit:04x}")));
+            }
+            c => line.push(c),
+        }
+    }
+    line.push('\n');
+    data(&line)
 }
 
 /// Says something. When nobody listens, nothing is lost.

@@ -188,6 +188,7 @@ impl Counter {
                 }
             }
             Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
+            Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
                 self.closing = true;

@@ -115,6 +115,8 @@ enum Message {
         session: SessionId,
         grants: Few<Grant>,
     },
+    /// Decide by this from now on.
+    Policy(Policy),
     /// Look at the clock.
     Poke,
     /// Nobody waits any more.
@@ -186,6 +188,11 @@ impl Desk {
     /// The grants of a wait arrived where nobody was left to hear them.
     pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
         self.insist(Message::Unheard { session, grants });
+    }
+
+    /// Whatever comes after this is decided by another policy; see [`Engine::set_policy`].
+    pub fn set_policy(&self, policy: Policy) {
+        let _ = self.inbox.send(Message::Policy(policy));
     }
 
     /// Makes the desk look at its clock now.

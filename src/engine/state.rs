@@ -635,6 +635,12 @@ impl Engine {
         &self.policy
     }
 
+    /// Decides by this from now on. How names are compared stays as it is, and whoever was promised a time has it: a
+    /// shorter session timeout counts for each session once the time it had before is over.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = Policy { fold_case: self.policy.fold_case, ..policy };
+    }
+
     /// Who waits at this place in the queue.
     pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
         self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())

@@ -76,7 +76,7 @@ fn push_clean(out: &mut String, c: char) {
 }
 
 /// Control characters, and those that reorder or hide the text around them.
-fn is_harmful(c: char) -> bool {
+pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, watch};
 
 use super::courier::Courier;
-use super::events::EventLimits;
 use super::history::Past;
+use super::limits::Limits;
+use super::meter::Meter;
 use super::metrics::Gauge;
+use super::policy::KeyPolicy;
 use super::requests::Requests;
 use crate::desk::Desk;
 use crate::engine::Text;
-use crate::key::KeyRules;
 use crate::token::Keyring;
 
 /// Threads that read journals for event streams at once; each reads thousands of records at a time.
@@ -24,34 +26,30 @@ pub struct Repository {
     pub name: Text,
     /// Where its commands go.
     pub desk: Desk,
-    /// How its keys are read.
-    pub rules: KeyRules,
-    /// How long files may be held.
-    pub file_ttl: TtlBounds,
-    /// How long logical keys and resource URIs may be held.
-    pub name_ttl: TtlBounds,
     /// Brings the answers.
     pub courier: Courier,
     /// What happened, where somebody keeps that.
     pub past: Option<Arc<dyn Past>>,
+    policy: ArcSwap<KeyPolicy>,
+    pub(super) meter: Meter,
 }
 
-/// How long something may be held, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TtlBounds {
-    /// Where the request says nothing.
-    pub default: u32,
-    /// At least.
-    pub min: u32,
-    /// At most.
-    pub max: u32,
-}
+impl Repository {
+    /// With the usual policy, and nothing kept of the past.
+    pub fn new(name: Text, desk: Desk) -> Self {
+        let policy = ArcSwap::from_pointee(KeyPolicy::default());
+        Self { name, desk, courier: Courier::default(), past: None, policy, meter: Meter::default() }
+    }
 
-impl TtlBounds {
-    /// For files.
-    pub const FILES: TtlBounds = TtlBounds { default: 60, min: 1, max: 300 };
-    /// For logical keys and resource URIs.
-    pub const NAMES: TtlBounds = TtlBounds { default: 1800, min: 1, max: 28_800 };
+    /// What may be reserved, for how long and how.
+    pub fn policy(&self) -> Guard<Arc<KeyPolicy>> {
+        self.policy.load()
+    }
+
+    /// Requests are judged by this from now on. How names are compared stays as it is.
+    pub fn set_policy(&self, policy: KeyPolicy) {
+        self.policy.store(Arc::new(policy));
+    }
 }
 
 /// Everything the handlers share.
@@ -62,8 +60,6 @@ pub struct App {
     pub keyring: Arc<Keyring>,
     /// The wall clock in seconds, by which tokens run out.
     pub wall_clock: fn() -> i64,
-    /// How event streams behave.
-    pub events: EventLimits,
     /// Whether whoever reaches the server may read `/metrics` without a token.
     pub open_metrics: bool,
     /// More numbers for `/metrics`.
@@ -73,6 +69,8 @@ pub struct App {
     pub(super) started: i64,
     /// Event streams that may look back into a journal at once.
     pub(super) looking_back: Semaphore,
+    limits: Arc<ArcSwap<Limits>>,
+    hosts: ArcSwap<Vec<String>>,
     stopping: watch::Sender<bool>,
 }
 
@@ -84,14 +82,40 @@ impl App {
             repositories,
             keyring,
             wall_clock,
-            events: EventLimits::default(),
             open_metrics: true,
             gauges: Vec::new(),
             requests: Requests::new(),
             started: wall_clock(),
             looking_back: Semaphore::new(LOOKING_BACK_MAX),
+            limits: Arc::default(),
+            hosts: ArcSwap::default(),
             stopping: watch::Sender::new(false),
         }
+    }
+
+    /// How much of everything the door takes.
+    pub fn limits(&self) -> Guard<Arc<Limits>> {
+        self.limits.load()
+    }
+
+    /// The same for somebody who follows its changes.
+    pub fn shared_limits(&self) -> Arc<ArcSwap<Limits>> {
+        self.limits.clone()
+    }
+
+    /// From now on it takes so much.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.store(Arc::new(limits));
+    }
+
+    /// Names the server goes by, besides localhost.
+    pub fn hosts(&self) -> Guard<Arc<Vec<String>>> {
+        self.hosts.load()
+    }
+
+    /// From now on it goes by these.
+    pub fn set_hosts(&self, hosts: Vec<String>) {
+        self.hosts.store(Arc::new(hosts));
     }
 
     /// The repository, where there is just one.

@@ -12,7 +12,7 @@ use super::error::{ApiError, ApiResult};
 use super::parts::query_values;
 use crate::engine::{Actor, Intro, SessionId};
 use crate::token::{Claims, Scope};
-use crate::wire::Code;
+use crate::wire::{Code, ErrorBody};
 
 /// A request whose token was good.
 pub struct Caller {
@@ -39,7 +39,9 @@ impl FromRequestParts<Arc<App>> for Caller {
         let claims = authenticate(parts, app)?;
         let asked = query_values(parts, "repo")?.pop();
         let repo = choose(app, &claims, asked.as_deref())?;
-        Ok(Caller { claims, repo })
+        let caller = Caller { claims, repo };
+        caller.meter(parts, app.limits().requests_per_second)?;
+        Ok(caller)
     }
 }
 
@@ -98,6 +100,30 @@ pub fn choose(app: &App, claims: &Claims, asked: Option<&str>) -> ApiResult<Arc<
 }
 
 impl Caller {
+    /// Counts the request as one of its session's. Who only looks and who may do anything is not counted: many people
+    /// and programs share such a token.
+    fn meter(&self, parts: &Parts, per_second: u32) -> ApiResult<()> {
+        if per_second == 0 {
+            return Ok(());
+        }
+        let named = || {
+            let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
+            SessionId::parse(id)
+        };
+        let session = match self.claims.scope {
+            Scope::Session => self.claims.session.clone(),
+            Scope::Worker => named(),
+            Scope::Read | Scope::Admin => None,
+        };
+        let Some(session) = session else { return Ok(()) };
+        self.repo.meter.count(&session, per_second).map_err(|wait| {
+            let sentence = format!("this session asks more than {per_second} times a second; slow down");
+            let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
+            body.more.insert("limit".to_owned(), per_second.into());
+            ApiError::from(body).retry_after(wait.as_secs() + 1)
+        })
+    }
+
     /// Acting for the session named in the URL.
     pub fn act_for(&self, id: &str) -> ApiResult<(Actor, SessionId)> {
         let session = self.session(id)?;

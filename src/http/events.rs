@@ -41,22 +41,6 @@ const LAST_WORD_TIME_MAX: Duration = Duration::from_secs(1);
 /// Where a follower whose place is gone learns what is held.
 const RELOAD: &str = "/api/reservations";
 
-/// How event streams behave.
-#[derive(Debug, Clone)]
-pub struct EventLimits {
-    /// Followers of one repository. Each costs a connection; the desk wakes those that wait.
-    pub readers: usize,
-    /// How often something is sent where nothing happens, so that proxies keep the connection and a token that does
-    /// not count any more is noticed.
-    pub keep_alive: Duration,
-}
-
-impl Default for EventLimits {
-    fn default() -> Self {
-        Self { readers: 512, keep_alive: Duration::from_secs(15) }
-    }
-}
-
 /// What happens, as it happens.
 ///
 /// Server-sent events, one for each record: `id` is its number, `event` the verb, `data` an `Event`. `reset` comes where
@@ -83,7 +67,7 @@ pub async fn follow(
     let wanted = wanted(&asked)?;
     let after = after(&asked, &headers)?;
     let token = bearer(&headers)?.to_owned();
-    let limit = app.events.readers;
+    let limit = app.limits().event_readers;
     let full = || {
         let sentence = format!("{limit} clients follow this repository already; try again later");
         let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
@@ -278,7 +262,7 @@ impl Stream {
         }
         let left = self.claims.expires.saturating_add(LEEWAY_SECONDS).saturating_sub(now);
         let left = Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1));
-        self.next_check = Instant::now() + left.min(self.app.events.keep_alive);
+        self.next_check = Instant::now() + left.min(self.app.limits().event_keep_alive);
         Ok(())
     }
 

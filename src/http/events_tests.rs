@@ -9,11 +9,10 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::{App, Courier, EventLimits, Repository, TtlBounds, router};
+use super::{App, Gate, Limits, Repository, router};
 use crate::desk::{Desk, ManualClock};
 use crate::engine::{Policy, Timestamp};
 use crate::journal::MemoryJournal;
-use crate::key::KeyRules;
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
 
 struct Door {
@@ -23,7 +22,7 @@ struct Door {
     worker: String,
 }
 
-fn door(events: EventLimits) -> Door {
+fn door(limits: Limits) -> Door {
     let config = KeyringConfig { secret: Some(vec![b's'; 32]), ..KeyringConfig::default() };
     let keyring = Keyring::new(config).unwrap();
     let mint = |subject: &str, scope| {
@@ -34,23 +33,16 @@ fn door(events: EventLimits) -> Door {
     let clock = Box::new(ManualClock::new(Timestamp(1_000_000)));
     let failed = |error| panic!("{error}");
     let (desk, _) = Desk::open("test", Box::new(MemoryJournal::new()), clock, Policy::default(), failed).unwrap();
-    let repository = Repository {
-        name: "test".into(),
-        desk: desk.clone(),
-        rules: KeyRules::default(),
-        file_ttl: TtlBounds::FILES,
-        name_ttl: TtlBounds::NAMES,
-        courier: Courier::default(),
-        past: None,
-    };
-    let mut app = App::new(vec![repository], Arc::new(keyring), || 1000);
-    app.events = events;
-    Door { router: router(Arc::new(app)), desk, reader, worker }
+    let repository = Repository::new("test".into(), desk.clone());
+    let app = App::new(vec![repository], Arc::new(keyring), || 1000);
+    app.set_limits(limits);
+    Door { router: router(Arc::new(app), Gate::Open), desk, reader, worker }
 }
 
 impl Door {
     async fn follow(&self, target: &str) -> http::Response<Body> {
-        let request = Request::get(target).header("authorization", format!("Bearer {}", self.reader));
+        let request =
+            Request::get(target).header("host", "localhost").header("authorization", format!("Bearer {}", self.reader));
         self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
@@ -58,6 +50,7 @@ impl Door {
         let body = serde_json::json!({ "filePaths": paths }).to_string();
         let request = Request::post("/api/sessions/ana/files/reserve")
             .header("authorization", format!("Bearer {}", self.worker))
+            .header("host", "localhost")
             .header("content-type", "application/json");
         let answer = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
@@ -71,7 +64,7 @@ async fn block(body: &mut Body) -> String {
 
 #[tokio::test]
 async fn something_is_sent_where_nothing_happens_and_says_how_far_it_came() {
-    let door = door(EventLimits { keep_alive: Duration::from_millis(10), ..EventLimits::default() });
+    let door = door(Limits { event_keep_alive: Duration::from_millis(10), ..Limits::default() });
     let mut body = door.follow("/api/events?prefix=other").await.into_body();
     assert_eq!(block(&mut body).await, ": git-dibs\nid: 0\n\n");
     door.reserve(&["a".to_owned()]).await;
@@ -82,7 +75,7 @@ async fn something_is_sent_where_nothing_happens_and_says_how_far_it_came() {
 
 #[tokio::test]
 async fn only_so_many_follow_and_whoever_leaves_makes_room() {
-    let door = door(EventLimits { readers: 1, ..EventLimits::default() });
+    let door = door(Limits { event_readers: 1, ..Limits::default() });
     let first = door.follow("/api/events").await;
     assert_eq!(first.status(), StatusCode::OK);
     let second = door.follow("/api/events").await;
@@ -100,7 +93,7 @@ async fn only_so_many_follow_and_whoever_leaves_makes_room() {
 
 #[tokio::test]
 async fn a_slow_reader_costs_little_and_misses_nothing() {
-    let door = door(EventLimits::default());
+    let door = door(Limits::default());
     let mut body = door.follow("/api/events?after=0").await.into_body();
     // Far more than is kept at hand, while nobody reads.
     for call in 0..6 {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::{Repository, TtlBounds};
+use super::app::{App, Repository};
 use super::ask::{decide, decide_or_wait, look};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
@@ -13,9 +14,10 @@ use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, blocked, refusal};
 use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
+use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
 use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
-use crate::key::{Key, Kind};
+use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
 /// The longest a request may wait, in seconds.
@@ -23,9 +25,6 @@ pub const WAIT_SECONDS_MAX: i64 = 300;
 
 /// The longest reason, in characters.
 pub const REASON_MAX: usize = 1000;
-
-/// The most paths one check may name.
-pub const CHECK_KEYS_MAX: usize = 1_000_000;
 
 /// Paths checked in one go. The desk decides nothing meanwhile, so a large check is cut into pieces of about a
 /// millisecond; what is reserved in between shows up in later pieces, as it would a moment later anyway.
@@ -45,19 +44,28 @@ const CHECK_PIECE: usize = 2_000;
     responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = shapes::ReserveAnswer), refusals::Reserve),
 )]
 pub async fn reserve(
+    State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
 ) -> ApiResult<Response> {
     let (actor, session) = caller.act_for(&id)?;
     let asked = body.one_or_many()?;
-    let percent = body.encoding == Some(Encoding::Percent);
-    let wants = asked.iter().map(|text| want(&caller.repo, text, percent, body.ttl_seconds));
-    let wants = wants.collect::<ApiResult<Few<_>>>()?;
+    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let wants = {
+        let policy = caller.repo.policy();
+        let most = app.limits().keys_per_reserve;
+        if asked.len() > most {
+            let what = format!("names {} keys, and {most} is the most for one request", asked.len());
+            return Err(wire::BadBody::field("filePaths", what).into());
+        }
+        let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
+        asked.iter().map(want).collect::<ApiResult<Few<_>>>()?
+    };
     let ask = Reserve {
         session: session.clone(),
         wants,
-        mode: mode(body.mode),
+        mode,
         reason: reason(body.reason.as_ref())?,
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
@@ -148,9 +156,12 @@ pub async fn renew(
     let (actor, session) = caller.act_for(&id)?;
     let asked = body.one_or_many()?;
     let keys = named_keys(&caller.repo, asked, body.encoding)?;
-    let bounds = keys.iter().map(|named| bounds(&caller.repo, &named.key));
     let ttl = match body.ttl_seconds {
-        Some(seconds) => bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Few<_>>>()?.pop(),
+        Some(seconds) => {
+            let policy = caller.repo.policy();
+            let bounds = keys.iter().map(|named| policy.bounds(&named.key));
+            bounds.map(|bounds| ttl(Some(seconds), bounds)).collect::<ApiResult<Few<_>>>()?.pop()
+        }
         None => None,
     };
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
@@ -182,12 +193,13 @@ pub async fn renew(
     responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::Check),
 )]
 pub async fn check(
+    State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
 ) -> ApiResult<Json<wire::Checked>> {
     let (actor, session) = caller.look_for(&id)?;
-    check_paths(&caller, actor, Some(session), body).await
+    check_paths(&app, &caller, actor, Some(session), body).await
 }
 
 /// Ask who is in the way of a session, in a URL.
@@ -199,7 +211,12 @@ pub async fn check(
     params(params::SessionAt, params::Paths),
     responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::CheckQuery),
 )]
-pub async fn check_query(caller: Caller, At(id): At<String>, asked: Asked) -> ApiResult<Json<wire::Checked>> {
+pub async fn check_query(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    At(id): At<String>,
+    asked: Asked,
+) -> ApiResult<Json<wire::Checked>> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
     for (name, value) in &asked.0 {
@@ -221,7 +238,7 @@ pub async fn check_query(caller: Caller, At(id): At<String>, asked: Asked) -> Ap
     };
     let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
     let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
-    check_paths(&caller, actor, Some(session), body).await
+    check_paths(&app, &caller, actor, Some(session), body).await
 }
 
 /// Ask what is reserved, as somebody who is no session.
@@ -234,13 +251,15 @@ pub async fn check_query(caller: Caller, At(id): At<String>, asked: Asked) -> Ap
     responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::Checked), refusals::Check),
 )]
 pub async fn check_as_nobody(
+    State(app): State<Arc<App>>,
     caller: Caller,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
 ) -> ApiResult<Json<wire::Checked>> {
-    check_paths(&caller, caller.look(), None, body).await
+    check_paths(&app, &caller, caller.look(), None, body).await
 }
 
 async fn check_paths(
+    app: &App,
     caller: &Caller,
     actor: Actor,
     session: Option<SessionId>,
@@ -249,8 +268,9 @@ async fn check_paths(
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
-    if paths.len() > CHECK_KEYS_MAX {
-        let what = format!("names {} paths, and {CHECK_KEYS_MAX} is the most for one check", paths.len());
+    let most = app.limits().keys_per_check;
+    if paths.len() > most {
+        let what = format!("names {} paths, and {most} is the most for one check", paths.len());
         return Err(wire::BadBody::field("paths", what).into());
     }
     let keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Few<_>>>()?;
@@ -303,15 +323,18 @@ fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
 
 /// A key as the request wrote it; what is wrong with it is said of that text.
 pub fn key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Key> {
-    let parsed = if percent { Key::parse_percent(text, &repo.rules) } else { Key::parse(text, &repo.rules) };
-    Ok(parsed?)
+    read(&repo.policy().rules, text, percent)
+}
+
+fn read(rules: &KeyRules, text: &str, percent: bool) -> ApiResult<Key> {
+    Ok(if percent { Key::parse_percent(text, rules)? } else { Key::parse(text, rules)? })
 }
 
 /// A key as a holder names what they hold: `src/[id].ts` may be a file's name as well as a pattern.
 pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Named> {
     let key = key(repo, text, percent)?;
     let literal = match key.kind() {
-        Kind::Glob => Key::literal(text.as_bytes(), &repo.rules).ok(),
+        Kind::Glob => Key::literal(text.as_bytes(), &repo.policy().rules).ok(),
         _ => None,
     };
     Ok(Named { key, literal })
@@ -321,17 +344,11 @@ fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding
     asked.iter().map(|text| named_key(repo, text, encoding == Some(Encoding::Percent))).collect()
 }
 
-fn want(repo: &Repository, text: &str, percent: bool, ttl_seconds: Option<i64>) -> ApiResult<Want> {
-    let key = key(repo, text, percent)?;
-    let ttl = ttl(ttl_seconds, bounds(repo, &key))?;
+fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {
+    let key = read(&policy.rules, text, percent)?;
+    policy.permit(&key, mode)?;
+    let ttl = ttl(ttl_seconds, policy.bounds(&key))?;
     Ok(Want { id: ReservationId(new_id()), key, ttl })
-}
-
-fn bounds(repo: &Repository, key: &Key) -> TtlBounds {
-    match key.kind() {
-        Kind::Path | Kind::Glob => repo.file_ttl,
-        Kind::Logical | Kind::Uri => repo.name_ttl,
-    }
 }
 
 fn ttl(seconds: Option<i64>, bounds: TtlBounds) -> ApiResult<Ttl> {

@@ -93,7 +93,7 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::History>
     };
     let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
     let cursor = asked.one("cursor").map(str::to_owned);
-    let query = PastQuery { key, fold_case: caller.repo.rules.fold_case, session, since, limit, cursor };
+    let query = PastQuery { key, fold_case: caller.repo.policy().rules.fold_case, session, since, limit, cursor };
     // Before anything is read: a session that has ended may not look any more.
     let seen = look(&caller.repo.desk, caller.look(), |_, _| ()).await?;
     let repo = caller.repo.clone();

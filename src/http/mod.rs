@@ -10,16 +10,21 @@ mod courier;
 mod error;
 mod events;
 mod files;
+mod gate;
 mod happened;
 mod history;
 mod ids;
+mod limits;
 mod log;
 mod look;
+mod meter;
 mod metrics;
 mod openapi;
 mod outcome;
+mod pace;
 mod parts;
 mod patience;
+mod policy;
 mod requests;
 mod server;
 mod sessions;
@@ -33,17 +38,19 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use app::{App, Repository, TtlBounds};
+pub use app::{App, Repository};
 pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
-pub use events::EventLimits;
+pub use gate::Gate;
 pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use limits::Limits;
 pub use metrics::Gauge;
+pub use policy::{KeyPolicy, Only, TtlBounds};
 pub use server::{Listener, Server};
 
 use crate::desk::logs_decisions;
@@ -81,23 +88,23 @@ fn calls() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(openapi::part))
 }
 
-/// The calls, and what holds for all of them.
-pub fn router(app: Arc<App>) -> Router {
+/// The calls for whoever gets through the gate, and what holds for all of them.
+pub fn router(app: Arc<App>, gate: Gate) -> Router {
     let (router, _) = calls().split_for_parts();
     router
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
         })
-        .layer(from_fn_with_state(app.clone(), count))
+        .layer(from_fn_with_state((app.clone(), gate), enter))
         .with_state(app)
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Every request is counted, and every answer carries the request's id: the client's if it is a sane one, else a new
-/// one. Lines of the log carry it too.
-async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// one. Lines of the log carry it too. All of that goes also for what does not get through the gate.
+async fn enter(State((app, gate)): State<(Arc<App>, Gate)>, request: Request, next: Next) -> Response {
     let own = request.headers().get(REQUEST_ID).filter(|value| is_sane(value.as_bytes())).cloned();
     let id = own.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
@@ -105,9 +112,11 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let mark = app.requests.mark(route, request.method());
-    let mut response = match logs_decisions() {
-        true => log::REQUEST.scope(id.clone(), next.run(request)).await,
-        false => next.run(request).await,
+    let passed = gate.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    let mut response = match passed {
+        Err(refused) => refused.into_response(),
+        Ok(()) if logs_decisions() => log::REQUEST.scope(id.clone(), next.run(request)).await,
+        Ok(()) => next.run(request).await,
     };
     app.requests.count(mark, response.status());
     response.headers_mut().insert(REQUEST_ID, id);

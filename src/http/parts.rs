@@ -9,8 +9,10 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::app::App;
 use super::error::{ApiError, ApiResult};
 use crate::wire::{self, Code};
 
@@ -27,24 +29,25 @@ pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 const SKIP_MAX: usize = 64 * 1024 * 1024;
 const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long a client may take to send a body, so that a slow one does not hold a connection forever.
-const BODY_TIME_MAX: Duration = Duration::from_secs(30);
-
 /// A JSON body of at most `MAX` bytes; also how answers go out.
 pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MAX> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
+    async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
         let is_json = is_json(request.headers());
+        let (size_max, time_max) = {
+            let limits = app.limits();
+            (MAX.min(limits.body_bytes), limits.body_time)
+        };
         let too_large = || {
-            let sentence = format!("the body is larger than the {MAX} bytes this call takes");
+            let sentence = format!("the body is larger than the {size_max} bytes this call takes");
             ApiError::new(Code::PayloadTooLarge, sentence)
         };
         let mut body = request.into_body();
-        let collect = Limited::new(&mut body, MAX).collect();
-        let bytes = match tokio::time::timeout(BODY_TIME_MAX, collect).await {
+        let collect = Limited::new(&mut body, size_max).collect();
+        let bytes = match tokio::time::timeout(time_max, collect).await {
             Ok(Ok(collected)) => collected.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 let _ = tokio::time::timeout(SKIP_TIME_MAX, skip(body)).await;

@@ -13,9 +13,13 @@ use super::build::{self, Limits, TooComplex};
 use super::table::{DEAD, Table};
 use super::{cache, meet, pattern};
 
+/// States the automaton of a new pattern may have.
+pub const PATTERN_STATES_MAX: usize = 4_000;
+
 /// What a new pattern may cost: tens of milliseconds to build or to compare with another, at the very worst. Ordinary
 /// ones take a tenth of one to build and a few microseconds to compare.
-pub(super) const NEW: Limits = Limits { states: 4_000, knots: 512, dfa_bytes: 1 << 20, search_work: 2 << 20 };
+pub(super) const NEW: Limits =
+    Limits { states: PATTERN_STATES_MAX, knots: 512, dfa_bytes: 1 << 20, search_work: 2 << 20 };
 /// What an old pattern out of a journal may cost: whatever can be built at all.
 pub(super) const OLD: Limits = Limits { states: 60_000, knots: 60_000, dfa_bytes: 64 << 20, search_work: 1 << 30 };
 
@@ -45,6 +49,11 @@ impl Glob {
     pub fn matches(&self, path: &[u8]) -> bool {
         let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
         path.ends_with(&self.program.suffix) && self.program.accepts_after_prefix(rest)
+    }
+
+    /// How many states its automaton has, which is what it costs.
+    pub fn states(&self) -> usize {
+        self.program.table.states()
     }
 
     /// The literal directory all matches lie under, without its trailing slash; empty where there is none.

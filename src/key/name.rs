@@ -7,7 +7,7 @@ use super::text::{compared_text, quoted};
 use super::{BadKey, KeyRules};
 
 /// The namespaces there are; whatever else stands in front of a `:` is refused.
-pub(super) const NAMESPACES: [&str; 7] = ["api", "db", "event", "flag", "env", "contract", "feature"];
+pub const NAMESPACES: [&str; 7] = ["api", "db", "event", "flag", "env", "contract", "feature"];
 
 /// The end of a flag that covers all flags below it.
 const ALL_BELOW: &str = "/*";

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use aws_lc_rs::digest;
+use aws_lc_rs::{constant_time, digest};
 
 use super::claims::{Claims, Period};
 
@@ -16,6 +16,11 @@ const SLOTS: usize = 1 << 16;
 
 /// The SHA-256 of a token.
 pub(super) type Digest = [u8; 32];
+
+/// Whether these are the same, in a time that does not say where they differ.
+fn same(a: &Digest, b: &Digest) -> bool {
+    constant_time::verify_slices_are_equal(a, b).is_ok()
+}
 
 /// The name under which a token is remembered.
 pub(super) fn digest(bytes: &[u8]) -> Digest {
@@ -45,7 +50,7 @@ impl Cache {
     pub fn get(&self, digest: &Digest) -> Option<Arc<Verified>> {
         self.homes(digest).into_iter().find_map(|slot| {
             let verified = slot.load();
-            verified.as_ref().filter(|verified| verified.digest == *digest).cloned()
+            verified.as_ref().filter(|verified| same(&verified.digest, digest)).cloned()
         })
     }
 
@@ -95,6 +100,20 @@ mod tests {
         (0..10_000).for_each(|n| cache.put(verified(n, 1)));
         let known = (0..10_000).filter(|n| remembers(&cache, *n)).count();
         assert!(known > 9_800, "{known}");
+    }
+
+    #[test]
+    fn a_digest_that_differs_in_one_bit_is_another() {
+        let cache = Cache::new();
+        cache.put(verified(1, 1));
+        let right = digest(&1usize.to_be_bytes());
+        assert!(cache.get(&right).is_some());
+        // The first bytes choose the slot; the rest must be compared, every one of them.
+        for bit in 32..256 {
+            let mut wrong = right;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(cache.get(&wrong).is_none(), "bit {bit}");
+        }
     }
 
     #[test]

@@ -67,8 +67,6 @@ pub struct Mint {
 
 /// What verifies tokens. Cheap to ask from many threads at once; rotation replaces everything in one step.
 pub struct Keyring {
-    config: KeyringConfig,
-    demands: Demands,
     current: ArcSwap<Generation>,
     /// Held while reloading, so that an older reading of the files never replaces a newer one.
     reloading: Mutex<()>,
@@ -77,6 +75,8 @@ pub struct Keyring {
 /// Everything that was read together, and the tokens it has found good: a token verified by an older generation is
 /// never taken from the cache of a newer one.
 struct Generation {
+    config: KeyringConfig,
+    demands: Demands,
     /// Of the files this was made from.
     fingerprint: Digest,
     secret: Option<Secret>,
@@ -98,20 +98,15 @@ struct Sources {
 impl Keyring {
     /// Reads the files, and makes the secret file where it is named and missing.
     pub fn new(config: KeyringConfig) -> Result<Keyring, KeyringError> {
-        if config.secret.is_some() && config.secret_file.is_some() {
-            return Err(KeyringError("a secret and a secret file are both given; give only one of them".to_owned()));
-        }
-        if config.secret.is_none() && config.secret_file.is_none() && config.jwks_file.is_none() {
-            return Err(KeyringError("nothing to verify tokens with: give a secret or a JWKS file".to_owned()));
-        }
-        let sources = Sources::read(&config, secret::secret_file)?;
-        let generation = Generation::new(&sources, config.jwks_file.as_deref())?;
-        Ok(Keyring {
-            demands: Demands { issuer: config.issuer.clone(), audience: config.audience.clone() },
-            current: ArcSwap::from_pointee(generation),
-            reloading: Mutex::new(()),
-            config,
-        })
+        let generation = Generation::first(config)?;
+        Ok(Keyring { current: ArcSwap::from_pointee(generation), reloading: Mutex::new(()) })
+    }
+
+    /// Takes everything from elsewhere from now on; where that does not work, everything stays as it was.
+    pub fn reconfigure(&self, config: KeyringConfig) -> Result<(), KeyringError> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        self.current.store(Arc::new(Generation::first(config)?));
+        Ok(())
     }
 
     /// What a token says, if it is good at `now` (seconds since 1970).
@@ -122,12 +117,13 @@ impl Keyring {
     /// Reads the files again. Says whether anything changed; where a file is broken, everything stays as it was.
     pub fn reload(&self) -> Result<bool, KeyringError> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let sources = Sources::read(&self.config, secret::read)?;
+        let current = self.current.load();
+        let sources = Sources::read(&current.config, secret::read)?;
         // The contents decide, not the modification time: a second rewrite within its resolution would be missed.
-        if sources.fingerprint() == self.current.load().fingerprint {
+        if sources.fingerprint() == current.fingerprint {
             return Ok(false);
         }
-        let generation = Generation::new(&sources, self.config.jwks_file.as_deref())?;
+        let generation = Generation::new(&sources, current.config.clone())?;
         self.current.store(Arc::new(generation));
         Ok(true)
     }
@@ -139,8 +135,8 @@ impl Keyring {
             return Err(KeyringError("cannot make a token without a secret; give the server one".to_owned()));
         };
         let payload = || Payload {
-            iss: self.config.issuer.clone(),
-            aud: self.config.audience.clone().map(Audience::One),
+            iss: generation.config.issuer.clone(),
+            aud: generation.config.audience.clone().map(Audience::One),
             sub: Some(mint.subject.to_string()),
             sid: mint.session.as_ref().map(SessionId::to_string),
             scope: Some(mint.scope),
@@ -152,7 +148,7 @@ impl Keyring {
             exp: Some(mint.expires),
         };
         let refused = |flaw: Flaw| KeyringError(format!("cannot make such a token: {flaw}"));
-        let (_, period) = payload().check(&self.demands).map_err(refused)?;
+        let (_, period) = payload().check(&generation.demands).map_err(refused)?;
         period.check(mint.issued).map_err(refused)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &payload(), &secret.sign)
             .map_err(|_| KeyringError("cannot sign a token with this secret; give the server another one".to_owned()))
@@ -169,7 +165,7 @@ impl Keyring {
             verified.period.check(now)?;
             return Ok(verified.claims.clone());
         }
-        let (claims, period) = generation.open(bearer, &self.demands)?;
+        let (claims, period) = generation.open(bearer)?;
         period.check(now)?;
         generation.verified.put(Verified { digest, period, claims: claims.clone() });
         Ok(claims)
@@ -178,26 +174,40 @@ impl Keyring {
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyring").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Keyring").field("config", &self.current.load().config).finish_non_exhaustive()
     }
 }
 
 impl Generation {
-    fn new(sources: &Sources, jwks_file: Option<&Path>) -> Result<Generation, KeyringError> {
+    /// Reads the files, and makes the secret file where it is named and missing.
+    fn first(config: KeyringConfig) -> Result<Generation, KeyringError> {
+        if config.secret.is_some() && config.secret_file.is_some() {
+            return Err(KeyringError("a secret and a secret file are both given; give only one of them".to_owned()));
+        }
+        if config.secret.is_none() && config.secret_file.is_none() && config.jwks_file.is_none() {
+            return Err(KeyringError("nothing to verify tokens with: give a secret or a JWKS file".to_owned()));
+        }
+        let sources = Sources::read(&config, secret::secret_file)?;
+        Generation::new(&sources, config)
+    }
+
+    fn new(sources: &Sources, config: KeyringConfig) -> Result<Generation, KeyringError> {
         let secret = sources.secret.as_ref().map(|secret| Secret {
             sign: EncodingKey::from_secret(secret),
             verify: Verifier { kid: None, algorithm: Algorithm::HS256, key: DecodingKey::from_secret(secret) },
         });
-        let public = match (&sources.jwks, jwks_file) {
+        let public = match (&sources.jwks, config.jwks_file.as_deref()) {
             (Some(bytes), Some(path)) => jwks::parse(bytes, path)?,
             _ => Vec::new(),
         };
-        Ok(Generation { fingerprint: sources.fingerprint(), secret, public, verified: Cache::new() })
+        let demands = Demands { issuer: config.issuer.clone(), audience: config.audience.clone() };
+        let fingerprint = sources.fingerprint();
+        Ok(Generation { config, demands, fingerprint, secret, public, verified: Cache::new() })
     }
 
     /// Everything but the time. Header members that carry or point to a key (`jwk`, `jku`, `x5c`, `x5u`) are never
     /// looked at: the token does not get to say what verifies it, only which of ours.
-    fn open(&self, bearer: &str, demands: &Demands) -> Result<(Claims, Period), Flaw> {
+    fn open(&self, bearer: &str) -> Result<(Claims, Period), Flaw> {
         let header = jsonwebtoken::decode_header(bearer).map_err(|_| Flaw::Unreadable)?;
         if header.crit.is_some() {
             return Err(Flaw::Critical);
@@ -222,7 +232,7 @@ impl Generation {
             ErrorKind::InvalidSignature => Flaw::Signature,
             _ => Flaw::Unreadable,
         })?;
-        token.claims.check(demands)
+        token.claims.check(&self.demands)
     }
 
     /// Chosen by `kid`. Without one it is the secret, or the only public key there is.

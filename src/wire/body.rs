@@ -56,6 +56,15 @@ impl<'a> OneOrMany<'a> {
         one.into_iter().chain(many.iter().map(String::as_str))
     }
 
+    /// How many keys.
+    #[expect(clippy::len_without_is_empty, reason = "there is always something in it")]
+    pub fn len(self) -> usize {
+        match self {
+            OneOrMany::One(_) => 1,
+            OneOrMany::Many(keys) => keys.len(),
+        }
+    }
+
     /// Exactly one of the two fields, and something in it.
     pub(super) fn of(one: Option<&'a str>, many: Option<&'a [String]>) -> Result<OneOrMany<'a>, BadBody> {
         match (one, many) {

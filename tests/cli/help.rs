@@ -2,7 +2,8 @@
 
 use crate::world::{BINARY, World};
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 32] = [
+    "serve",
     "token",
     "run",
     "session",
@@ -22,6 +23,10 @@ const COMMANDS: [&str; 27] = [
     "ledger push",
     "ledger fetch",
     "ledger show-path",
+    "db",
+    "db backup",
+    "db check",
+    "db compact",
     "request",
     "requests",
     "approve",

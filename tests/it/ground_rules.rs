@@ -111,7 +111,7 @@ fn a_body_may_come_in_pieces() {
     let head = |call: &str| {
         let target = ana.url(call);
         let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json", ana.token);
-        format!("POST {target} HTTP/1.1\r\nhost: x\r\n{bearer}\r\ntransfer-encoding: chunked\r\n\r\n")
+        format!("POST {target} HTTP/1.1\r\nhost: localhost\r\n{bearer}\r\ntransfer-encoding: chunked\r\n\r\n")
     };
     let mut line = world.connect();
     for piece in [&*head("files/reserve"), "5\r\n{\"fil\r\n", "c\r\nePath\": \"a\"}\r\n", "0\r\n\r\n"] {

@@ -60,7 +60,7 @@ pub struct Answer {
 
 /// A request as it goes over the wire.
 pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nhost: dibs\r\n");
+    let mut text = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {
         text += &format!("{name}: {value}\r\n");
     }

@@ -205,8 +205,11 @@ fn other_prefixes_are_refused_with_the_way_out() {
 fn purposes_of_features_come_from_the_configuration() {
     let mut world = World::not_started();
     world.git_init("repo");
-    std::fs::write(world.path("dibs.toml"), "purposes = [\"review\"]\nfile-ttl = { default = 5, max = 900 }\n")
-        .unwrap();
+    std::fs::write(
+        world.path("dibs.toml"),
+        "[policy]\npurposes = [\"review\"]\nfile-ttl = { default = 5, max = 900 }\n",
+    )
+    .unwrap();
     let config = world.path("dibs.toml");
     world.args(&["--config", config.to_str().unwrap()]);
     world.start();

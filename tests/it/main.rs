@@ -40,8 +40,14 @@ mod bad_input;
 mod restart;
 
 mod clock;
+mod db;
 mod disk;
 mod faults;
 mod kill;
 mod ledger;
 mod linear;
+
+mod config;
+mod limits;
+mod packaging;
+mod security;

@@ -104,7 +104,7 @@ fn sigterm_lets_everybody_finish() {
     let mut half = world.connect();
     half.send(head).unwrap();
     let mut probe = world.connect();
-    probe.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n").unwrap();
+    probe.send(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").unwrap();
     let mut idle = world.connect();
     idle.ask("GET", "/healthz", &[], b"").unwrap().ok();
     thread::scope(|scope| {

@@ -66,6 +66,25 @@ impl World {
         world
     }
 
+    /// One repository whose server has this configuration file.
+    pub fn configured(config: &str) -> World {
+        let mut world = World::not_started();
+        world.git_init("repo");
+        world.configure(config);
+        world.start();
+        world
+    }
+
+    /// Writes the configuration file, which the next server reads.
+    pub fn configure(&mut self, config: &str) {
+        let path = self.path("dibs.toml");
+        fs::write(&path, config).unwrap();
+        let args = ["--config".to_owned(), path.to_str().unwrap().to_owned()];
+        if !self.args.contains(&args[0]) {
+            self.args(&args);
+        }
+    }
+
     /// A home without a repository in it; whoever wants something special begins here.
     pub fn not_started() -> World {
         let home = tempfile::Builder::new().prefix("dibs").tempdir().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{examples, refusals};
-use crate::http::App;
+use crate::http::{App, Repository};
 use crate::wire::Code;
 
 /// The whole document.
@@ -41,10 +41,17 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
     document
 }
 
-/// The longest and shortest TTL depend on how the server was started.
+/// The longest and shortest TTL, and the most keys, depend on the configuration.
 pub fn tell_bounds(document: &mut Value, app: &App) {
-    let bounds = || app.repositories.values().flat_map(|repo| [repo.file_ttl, repo.name_ttl]);
-    let (min, max) = (bounds().map(|ttl| ttl.min).min(), bounds().map(|ttl| ttl.max).max());
+    let of = |repo: &Repository| [repo.policy().file_ttl, repo.policy().name_ttl];
+    let bounds: Vec<_> = app.repositories.values().flat_map(|repo| of(repo)).collect();
+    let min = bounds.iter().map(|ttl| ttl.min).min();
+    let max = bounds.iter().map(|ttl| ttl.max).max();
+    document["components"]["schemas"]["Reserve"]["properties"]["filePaths"]["maxItems"] =
+        app.limits().keys_per_reserve.into();
+    for name in ["paths", "filePaths"] {
+        document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
+    }
     for name in ["Reserve", "Renew"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
         (field["minimum"], field["maximum"]) = (min.into(), max.into());

@@ -43,7 +43,7 @@ pub fn head() -> utoipa::openapi::OpenApi {
     path = "/",
     operation_id = "frontDoor",
     tag = "Documents",
-    responses((status = 307, description = "To the page that explains the calls.", headers(("location" = String, description = "`/docs`.")))),
+    responses((status = 307, description = "To the page that explains the calls.", headers(("location" = String, description = "`/docs`."))), refusals::Anybody),
     security(()),
 )]
 pub async fn front_door() -> Redirect {
@@ -56,7 +56,7 @@ pub async fn front_door() -> Redirect {
     path = "/openapi.json",
     operation_id = "getDocument",
     tag = "Documents",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), refusals::Anybody),
     security(()),
 )]
 pub async fn document(State(app): State<Arc<App>>) -> Response {
@@ -71,7 +71,7 @@ pub async fn document(State(app): State<Arc<App>>) -> Response {
     path = "/docs",
     operation_id = "getPage",
     tag = "Documents",
-    responses((status = 200, description = "A page that needs nothing from elsewhere.", body = String, content_type = "text/html")),
+    responses((status = 200, description = "A page that needs nothing from elsewhere.", body = String, content_type = "text/html"), refusals::Anybody),
     security(()),
 )]
 pub async fn page() -> Response {

@@ -10,6 +10,8 @@ use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
 use crate::wire::Code::{self, *};
 
+/// Every call, before anybody looks at a token: the wrong Host or Origin, a token in the URL, too many connections.
+const GATE: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
 /// Every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
 /// Every such call but ending a session, which may be repeated.
@@ -69,11 +71,11 @@ refusals! {
     /// Taking a reservation away.
     TakeAway = TOKEN, BODY, &[NotFound];
     /// Numbers, where others than this machine could ask for them.
-    Metrics = &[Unauthenticated];
-    /// Not ready.
-    NotReady = &[Unavailable];
+    Metrics = GATE, &[Unauthenticated];
+    /// What needs no token; where a server that is not ready says so, that is among it.
+    Anybody = GATE;
     /// Nothing there.
-    NoSuchFile = &[NotFound];
+    NoSuchFile = GATE, &[NotFound];
 }
 
 /// One response for each status, with its codes and an example of each.

@@ -1,0 +1,87 @@
+//! Looking after the journal's file, with and without a server on it.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
+}
+
+fn db(world: &World, args: &[&str]) -> Output {
+    world.dibs(&[&["db"], args].concat()).output().unwrap()
+}
+
+#[test]
+fn a_backup_of_a_running_server_is_a_server_to_go_back_to() {
+    let mut world = World::new();
+    let (copy, journal) = (world.path("copy.db"), world.path("repo/.git/dibs/journal.db"));
+    world.session("ana").hold("a");
+    let done = db(&world, &["backup", copy.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(said(&done).contains("everything up to record 2"), "{}", said(&done));
+    world.session("ana").hold("b");
+
+    let again = db(&world, &["backup", copy.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(said(&again).contains("exists"), "{}", said(&again));
+
+    world.stop();
+    for beside in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{beside}", journal.display()));
+    }
+    fs::copy(&copy, &journal).unwrap();
+    world.start();
+    assert_eq!(world.held(), ["ana a"]);
+}
+
+#[test]
+fn a_check_says_what_is_there_and_what_is_wrong() {
+    let mut world = World::new();
+    world.session("ana").hold("a");
+    let done = db(&world, &["check", "--json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(found, json!({ "oldest": 1, "last": 2, "records": 2, "snapshot": null }));
+    assert!(said(&db(&world, &["check"])).contains("is whole: 2 records up to 2"));
+
+    world.stop();
+    let journal = world.path("repo/.git/dibs/journal.db");
+    let mut bytes = fs::read(&journal).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..].fill(0xa5);
+    fs::write(&journal, bytes).unwrap();
+    let done = db(&world, &["check"]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("journal.db"), "{}", said(&done));
+}
+
+#[test]
+fn compacting_waits_for_nobody_and_disturbs_nobody() {
+    let mut world = World::new();
+    world.session("ana").hold("a");
+    let refused = db(&world, &["compact"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    world.stop();
+    let done = db(&world, &["compact"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    world.start();
+    assert_eq!(world.held(), ["ana a"]);
+}
+
+#[test]
+fn one_of_several_journals_is_named() {
+    let mut world = World::not_started();
+    ["one", "two"].iter().for_each(|name| world.git_init(name));
+    let data = world.path("data");
+    let repos = ["one", "two"].map(|name| format!("{name}={}", world.path(name).display()));
+    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
+    world.start();
+    let data = data.to_str().unwrap();
+    assert_eq!(db(&world, &["check", "--data", data, "--repo", "two"]).status.code(), Some(0));
+    let lost = db(&world, &["check", "--data", data, "--repo", "three"]);
+    assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
+}

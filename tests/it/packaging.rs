@@ -1,0 +1,156 @@
+//! What a service manager relies on: sockets handed over, a word when it is ready, and files that fit the program.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::http::{Connection, Door};
+use crate::world::World;
+
+/// A server that was handed these sockets, as a service manager hands them over.
+fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
+    let count = sockets.len();
+    let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve --json {args}");
+    let mut command = world.command("sh");
+    command.current_dir(world.path("repo")).args(["-c", &script, env!("CARGO_BIN_EXE_git-dibs")]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let sockets = sockets.to_vec();
+    let hand_over = move || {
+        for (from, to) in sockets.iter().zip(3..) {
+            // SAFETY: both are numbers of this new process alone, and a failure is told.
+            if unsafe { libc::dup2(*from, to) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: only dup2 is called between fork and exec, which is allowed there.
+    unsafe { command.pre_exec(hand_over) };
+    command
+}
+
+/// What it says about itself once it listens.
+fn record(child: &mut Child) -> Value {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a record: {line}"))
+}
+
+/// Above the numbers the new process uses, so that none is overwritten before it is handed over.
+fn high(socket: &impl AsRawFd) -> RawFd {
+    // SAFETY: duplicates an open file that outlives the call.
+    let fd = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 200) };
+    assert!(fd >= 200);
+    fd
+}
+
+fn finish(mut child: Child) {
+    // SAFETY: it is a child of ours that nobody has waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn sockets_that_are_handed_over_are_served_and_left_alone() {
+    let world = World::not_started();
+    world.git_init("repo");
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = world.path("handed.sock");
+    let unix = UnixListener::bind(&path).unwrap();
+    let ready = UnixDatagram::bind(world.path("notify")).unwrap();
+    let mut command = activated(&world, &[high(&tcp), high(&unix)], "");
+    let mut child = command.env("NOTIFY_SOCKET", world.path("notify")).spawn().unwrap();
+    let record = record(&mut child);
+    let address = tcp.local_addr().unwrap();
+    assert_eq!(record["url"], format!("http://{address}"));
+    assert_eq!(record["socket"], path.to_str().unwrap());
+    let mut state = [0; 64];
+    let count = ready.recv(&mut state).unwrap();
+    assert_eq!(&state[..count], b"READY=1");
+    for door in [Door::Tcp(address), Door::Unix(path.clone())] {
+        let mut connection = Connection::open(&door).unwrap();
+        connection.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    }
+    assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "nothing else is opened");
+    finish(child);
+    let count = ready.recv(&mut state).unwrap();
+    assert_eq!(&state[..count], b"STOPPING=1");
+    assert!(path.exists(), "whoever opened it will want it again");
+}
+
+#[test]
+fn one_socket_is_enough() {
+    let world = World::not_started();
+    world.git_init("repo");
+    let path = world.path("handed.sock");
+    let unix = UnixListener::bind(&path).unwrap();
+    let mut child = activated(&world, &[high(&unix)], "").spawn().unwrap();
+    assert_eq!(record(&mut child)["url"], Value::Null);
+    let done = world.dibs(&["status"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    finish(child);
+}
+
+#[test]
+fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
+    let world = World::not_started();
+    world.git_init("repo");
+    let refused = |sockets: &[RawFd], word: &str| {
+        let done = activated(&world, sockets, "").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(word), "{said}");
+    };
+    refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a listening stream socket");
+    refused(&[high(&UnixDatagram::unbound().unwrap())], "not a listening stream socket");
+    refused(&[high(&TcpListener::bind("0.0.0.0:0").unwrap())], "--behind-proxy");
+    let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).output();
+    assert!(elsewhere.unwrap().status.success(), "they were meant for somebody else");
+}
+
+#[test]
+fn the_unit_and_the_image_start_the_program_as_it_is() {
+    let world = World::not_started();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| fs::read_to_string(root.join("packaging").join(name)).unwrap();
+    let help = world.dibs(&["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for name in ["git-dibs.service", "Dockerfile"] {
+        let text = read(name);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let words = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\",[]=".contains(c)));
+        let flags: Vec<_> = words.filter(|word| word.starts_with("--") && word.len() > 2).collect();
+        for flag in flags {
+            let known = help.contains(&format!("{flag} "))
+                || help.contains(&format!("{flag}\n"))
+                || help.contains(&format!("{flag}["));
+            assert!(
+                known
+                    || [
+                        "--locked",
+                        "--release",
+                        "--home",
+                        "--system",
+                        "--from",
+                        "--interval",
+                        "--timeout",
+                        "--no-install-recommends",
+                        "--create-home",
+                        "--shell",
+                        "--uid"
+                    ]
+                    .contains(&flag),
+                "{name}: {flag}"
+            );
+        }
+    }
+    let service = read("git-dibs.service");
+    for hardening in ["NoNewPrivileges=yes", "ProtectSystem=strict", "DynamicUser=yes", "Type=notify", "ExecReload="] {
+        assert!(service.contains(hardening), "{hardening}");
+    }
+}
