@@ -20,7 +20,7 @@ use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
 const TTL_MAX: u64 = 366 * 24 * 3600;
 
 /// Reservations one session may hold, where the file says nothing. A session that holds more has lost its way.
-const RESERVATIONS: usize = 100_000;
+const RESERVATIONS: usize = 1_000_000;
 
 /// A day, in seconds: more than any client needs for anything.
 const DAY: u64 = 24 * 3600;
