@@ -47,7 +47,7 @@ impl Gate {
             Some(query) if has_token(query) => {
                 let sentence = "tokens do not belong into URLs, which are logged and remembered; \
                                 send yours as Authorization: Bearer <token>, and replace it if this one counts";
-                Err(ApiError::new(Code::InvalidRequest, sentence))
+                Err(ApiError::new(Code::Unauthenticated, sentence))
             }
             _ => Ok(()),
         }

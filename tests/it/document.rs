@@ -9,6 +9,9 @@ use crate::http::Answer;
 /// Where the document is checked in.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");
 
+/// Words of refusals that any call may meet before it is even looked at; the introduction tells of them once.
+const GATE: [&str; 3] = ["web page of another site", "this server does not go by", "do not belong into URLs"];
+
 static CHECKED_IN: LazyLock<Document> = LazyLock::new(|| {
     let text = std::fs::read_to_string(FILE).unwrap();
     Document { json: serde_json::from_str(&text).expect("the document is JSON") }
@@ -68,6 +71,9 @@ impl Document {
             assert!(answer.status >= 400, "{method} {target} is not in the document: {answer}");
             return;
         };
+        if answer.status >= 400 && GATE.iter().any(|words| answer.json()["error"].to_string().contains(words)) {
+            return;
+        }
         let status = answer.status.to_string();
         assert!(call["responses"].get(&*status).is_some(), "{method} {target} is not said to answer {answer}");
         if answer.status >= 400 {

@@ -159,7 +159,7 @@ fn same<T: Serialize + DeserializeOwned>(about: &str, example: &Value) {
 fn limits_in_the_document_are_those_of_the_server() {
     let mut world = World::not_started();
     world.git_init("repo");
-    std::fs::write(world.path("dibs.toml"), "file-ttl = { default = 60, min = 5, max = 40000 }").unwrap();
+    std::fs::write(world.path("dibs.toml"), "[policy]\nfile-ttl = { default = 60, min = 5, max = 40000 }").unwrap();
     world.args(&["--config", world.path("dibs.toml").to_str().unwrap()]);
     world.start();
     let served = world.get("/openapi.json", "").ok();

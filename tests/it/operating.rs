@@ -167,7 +167,7 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
         (&["--repo", "a=.", "--repo", "b=."], "given twice"),
         (&["--session-timeout", "0"], "at least one second"),
         (&["--jwks", "/nonexistent"], "JWKS"),
-        (&["--config", bad.to_str().unwrap()], "not a configuration"),
+        (&["--config", bad.to_str().unwrap()], "the configuration cannot be used"),
         (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a socket"),
     ] {
         let done = world.dibs(&[&["serve", "--json"], args].concat()).output().unwrap();

@@ -133,6 +133,7 @@ fn the_unit_and_the_image_start_the_program_as_it_is() {
                 known
                     || [
                         "--locked",
+                        "--add",
                         "--release",
                         "--home",
                         "--system",

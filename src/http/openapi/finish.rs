@@ -163,6 +163,8 @@ fn introduction() -> String {
         JSON in, JSON out. Unknown fields of a request are ignored, null is the same as absent, and a wrong type is a 400 \
         that names the field. Every mutating call is safe to repeat. Every refusal has the shape of `ErrorBody`; a path that \
         does not exist answers 404, a method that a path does not take 405 with `Allow`.\n\n\
+        Before anything else, requests are refused that call the server by a name it does not go by or that come from \
+        a web page of another site (403), and those with a token in the URL (401).\n\n\
         | status | code | meaning |\n|---|---|---|\n"
         .to_owned();
     for code in Code::ALL {
