@@ -213,7 +213,7 @@ mod tests {
         for target in
             ["/?token=x", "/a?b=c&access_token=x", "/?Token", "/?%74oken=x", "/?repo=a&JWT=", "/?authorization=x"]
         {
-            assert_eq!(ask(target), Some(Code::InvalidRequest), "{target}");
+            assert_eq!(ask(target), Some(Code::Unauthenticated), "{target}");
         }
         for target in ["/", "/?path=token", "/?tokens=1", "/?a=%74oken", "/?x%", "/?"] {
             assert_eq!(ask(target), None, "{target}");
