@@ -53,7 +53,7 @@ situations! {
     case_only_rename: "git mv a A", "git commit -qm m" => "pre-commit A a | prepare-commit-msg A a";
     chmod: "chmod +x run.sh", "git commit -qam m" => "pre-commit run.sh | prepare-commit-msg run.sh";
     file_to_symlink: "rm a; ln -s b a", "git commit -qam m" => "pre-commit a | prepare-commit-msg a";
-    symlink_elsewhere: "ln -s b l; git add l; git commit -qm l; rm l; ln -s c l", "git commit -qam m" => "pre-commit l | prepare-commit-msg l";
+    symlink_elsewhere: "ln -s b l; git add l; git commit -qm l; rm l; ln -s dir/x l", "git commit -qam m" => "pre-commit l | prepare-commit-msg l";
     file_to_directory: "rm a; mkdir a; echo 1 >a/in; git add -A", "git commit -qm m" => "pre-commit a a/in | prepare-commit-msg a a/in";
     directory_to_file: "rm -r dir; echo 1 >dir; git add -A", "git commit -qm m" => "pre-commit dir dir/x dir/y | prepare-commit-msg dir dir/x dir/y";
     intent_to_add: "echo 1 >new; git add -N new; echo 1 >>a; git add a", "git commit -qm m" => "pre-commit a | prepare-commit-msg a";
