@@ -176,8 +176,9 @@ pub fn check_socket(path: &Path) -> Result<()> {
         bail!("{} is not a directory, so no socket can be in it", directory.display());
     }
     let mode = found.mode() & 0o7777;
-    // Where the sticky bit is set, nobody can take away what is ours, but anybody can be there first.
-    if mode & 0o002 != 0 {
+    // Where the sticky bit is set, as in /tmp, nobody can take away what is ours; and who was there first keeps us from
+    // starting, which is noticed.
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         bail!(
             "anybody can write to {} (mode {mode:04o}), and so put another socket in the place of {}; \
              close it with: chmod o-w {directory:?}, or name a socket elsewhere with --socket",
