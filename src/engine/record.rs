@@ -179,6 +179,25 @@ impl Event {
             Event::Counted { .. } => None,
         }
     }
+
+    /// What it is about.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        let (one, wants): (Option<&Key>, &[Want]) = match self {
+            Event::Reserved { key, .. }
+            | Event::Amended { key, .. }
+            | Event::Released { key, .. }
+            | Event::UnlockRequested { key, .. } => (Some(key), &[]),
+            Event::Queued { wants, .. } => (None, wants),
+            Event::Opened { .. }
+            | Event::Bound { .. }
+            | Event::Ended { .. }
+            | Event::Seated { .. }
+            | Event::Left { .. }
+            | Event::Counted { .. }
+            | Event::UnlockAnswered { .. } => (None, &[]),
+        };
+        one.into_iter().chain(wants.iter().map(|want| &want.key))
+    }
 }
 
 /// One key of a request, with what its reservation will be called.

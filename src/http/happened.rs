@@ -2,8 +2,7 @@
 
 use super::look::begins_with;
 use super::outcome::{encoding, end_state, mode, time, unlock_status};
-use crate::engine::{Event, LeftWhy, Record, SessionId, Want, Why};
-use crate::key::Key;
+use crate::engine::{Event, LeftWhy, Record, SessionId, Why};
 use crate::wire::{self, Happened};
 
 /// Which events a follower wants.
@@ -18,47 +17,10 @@ pub struct Wanted {
 impl Wanted {
     /// Whether this is one of them. What is about no session, or no key, is not for those who asked for one.
     pub fn includes(&self, event: &Event) -> bool {
-        let of_session = |wanted: &SessionId| subject(event) == Some(wanted);
-        let of_prefix = |prefix: &String| keys(event).any(|key| begins_with(key, prefix));
+        let of_session = |wanted: &SessionId| event.session() == Some(wanted);
+        let of_prefix = |prefix: &String| event.keys().any(|key| begins_with(key, prefix));
         self.session.as_ref().is_none_or(of_session) && self.prefix.as_ref().is_none_or(of_prefix)
     }
-}
-
-/// The session that acted, or to which it happened.
-pub fn subject(event: &Event) -> Option<&SessionId> {
-    match event {
-        Event::Opened { session, .. }
-        | Event::Bound { session, .. }
-        | Event::Ended { session, .. }
-        | Event::Reserved { session, .. }
-        | Event::Amended { session, .. }
-        | Event::Released { session, .. }
-        | Event::Queued { session, .. }
-        | Event::Seated { session, .. }
-        | Event::Left { session, .. }
-        | Event::UnlockRequested { session, .. } => Some(session),
-        Event::UnlockAnswered { by, .. } => by.as_ref(),
-        Event::Counted { .. } => None,
-    }
-}
-
-/// The keys an event is about.
-fn keys(event: &Event) -> impl Iterator<Item = &Key> {
-    let (one, wants): (Option<&Key>, &[Want]) = match event {
-        Event::Reserved { key, .. }
-        | Event::Amended { key, .. }
-        | Event::Released { key, .. }
-        | Event::UnlockRequested { key, .. } => (Some(key), &[]),
-        Event::Queued { wants, .. } => (None, wants),
-        Event::Opened { .. }
-        | Event::Bound { .. }
-        | Event::Ended { .. }
-        | Event::Seated { .. }
-        | Event::Left { .. }
-        | Event::Counted { .. }
-        | Event::UnlockAnswered { .. } => (None, &[]),
-    };
-    one.into_iter().chain(wants.iter().map(|want| &want.key))
 }
 
 /// A record as an event. Who owns a session stays between its owner and the server.

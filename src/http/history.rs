@@ -4,10 +4,11 @@ use super::ask::look;
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
+use super::happened::{why_left, why_over};
 use super::openapi::{params, refusals};
 use super::outcome::{self, mode, time};
 use super::parts::{Asked, Json};
-use crate::engine::{Answer, Engine, Event, LeftWhy, Record, Seq, SessionId, Text, Timestamp, Why};
+use crate::engine::{Answer, Engine, Event, Record, Seq, SessionId, Text, Timestamp, Why};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, HistoryEvent, Missing, Time};
 
@@ -161,20 +162,16 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
             let (file_path, encoding) = about(key);
             let reservation_id = Some(id.to_string());
             let released = HistoryEvent { event: "released".into(), file_path, encoding, reservation_id, ..plain };
-            let because = |why: &str| Some(Text::from(why));
+            let because = Some(why_over(why).into());
             match why {
+                // A release that was asked for needs no reason.
                 Why::Released => released,
-                Why::Expired => HistoryEvent { why: because("expired"), ..released },
-                Why::Ended => HistoryEvent { why: because("ended"), ..released },
-                Why::Unheard => HistoryEvent { why: because("unheard"), ..released },
-                Why::Overridden { by, reason } => HistoryEvent {
-                    why: because("overridden"),
-                    by: Some(by.clone()),
-                    reason: Some(reason.clone()),
-                    ..released
-                },
+                Why::Expired | Why::Ended | Why::Unheard => HistoryEvent { why: because, ..released },
+                Why::Overridden { by, reason } => {
+                    HistoryEvent { why: because, by: Some(by.clone()), reason: Some(reason.clone()), ..released }
+                }
                 Why::Approved { request } => {
-                    HistoryEvent { why: because("approved"), request_id: Some(request.to_string()), ..released }
+                    HistoryEvent { why: because, request_id: Some(request.to_string()), ..released }
                 }
             }
         }
@@ -187,7 +184,7 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
             ..plain
         },
         Event::Seated { .. } => HistoryEvent { event: "seated".into(), ..plain },
-        Event::Left { why, .. } => HistoryEvent { event: "left".into(), why: Some(left(*why).into()), ..plain },
+        Event::Left { why, .. } => HistoryEvent { event: "left".into(), why: Some(why_left(*why).into()), ..plain },
         Event::Counted { .. } => HistoryEvent { event: "counted".into(), ..plain },
         Event::UnlockRequested { request, reservation, key, reason, .. } => {
             let (file_path, encoding) = about(key);
@@ -208,18 +205,6 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
             reason: note.clone(),
             ..plain
         },
-    }
-}
-
-fn left(why: LeftWhy) -> &'static str {
-    match why {
-        LeftWhy::TimedOut => "timedOut",
-        LeftWhy::Gone => "gone",
-        LeftWhy::Stopped => "stopped",
-        LeftWhy::Ended => "ended",
-        LeftWhy::Version => "version",
-        LeftWhy::Paused => "paused",
-        LeftWhy::Deadlock => "deadlock",
     }
 }
 

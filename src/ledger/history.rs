@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use git2::Oid;
 
-use super::message::{self, Line};
+use super::message::Line;
 use super::{LedgerError, Reading};
 use crate::engine::{Event, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
@@ -218,5 +218,5 @@ fn is_wanted(event: &Event, query: &Query) -> bool {
         true => key.folded(true).overlaps(wanted).is_some(),
         false => key.overlaps(wanted).is_some(),
     };
-    by && query.key.as_ref().is_none_or(|wanted| message::keys(event).any(|key| meets(key, wanted)))
+    by && query.key.as_ref().is_none_or(|wanted| event.keys().any(|key| meets(key, wanted)))
 }

@@ -4,7 +4,6 @@ use git2::Oid;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Event, Record, Seq, SessionId, Text, Timestamp};
-use crate::key::Key;
 
 /// The longest key or name in a subject, in characters.
 const SHOWN_MAX: usize = 60;
@@ -68,19 +67,6 @@ pub fn verb(event: &Event) -> &'static str {
     }
 }
 
-/// What it is about.
-pub fn keys(event: &Event) -> impl Iterator<Item = &Key> {
-    let (one, many) = match event {
-        Event::Reserved { key, .. }
-        | Event::Amended { key, .. }
-        | Event::Released { key, .. }
-        | Event::UnlockRequested { key, .. } => (Some(key), &[][..]),
-        Event::Queued { wants, .. } => (None, &wants[..]),
-        _ => (None, &[][..]),
-    };
-    one.into_iter().chain(many.iter().map(|want| &want.key))
-}
-
 /// The message of a commit with these events.
 pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
     let mut text = subject(lines, trailers);
@@ -93,7 +79,7 @@ pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
     for line in lines {
         let session = line.event.session().map_or("-", SessionId::as_str);
         text.push_str(&format!("Dibs-Event: {} {} {session}", line.seq.0, verb(&line.event)));
-        for key in keys(&line.event) {
+        for key in line.event.keys() {
             text.push(' ');
             text.push_str(&clean(&key.text()));
         }
@@ -159,7 +145,7 @@ fn subject(lines: &[Line], trailers: &Trailers) -> String {
         };
     };
     let mut text = verb(&first.event).to_owned();
-    let mut keys = keys(&first.event);
+    let mut keys = first.event.keys();
     if let Some(key) = keys.next() {
         text.push_str(&format!(" {}", shown(&key.text())));
     }
@@ -190,6 +176,7 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::engine::{Mode, ReservationId, Ttl};
+    use crate::key::Key;
 
     fn line(seq: u64, key: &str) -> Line {
         let event = Event::Reserved {

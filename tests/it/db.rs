@@ -74,12 +74,7 @@ fn compacting_waits_for_nobody_and_disturbs_nobody() {
 
 #[test]
 fn one_of_several_journals_is_named() {
-    let mut world = World::not_started();
-    ["one", "two"].iter().for_each(|name| world.git_init(name));
-    let data = world.path("data");
-    let repos = ["one", "two"].map(|name| format!("{name}={}", world.path(name).display()));
-    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
-    world.start();
+    let (world, data) = World::of_two(["one", "two"]);
     let data = data.to_str().unwrap();
     assert_eq!(db(&world, &["check", "--data", data, "--repo", "two"]).status.code(), Some(0));
     let lost = db(&world, &["check", "--data", data, "--repo", "three"]);

@@ -417,14 +417,7 @@ fn a_stream_ends_with_its_session_and_with_its_token() {
 
 #[test]
 fn nobody_follows_a_repository_they_have_no_token_for() {
-    let mut world = World::not_started();
-    for name in ["one", "two"] {
-        world.git_init(name);
-    }
-    let data = world.path("data");
-    let repos = ["one", "two"].map(|name| format!("{name}={}", world.path(name).display()));
-    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
-    world.start();
+    let (world, data) = World::of_two(["one", "two"]);
     let secret = crate::world::secret_in(&data);
     let token = |claims: Value| mint::hs256(&mint::claims(claims), &secret);
     let in_one = token(json!({ "sub": "looker", "scope": "read", "repo": "one" }));

@@ -178,14 +178,7 @@ fn nobody_is_named() {
 
 #[test]
 fn whoever_can_be_reached_by_others_asks_for_a_token() {
-    let mut world = World::not_started();
-    for name in ["one", "two"] {
-        world.git_init(name);
-    }
-    let data = world.path("data");
-    let repos = ["one", "two"].map(|name| format!("{name}={}", world.path(name).display()));
-    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
-    world.start();
+    let (mut world, data) = World::of_two(["one", "two"]);
     let shown = |answer: Answer| {
         assert_eq!(answer.status, 200, "{answer}");
         let text = String::from_utf8(answer.body).unwrap();

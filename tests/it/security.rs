@@ -193,12 +193,7 @@ fn a_socket_is_not_put_where_anybody_could_replace_it() {
 
 #[test]
 fn a_session_learns_nothing_of_another_repository() {
-    let mut world = World::not_started();
-    ["app", "hidden"].iter().for_each(|name| world.git_init(name));
-    let data = world.path("data");
-    let repos = ["app", "hidden"].map(|name| format!("{name}={}", world.path(name).display()));
-    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
-    world.start();
+    let (world, data) = World::of_two(["app", "hidden"]);
     let secret = crate::world::secret_in(&data);
     let token = |claims: Value| mint::hs256(&mint::claims(claims), &secret);
     let other = token(json!({ "sub": "olga", "repo": "hidden", "name": "Olga", "feature": "F-9" }));

@@ -91,6 +91,17 @@ impl World {
         World { home, args: Vec::new(), env: Vec::new(), server: None, starts: 0 }
     }
 
+    /// A server of two repositories with these names, and the directory of its data.
+    pub fn of_two(names: [&str; 2]) -> (World, PathBuf) {
+        let mut world = World::not_started();
+        names.iter().for_each(|name| world.git_init(name));
+        let data = world.path("data");
+        let repos = names.map(|name| format!("{name}={}", world.path(name).display()));
+        world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
+        world.start();
+        (world, data)
+    }
+
     pub fn args<S: AsRef<str>>(&mut self, args: &[S]) {
         self.args.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
     }
