@@ -51,8 +51,8 @@ impl Full {
     /// Each key in turn is reserved and released, so often in all.
     pub fn reserve_and_release(&mut self, keys: &[Key], rounds: usize) {
         for key in keys.iter().cycle().take(rounds) {
-            std::hint::black_box(self.execute(reserve(&self.session, key.clone())));
-            std::hint::black_box(self.execute(release(&self.session, key.clone())));
+            std::hint::black_box(&self.execute(reserve(&self.session, key.clone())));
+            std::hint::black_box(&self.execute(release(&self.session, key.clone())));
         }
     }
 }

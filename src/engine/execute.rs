@@ -11,7 +11,7 @@ impl Engine {
         if let Err(refusal) = self.admit(actor, &command, now, out) {
             return refusal;
         }
-        let outcome = self.decide(actor, command, now, out);
+        let outcome = self.decide(actor, &command, now, out);
         self.seat(now, out);
         match &outcome {
             Outcome::Refused(_) => self.totals.conflicts += 1,
@@ -118,10 +118,12 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
+    fn decide(&mut self, actor: &Actor, command: &Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
         match command {
             Command::Touch => Outcome::Done,
-            Command::Create { session, name, feature } => self.create(session, name, feature, now, out),
+            Command::Create { session, name, feature } => {
+                self.create(session, name.as_ref(), feature.as_ref(), now, out)
+            }
             Command::Reserve(ask) => {
                 let feature = match actor {
                     Actor::Session(intro) => intro.feature.as_ref(),
@@ -129,17 +131,17 @@ impl Engine {
                 };
                 self.reserve(ask, feature, now, out)
             }
-            Command::Release { session, keys } => self.release(session, &keys, now, out),
+            Command::Release { session, keys } => self.release(session, keys, now, out),
             Command::ReleaseAll { session } => {
-                let slot = self.slot(&session);
+                let slot = self.slot(session);
                 Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into())
             }
-            Command::Renew { session, keys, ttl } => self.renew(&session, &keys, ttl, now, out),
-            Command::Heartbeat { session } => self.heartbeat(&session, now),
+            Command::Renew { session, keys, ttl } => self.renew(session, keys, *ttl, now, out),
+            Command::Heartbeat { session } => self.heartbeat(session, now),
             Command::End { session, state } => {
-                let slot = self.slot(&session);
+                let slot = self.slot(session);
                 if self.sessions[slot].end.is_none() {
-                    self.end(slot, state, now, out);
+                    self.end(slot, *state, now, out);
                 }
                 let end = self.sessions[slot].end.as_ref().expect("it has ended by now");
                 Outcome::Ended { state: end.state, released: end.released.clone() }
@@ -149,19 +151,21 @@ impl Engine {
                     Actor::Admin(name) => name.clone(),
                     _ => "desk".into(),
                 };
-                self.take_away(&id, by, reason, now, out)
+                self.take_away(id, by, reason.clone(), now, out)
             }
             Command::Unheard { session, grants } => {
-                self.take_back(&session, &grants, now, out);
+                self.take_back(session, grants, now, out);
                 Outcome::Done
             }
             Command::Leave { waiter, why } => {
-                self.leave(waiter, why, now, out);
+                self.leave(*waiter, *why, now, out);
                 Outcome::Done
             }
-            Command::Ask { session, request, key, reason } => self.ask(&session, request, &key, reason, now, out),
+            Command::Ask { session, request, key, reason } => {
+                self.ask(session, *request, key, reason.clone(), now, out)
+            }
             Command::Respond { session, request, answer, note, hand_over } => {
-                self.respond(&session, request, answer, note, hand_over, now, out)
+                self.respond(session, *request, *answer, note.clone(), *hand_over, now, out)
             }
             Command::Tick => {
                 self.tick(now, out);
@@ -179,18 +183,19 @@ impl Engine {
 
     fn create(
         &mut self,
-        session: SessionId,
-        name: Option<Text>,
-        feature: Option<Text>,
+        session: &SessionId,
+        name: Option<&Text>,
+        feature: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        if let Some(slot) = self.session_ids.get(&session).copied() {
+        if let Some(slot) = self.session_ids.get(session).copied() {
             return self.still_alive(slot, false).err().unwrap_or(Outcome::Done);
         }
         if self.alive >= self.policy.sessions {
             return Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions };
         }
+        let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
         self.emit(now, out, Event::Opened { session, name, feature, owner: None });
         Outcome::Done
     }

@@ -155,7 +155,8 @@ impl Engine {
                 expires: held.since,
                 renewals: 0,
             };
-            engine.reserved(reservation);
+            let held = engine.reservations.insert(reservation);
+            engine.reserved(held);
         }
         for waiter in image.waiters {
             let session = engine.session_ids[&waiter.session];

@@ -5,15 +5,17 @@ use std::ops::ControlFlow;
 
 use super::command::{Outcome, Reserve};
 use super::ids::{Seq, Text, Timestamp};
-use super::record::{Event, LeftWhy, Record};
+use super::record::{Event, LeftWhy, Record, Want};
 use super::state::{Engine, Spot, Waiter};
 
 impl Engine {
     /// Puts a request that cannot be granted now at the end of the queue, unless it would wait forever.
+    #[expect(clippy::too_many_arguments, reason = "one request, and what was found out about it")]
     pub(super) fn enqueue(
         &mut self,
         slot: u32,
-        ask: Reserve,
+        ask: &Reserve,
+        wants: &[Want],
         feature: Option<&Text>,
         until: Timestamp,
         now: Timestamp,
@@ -24,14 +26,14 @@ impl Engine {
             return Outcome::OverQuota { what: "waiting requests of one session", limit };
         }
         // Versions only grow, so a wrong one now is wrong for good.
-        if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
+        if let Some(refusal) = self.wrong_version(wants, ask.if_version) {
             return refusal;
         }
-        if let Some(cycle) = self.circle(slot, &ask.wants, ask.mode, Seq(u64::MAX)) {
+        if let Some(cycle) = self.circle(slot, wants, ask.mode, Seq(u64::MAX)) {
             return Outcome::Deadlock(cycle);
         }
-        let Reserve { session, wants, mode, reason, if_version, .. } = ask;
-        let wants = wants.into_vec();
+        let Reserve { mode, if_version, .. } = *ask;
+        let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
         let seq = self.emit(now, out, Event::Queued { session, wants, mode, reason, if_version });
         let waiter = self.waiters.get_mut(&seq).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
@@ -96,8 +98,8 @@ impl Engine {
             self.emit(now, out, Event::Seated { waiter: seq, session: session.clone() });
             // Found anew: a place that was there only for this wait is gone by now.
             let spots: Vec<_> = waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect();
-            let wants = waiter.wants.into();
-            let grants = self.grant(waiter.session, session, wants, &spots, waiter.mode, waiter.reason, now, out);
+            let Waiter { session: slot, wants, mode, reason, .. } = waiter;
+            let grants = self.grant(slot, &session, &wants, &spots, mode, reason.as_ref(), now, out);
             self.settled.push((seq, Outcome::Granted(grants)));
         }
     }

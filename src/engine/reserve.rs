@@ -1,6 +1,6 @@
 //! Granting, renewing and releasing keys.
 
-use std::iter::repeat_n;
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
@@ -9,7 +9,7 @@ use super::command::{Conflict, Few, Grant, Named, Outcome, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
 use super::record::{Event, Mode, Record, Want, Why};
-use super::state::{Engine, Spot, paused_feature};
+use super::state::{Engine, Reservation, Spot, paused_feature};
 use crate::key::Key;
 
 /// Conflicts one answer lists; with more than this, nobody reads them.
@@ -27,25 +27,29 @@ pub(super) enum Blocker {
 impl Engine {
     pub(super) fn reserve(
         &mut self,
-        mut ask: Reserve,
+        ask: &Reserve,
         feature: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
         let slot = self.slot(&ask.session);
-        drop_repeats(&mut ask.wants);
-        let mut spots = std::mem::take(&mut self.spots);
-        spots.extend(ask.wants.iter().map(|want| self.spot(slot, &want.key)));
-        let outcome = self.reserve_at(slot, ask, &spots, feature, now, out);
-        spots.clear();
-        self.spots = spots;
-        outcome
+        let wants = without_repeats(&ask.wants);
+        let spot = |want: &Want| self.spot(slot, &want.key);
+        match &*wants {
+            [want] => self.reserve_at(slot, ask, &wants, &[spot(want)], feature, now, out),
+            many => {
+                let spots: Vec<Spot> = many.iter().map(spot).collect();
+                self.reserve_at(slot, ask, many, &spots, feature, now, out)
+            }
+        }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one request, and what was found out about it")]
     fn reserve_at(
         &mut self,
         slot: u32,
-        ask: Reserve,
+        ask: &Reserve,
+        wants: &[Want],
         spots: &[Spot],
         feature: Option<&Text>,
         now: Timestamp,
@@ -60,16 +64,16 @@ impl Engine {
         if let Some(refusal) = self.over_quota(slot, fresh) {
             return refusal;
         }
-        if self.is_blocked(slot, &ask.wants, spots, ask.mode, Seq(u64::MAX)) {
+        if self.is_blocked(slot, wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
-                Some(wait) => self.enqueue(slot, ask, feature, now.after(wait), now, out),
-                None => Outcome::Refused(self.conflicts(slot, &ask.wants, ask.mode, Seq(u64::MAX))),
+                Some(wait) => self.enqueue(slot, ask, wants, feature, now.after(wait), now, out),
+                None => Outcome::Refused(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX))),
             };
         }
-        if let Some(refusal) = self.wrong_version(&ask.wants, ask.if_version) {
+        if let Some(refusal) = self.wrong_version(wants, ask.if_version) {
             return refusal;
         }
-        Outcome::Granted(self.grant(slot, ask.session, ask.wants, spots, ask.mode, ask.reason, now, out))
+        Outcome::Granted(self.grant(slot, &ask.session, wants, spots, ask.mode, ask.reason.as_ref(), now, out))
     }
 
     /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
@@ -87,38 +91,63 @@ impl Engine {
     pub(super) fn grant(
         &mut self,
         slot: u32,
-        session: SessionId,
-        wants: Few<Want>,
+        session: &SessionId,
+        wants: &[Want],
         spots: &[Spot],
         mode: Mode,
-        reason: Option<Text>,
+        reason: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Few<Grant> {
+        if let ([want], [spot]) = (wants, spots) {
+            let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
+            self.stop_line(&want.key, now, out);
+            return [self.grant_of(held)].into();
+        }
         let mut grants = Few::with_capacity(wants.len());
-        let mut pauses = Vec::new();
-        // One key, and the name that came with the request goes on record without a copy.
-        let sessions = repeat_n(session, wants.len());
-        for ((want, spot), session) in wants.into_iter().zip(spots).zip(sessions) {
-            let held = match spot.held() {
-                Some(held) => {
-                    self.amend(held, mode, want.ttl, reason.clone(), now, out);
-                    held
-                }
-                None => {
-                    pauses.extend(paused_feature(&want.key));
-                    let Want { id, key, ttl } = want;
-                    let reason = reason.clone();
-                    self.emit_at(now, out, Event::Reserved { id, session, key, mode, ttl, reason }, *spot);
-                    *self.sessions[slot].held.last().expect("just granted")
-                }
-            };
+        for (want, spot) in wants.iter().zip(spots) {
+            let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
             grants.push(self.grant_of(held));
         }
-        for feature in pauses {
-            self.dismiss_paused(&feature, now, out);
+        for want in wants {
+            self.stop_line(&want.key, now, out);
         }
         grants
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the same for one key")]
+    fn grant_one(
+        &mut self,
+        slot: u32,
+        session: &SessionId,
+        want: &Want,
+        spot: Spot,
+        mode: Mode,
+        reason: Option<&Text>,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+    ) -> u32 {
+        if let Some(held) = spot.held() {
+            self.amend(held, mode, want.ttl, reason.cloned(), now, out);
+            return held;
+        }
+        let reserved = |_: &Engine| Event::Reserved {
+            id: want.id,
+            session: session.clone(),
+            key: want.key.clone(),
+            mode,
+            ttl: want.ttl,
+            reason: reason.cloned(),
+        };
+        self.emit_at(now, out, reserved, spot);
+        *self.sessions[slot].held.last().expect("just granted")
+    }
+
+    /// If holding this key is a pause, nobody it stops waits any longer.
+    fn stop_line(&mut self, key: &Key, now: Timestamp, out: &mut Vec<Record>) {
+        if let Some(feature) = paused_feature(key) {
+            self.dismiss_paused(&feature, now, out);
+        }
     }
 
     /// Renews a reservation, and puts on record what else changed.
@@ -143,35 +172,35 @@ impl Engine {
 
     pub(super) fn release(
         &mut self,
-        session: SessionId,
+        session: &SessionId,
         keys: &[Named],
         now: Timestamp,
         out: &mut Vec<Record>,
     ) -> Outcome {
-        let slot = self.slot(&session);
-        let mut spots = std::mem::take(&mut self.spots);
-        spots.extend(keys.iter().map(|named| self.own(slot, named)));
+        let slot = self.slot(session);
+        if let [named] = keys
+            && let Some(held) = self.own(slot, named).held()
+        {
+            return Outcome::Released([self.release_one(held, &Why::Released, now, out)].into());
+        }
+        let spots: Vec<Spot> = keys.iter().map(|named| self.own(slot, named)).collect();
         let holder = |(named, spot): (&Named, &Spot)| match spot.held() {
             Some(_) => None,
             None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
         };
-        let outcome = match keys.iter().zip(&spots).find_map(holder) {
+        match keys.iter().zip(&spots).find_map(holder) {
             Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
             None => {
                 let mut released = Few::with_capacity(keys.len());
-                let sessions = repeat_n(session, keys.len());
-                for (held, session) in spots.iter().filter_map(|spot| spot.held()).zip(sessions) {
+                for held in spots.iter().filter_map(|spot| spot.held()) {
                     // The same name twice means the same reservation, and that is over by then.
                     if self.reservations.get(held).is_some() {
-                        released.push(self.release_of(held, session, &Why::Released, now, out));
+                        released.push(self.release_one(held, &Why::Released, now, out));
                     }
                 }
                 Outcome::Released(released)
             }
-        };
-        spots.clear();
-        self.spots = spots;
-        outcome
+        }
     }
 
     pub(super) fn renew(
@@ -244,22 +273,19 @@ impl Engine {
         held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
     }
 
-    /// Ends one reservation, and says of what.
+    /// Ends one reservation, and says of what. Whoever asked for the key need not wait for an answer any more.
     pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
-        let session = self.sessions[self.reservations[slot].session].id.clone();
-        self.release_of(slot, session, why, now, out)
-    }
-
-    /// The same where the holder's name is at hand. Whoever asked for the key need not wait for an answer any more.
-    fn release_of(&mut self, slot: u32, session: SessionId, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
-        let reservation = &self.reservations[slot];
-        let (id, key) = (reservation.id, reservation.key.clone());
-        let spot = Spot::new(Some(reservation.place), Some(slot));
+        let Reservation { id, place, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
-            self.freed.push(key.clone());
+            self.freed.push(self.reservations[slot].key.clone());
             self.weaken(slot);
         }
-        let freed = self.emit_at(now, out, Event::Released { id, session, key, why: why.clone() }, spot);
+        let released = |engine: &Engine| {
+            let held = &engine.reservations[slot];
+            let session = engine.sessions[held.session].id.clone();
+            Event::Released { id: held.id, session, key: held.key.clone(), why: why.clone() }
+        };
+        let freed = self.emit_at(now, out, released, Spot::new(Some(place), Some(slot)));
         if !self.pending.is_empty() {
             self.make_moot(&id, why, now, out);
         }
@@ -440,9 +466,11 @@ pub(super) fn stands_before(waiting: Mode, held: Option<Mode>, mode: Mode) -> bo
     clash(waiting, mode) && !held.is_some_and(|held| clash(held, waiting))
 }
 
-fn drop_repeats(wants: &mut Few<Want>) {
-    if wants.len() > 1 {
-        let mut seen = HashSet::with_capacity(wants.len());
-        wants.retain(|want| seen.insert(want.key.clone()));
+/// Each key once; the first counts.
+fn without_repeats(wants: &[Want]) -> Cow<'_, [Want]> {
+    if wants.len() < 2 {
+        return Cow::Borrowed(wants);
     }
+    let mut seen = HashSet::with_capacity(wants.len());
+    wants.iter().filter(|want| seen.insert(&want.key)).cloned().collect()
 }

@@ -94,8 +94,6 @@ pub struct Engine {
     pub(super) expiries: Timer,
     pub(super) silences: Timer,
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
-    /// Scratch space, so that deciding allocates nothing for it.
-    pub(super) spots: Vec<Spot>,
     /// The session last asked for.
     pub(super) recent: Cell<u32>,
     /// Keys freed by the command being executed; waiters for them may be seated.
@@ -253,7 +251,6 @@ impl Engine {
             expiries: Timer::default(),
             silences: Timer::default(),
             patience: BTreeSet::new(),
-            spots: Vec::new(),
             recent: Cell::new(0),
             freed: Vec::new(),
             weakened: BTreeSet::new(),
@@ -263,15 +260,23 @@ impl Engine {
 
     /// Makes an event happen: numbers it, applies it and puts it on record.
     pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
-        self.emit_at(now, out, event, UNKNOWN);
+        self.emit_at(now, out, |_| event, UNKNOWN);
         self.seq
     }
 
     /// The same for the two events that happen most, where the caller knows what they are about. Says what a release
     /// freed.
     #[inline]
-    pub(super) fn emit_at(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event, spot: Spot) -> Option<Key> {
-        out.push(Record { seq: self.seq.next(), at: now, event });
+    pub(super) fn emit_at(
+        &mut self,
+        now: Timestamp,
+        out: &mut Vec<Record>,
+        event: impl FnOnce(&Engine) -> Event,
+        spot: Spot,
+    ) -> Option<Key> {
+        let seq = self.seq.next();
+        // Made right where it will lie; pushing it would move it there.
+        out.extend(std::iter::once_with(|| Record { seq, at: now, event: event(self) }));
         self.follow(out.last().expect("just pushed"), spot)
     }
 
@@ -294,13 +299,16 @@ impl Engine {
             }
             Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
-                let key = self.compared(key);
-                let place = spot.place().unwrap_or_else(|| self.index.find_or_make(&key, self.version_floor));
+                let fold_case = self.policy.fold_case;
+                let place = match spot.place() {
+                    Some(place) => place,
+                    None => self.index.find_or_make(&compared(key, fold_case), self.version_floor),
+                };
                 let slot = self.slot(session);
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
-                let reservation = Reservation {
+                let held = self.reservations.insert_with(|| Reservation {
                     id: *id,
-                    key,
+                    key: compared(key, fold_case),
                     reason: reason.clone(),
                     since: at,
                     fence: seq,
@@ -311,8 +319,8 @@ impl Engine {
                     mode: *mode,
                     expires: at.after(ttl.duration()),
                     renewals: 0,
-                };
-                self.reserved(reservation);
+                });
+                self.reserved(held);
             }
             Event::Amended { id: _, session, key, mode, ttl, reason } => {
                 let slot = self.held_by(self.slot(session), &self.compared(key));
@@ -398,19 +406,19 @@ impl Engine {
         self.ended.push_back(slot);
         if self.ended.len() > ENDED_REMEMBERED {
             let oldest = self.ended.pop_front().expect("not empty");
-            let session = self.sessions.remove(oldest);
-            self.session_ids.remove(&session.id);
+            self.session_ids.remove(&self.sessions[oldest].id);
+            self.sessions.remove(oldest);
         }
     }
 
-    pub(super) fn reserved(&mut self, reservation: Reservation) {
-        let Reservation { fence, session, place, expires, .. } = reservation;
-        if let Some(feature) = paused_feature(&reservation.key) {
+    /// What lies in this slot is held from now on.
+    pub(super) fn reserved(&mut self, slot: u32) {
+        let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
+        if let Some(feature) = paused_feature(key) {
             self.pauses.insert(feature, place);
         }
         // What is held again is not lost to time any more.
-        self.sessions[session].lapsed.retain(|key| *key != reservation.key);
-        let slot = self.reservations.insert(reservation);
+        self.sessions[session].lapsed.retain(|lapsed| lapsed != key);
         self.index.hold(place, slot);
         self.sessions[session].held.push(slot);
         self.grants.push((fence, slot));
@@ -419,8 +427,9 @@ impl Engine {
     }
 
     fn released(&mut self, slot: u32, at: Timestamp, why: &Why) -> Key {
-        let Reservation { id, session, place, position, since, .. } = self.reservations[slot];
-        let key = self.reservations.remove(slot).key;
+        let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
+        let key = key.clone();
+        self.reservations.remove(slot);
         self.index.let_go(place, slot);
         let session = &mut self.sessions[session];
         session.held.swap_remove(position as usize);
@@ -576,7 +585,7 @@ impl Engine {
     /// A key out of a record as this repository compares it. Records keep what the holder wrote; a command's keys were
     /// read by the same rules already.
     pub(super) fn compared(&self, key: &Key) -> Key {
-        if self.policy.fold_case { key.folded(true) } else { key.clone() }
+        compared(key, self.policy.fold_case)
     }
 
     /// The slot of a session that is known.
@@ -650,6 +659,11 @@ impl Engine {
     pub fn head(&self) -> Seq {
         self.seq
     }
+}
+
+/// See [`Engine::compared`].
+fn compared(key: &Key, fold_case: bool) -> Key {
+    if fold_case { key.folded(true) } else { key.clone() }
 }
 
 /// The feature that holding this key pauses.

@@ -84,7 +84,7 @@ impl Engine {
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
             let spot = self.spot(asker, &want.key);
-            self.grant(asker, request.by, [want].into(), &[spot], mode, Some(request.reason), now, out);
+            self.grant(asker, &request.by, &[want], &[spot], mode, Some(&request.reason), now, out);
         }
         Outcome::Request(Box::new(self.requests[&id].clone()))
     }

@@ -197,6 +197,7 @@ impl Key {
     }
 
     /// How it lies among the names, in the form that is compared.
+    #[inline]
     pub fn claim(&self) -> Claim<'_> {
         match self.0.kind {
             Kind::Path => Claim::Path(&self.0.canonical),
