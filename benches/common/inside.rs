@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use super::clock::unix_seconds;
 use super::http::{RELEASED, RESERVED, keyring};
 
-/// A runtime like the program's.
+/// The program's runtime.
 pub fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
+    git_dibs::http::runtime().expect("a runtime")
 }
 
 /// A desk on this journal; one session may hold whatever it wants.

@@ -12,14 +12,7 @@ use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
-const BATCH_MAX: usize = 1024;
-
-/// More requests than this in one turn are a crowd, and more of it are on their way.
-const CROWD: u64 = 8;
-
-/// How long a turn takes at the least while there is a crowd. A sync costs the same for eight as for fifty, and in a
-/// crowd everybody waits longer for a processor than for this.
-const CROWD_TURN: Duration = Duration::from_micros(500);
+const BATCH_MAX: usize = 4096;
 
 /// How often the counts of refusals go on record, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
@@ -86,17 +79,12 @@ impl Counter {
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
         let mut records = Vec::new();
-        let (mut turn, mut last_taken) = (Instant::now(), 0);
         loop {
-            if last_taken > CROWD {
-                std::thread::sleep(CROWD_TURN.saturating_sub(turn.elapsed()));
-            }
             let first = match messages.recv_timeout(self.patience()) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
             };
-            turn = Instant::now();
             let now = self.clock.now();
             let after = self.engine.head();
             let mut outbox = Outbox::default();
@@ -113,7 +101,6 @@ impl Counter {
             }
             self.append(after, &records)?;
             self.measure(taken);
-            last_taken = taken;
             records.clear();
             self.deliver(outbox, now, &mut records)?;
             if stop {

@@ -20,7 +20,8 @@ pub struct Image {
     waiters: Vec<WaiterImage>,
     requests: Vec<UnlockRequest>,
     answered: Vec<uuid::Uuid>,
-    /// Every key in use or remembered, with its version and whether it was held before.
+    /// Keys in use or remembered, with their version and whether they were held before; not those in use of which a
+    /// new key would know the same.
     versions: Vec<(Key, u64, bool)>,
     /// Keys that are only remembered, the one that is so for longest first.
     resting: Vec<(Key, u64)>,
@@ -96,7 +97,8 @@ impl Engine {
         let mut requests: Vec<_> = self.requests.values().cloned().collect();
         requests.sort_by_key(|request| (request.at, request.id));
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
-        let mut versions: Vec<_> = self.index.all().map(version).collect();
+        let is_new = |place: &Place| place.is_live() && !place.was_held && place.version == self.version_floor;
+        let mut versions: Vec<_> = self.index.all().filter(|place| !is_new(place)).map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
         let resting = self.resting.iter().filter(|(place, since)| self.index.is_resting(*place, *since));
         let resting = resting.map(|(place, _)| self.index.place(*place));
@@ -122,7 +124,6 @@ impl Engine {
     /// An engine that knows what the image knows. Deadlines begin with [`Engine::resume`].
     pub fn restore(policy: Policy, image: Image) -> Engine {
         let mut engine = Engine::new(policy);
-        let fold = engine.policy.fold_case;
         engine.seq = image.seq;
         engine.version_floor = image.version_floor;
         for session in image.sessions {
@@ -130,21 +131,24 @@ impl Engine {
         }
         engine.ended = image.ended.iter().map(|id| engine.session_ids[id]).collect();
         for (key, version, was_held) in image.versions {
-            engine.index.recall(&key.folded(fold), version, was_held);
+            engine.index.recall(&engine.compared(&key), version, was_held);
         }
         for (key, _) in image.resting {
-            if let Some(place) = engine.index.find(&key.folded(fold)) {
+            if let Some(place) = engine.index.find(&engine.compared(&key)) {
                 engine.index.rest(place, image.seq);
                 engine.resting.push_back((place, image.seq));
             }
         }
         for held in image.reservations {
-            let key = held.key.folded(fold);
+            let key = engine.compared(&held.key);
             let session = engine.session_ids[&held.session];
+            let place = engine.index.find_or_make(&key, engine.version_floor);
+            let known = &engine.index.place(place).key;
             let reservation = Reservation {
                 id: held.id,
-                place: engine.index.find_or_make(&key, engine.version_floor),
-                key,
+                place,
+                // Most keys are spelled the same all the time, and then there is one copy of them.
+                key: if known.spelling() == key.spelling() { known.clone() } else { key },
                 reason: held.reason,
                 since: held.since,
                 fence: held.fence,
@@ -160,7 +164,7 @@ impl Engine {
         }
         for waiter in image.waiters {
             let session = engine.session_ids[&waiter.session];
-            let fold = |want: Want| Want { key: want.key.folded(fold), ..want };
+            let fold = |want: Want| Want { key: engine.compared(&want.key), ..want };
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
             let until = Timestamp(i64::MAX);

@@ -13,7 +13,7 @@ use super::error::{ApiError, ApiResult};
 use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
 use super::outcome::{self, blocked, refusal};
-use super::parts::{Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
+use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
 use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
@@ -60,7 +60,7 @@ pub async fn reserve(
             return Err(wire::BadBody::field("filePaths", what).into());
         }
         let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
-        asked.iter().map(want).collect::<ApiResult<Few<_>>>()?
+        aside(asked.len() > ASIDE_KEYS, || asked.iter().map(want).collect::<ApiResult<Few<_>>>())?
     };
     let ask = Reserve {
         session: session.clone(),
@@ -273,7 +273,8 @@ async fn check_paths(
         let what = format!("names {} paths, and {most} is the most for one check", paths.len());
         return Err(wire::BadBody::field("paths", what).into());
     }
-    let keys = paths.iter().map(|text| key(&caller.repo, text, percent)).collect::<ApiResult<Few<_>>>()?;
+    let read = |text: &String| key(&caller.repo, text, percent);
+    let keys = aside(paths.len() > ASIDE_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
     let mut answer = wire::Checked::default();
@@ -341,7 +342,8 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Name
 }
 
 fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
-    asked.iter().map(|text| named_key(repo, text, encoding == Some(Encoding::Percent))).collect()
+    let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
+    aside(asked.len() > ASIDE_KEYS, || asked.iter().map(read).collect())
 }
 
 fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {

@@ -51,7 +51,7 @@ pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
 pub use limits::Limits;
 pub use metrics::Gauge;
 pub use policy::{KeyPolicy, Only, TtlBounds};
-pub use server::{Listener, Server};
+pub use server::{Listener, Server, runtime};
 
 use crate::desk::logs_decisions;
 use crate::wire::Code;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
@@ -28,6 +29,10 @@ pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 /// How much of a body that is too large is still taken from the client, and for how long.
 const SKIP_MAX: usize = 64 * 1024 * 1024;
 const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Bodies and lists larger than this are read beside everything else; a millisecond's work.
+const ASIDE_BYTES: usize = 256 * 1024;
+pub const ASIDE_KEYS: usize = 1_000;
 
 /// A JSON body of at most `MAX` bytes; also how answers go out.
 pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
@@ -60,8 +65,15 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MA
             let sentence = "the body must be JSON; send it with Content-Type: application/json";
             return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
         }
-        Ok(Json(wire::read(&bytes)?))
+        Ok(Json(aside(bytes.len() > ASIDE_BYTES, || wire::read(&bytes))?))
     }
+}
+
+/// Does work that may take long without holding up the other connections of this thread: they go on elsewhere.
+pub fn aside<T>(long: bool, work: impl FnOnce() -> T) -> T {
+    // A runtime of one thread has no elsewhere.
+    let can = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if long && can() { tokio::task::block_in_place(work) } else { work() }
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {

@@ -17,6 +17,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
@@ -47,6 +48,13 @@ const TOLD_TIME_MAX: Duration = Duration::from_secs(1);
 /// What they are told.
 const FULL: &str =
     r#"{"error":"this server has as many connections as it takes; try again in a moment","code":"UNAVAILABLE"}"#;
+
+/// The threads that serve connections: half as many as there are processors, because the desk, the ledger, git and
+/// often enough those who ask need some as well, and because one thread alone answers more than one desk can decide.
+pub fn runtime() -> io::Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
+    Builder::new_multi_thread().worker_threads(processors.div_ceil(2)).enable_all().build()
+}
 
 /// Something clients connect to.
 pub enum Listener {

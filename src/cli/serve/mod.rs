@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::{Exit, logging, place, talk};
 use crate::client::ServerRecord;
-use crate::http::{App, Server};
+use crate::http::{App, Server, runtime};
 use crate::ledger::Ledger;
 use crate::token::Keyring;
 use crate::wire::Time;
@@ -86,8 +86,7 @@ pub fn run(args: Args) -> Result<Exit> {
     app.set_hosts(settings.live.hosts.clone());
     let app = Arc::new(app);
 
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let runtime = runtime().context("cannot start the runtime")?;
     let residents = runtime.block_on(async {
         let Listening { listeners, url, socket } = listen::listen(&fixed, &home, handed).await?;
         let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
