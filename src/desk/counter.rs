@@ -14,6 +14,10 @@ use crate::journal::{Journal, JournalError};
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
 const BATCH_MAX: usize = 4096;
 
+/// How long the thread stays awake after a turn. Whoever asks one thing after the other asks again within this time, and
+/// waking a thread takes about as long.
+const LINGER: Duration = Duration::from_micros(100);
+
 /// How often the counts of refusals go on record, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 
@@ -80,11 +84,7 @@ impl Counter {
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
         let mut records = Vec::new();
         loop {
-            let first = match messages.recv_timeout(self.patience()) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
-            };
+            let first = self.first(messages);
             let now = self.clock.now();
             let after = self.engine.head();
             let mut outbox = Outbox::default();
@@ -106,6 +106,23 @@ impl Counter {
             if stop {
                 return Ok(());
             }
+        }
+    }
+
+    /// The next message, or nothing when it is time to look at the clock.
+    fn first(&self, messages: &Receiver<Message>) -> Option<Message> {
+        let begun = Instant::now();
+        while begun.elapsed() < LINGER {
+            match messages.try_recv() {
+                Ok(message) => return Some(message),
+                // Whoever else has something to do goes first.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        match messages.recv_timeout(self.patience()) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use crate::engine::{Engine, Image, Policy, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, Loaded};
@@ -13,6 +14,9 @@ const SNAPSHOT_EVERY: u64 = 100_000;
 
 /// Records that stay readable behind a snapshot, for event streams that resume and for histories.
 const HISTORY_KEPT: u64 = 200_000;
+
+/// How many times as long as a snapshot took there is none: in a storm of requests, the processor is for them.
+const REST: u32 = 9;
 
 pub(super) struct Snapshots {
     last: Seq,
@@ -34,11 +38,13 @@ impl Snapshots {
         let (busy, policy) = (self.busy.clone(), policy.clone());
         let reader = journal.reader();
         let run = move || {
+            let begun = Instant::now();
             let done = reader.and_then(|mut reader| take(reader.as_mut(), head, policy));
             if let Err(error) = done {
                 // The journal itself is fine, or its next append will say so; start-up takes longer, that is all.
                 tracing::warn!(%error, "could not store a snapshot; the next one will be tried later");
             }
+            std::thread::sleep(begun.elapsed() * REST);
             busy.store(false, Ordering::Release);
         };
         if std::thread::Builder::new().name("snapshot".to_owned()).spawn(run).is_err() {

@@ -37,8 +37,11 @@ const STEP_PAUSE: Duration = Duration::from_millis(1);
 /// What the append buffer may keep for itself between appends; a larger batch is rare.
 const BUFFER_KEEP_BYTES: usize = 4 << 20;
 
-/// Only adds where the journal still ends where the caller believes; one statement, so one transaction and one sync.
-const APPEND: &str = "INSERT INTO batch (first, last, records) SELECT ?1, ?2, ?3 WHERE ?1 - 1 = (SELECT seq FROM head)";
+/// Only adds where the journal still ends where the caller believes: elsewhere `last` would be NULL, and such a row is
+/// left out. One statement, so one transaction and one sync. An INSERT of a SELECT would say it more plainly, but copies
+/// the records once more.
+const APPEND: &str = "INSERT OR IGNORE INTO batch (first, last, records)
+    VALUES (?1, CASE WHEN ?1 - 1 = (SELECT seq FROM head) THEN ?2 END, ?3)";
 
 /// The journal servers use.
 pub struct SqliteJournal {
