@@ -3,6 +3,7 @@
 //! Then: how long after a release the next waiter hears of its grant, beside an uncontended reserve.
 //!
 //! `cargo bench --bench http`; `-- 64` looks at one number of connections only, and `-- 64 ours` at nothing beside.
+//! `-- at 127.0.0.1:3427 64` asks a server that runs elsewhere with [`common::http::SECRET`], for a look at it from outside.
 
 mod common;
 
@@ -21,6 +22,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUND: Duration = Duration::from_millis(1500);
 
 fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    if let [at, address, connections] = &args[..]
+        && at == "at"
+    {
+        let (address, connections) = (address.parse().expect("an address"), connections.parse().expect("a number"));
+        for _ in 0..rounds(5) {
+            println!("{}", table::rate(load::saturate(address, &Http::new(connections), connections, long(ROUND))));
+        }
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let runtime = inside::runtime();
     let journal = SqliteJournal::open(&dir.path().join("journal.db")).unwrap();

@@ -235,7 +235,7 @@ impl Counter {
         }
         figures.batches.count(records.len() as u64);
         self.shared.feed.publish(records);
-        self.snapshots.consider(self.engine.head(), self.engine.policy(), self.journal.as_ref());
+        self.snapshots.consider(&self.engine, self.journal.as_ref());
         Ok(())
     }
 

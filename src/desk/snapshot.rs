@@ -9,7 +9,9 @@ use std::time::Instant;
 use crate::engine::{Engine, Image, Policy, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, Loaded};
 
-/// Records between two snapshots: what a start has to replay at the most, well under a second's worth.
+/// Records between two snapshots at the least: well under a second's worth of replay. Where there is more to keep than
+/// that, there are as many records as there are things to keep: a start takes at the most twice as long, and however
+/// much there is, no record pays for more than one thing.
 const SNAPSHOT_EVERY: u64 = 100_000;
 
 /// Records that stay readable behind a snapshot, for event streams that resume and for histories.
@@ -30,12 +32,14 @@ impl Snapshots {
     }
 
     /// Starts a snapshot if it is time and none is under way.
-    pub fn consider(&mut self, head: Seq, policy: &Policy, journal: &dyn Journal) {
-        if head.0 - self.last.0 < SNAPSHOT_EVERY || self.busy.swap(true, Ordering::AcqRel) {
+    pub fn consider(&mut self, engine: &Engine, journal: &dyn Journal) {
+        let head = engine.head();
+        let due = SNAPSHOT_EVERY.max(engine.weight() as u64);
+        if head.0 - self.last.0 < due || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }
         self.last = head;
-        let (busy, policy) = (self.busy.clone(), policy.clone());
+        let (busy, policy) = (self.busy.clone(), engine.policy().clone());
         let reader = journal.reader();
         let run = move || {
             let begun = Instant::now();

@@ -134,6 +134,11 @@ impl Engine {
         }
     }
 
+    /// How many things an image of this lists.
+    pub fn weight(&self) -> usize {
+        self.reservations.len() + self.index.len() + self.sessions.len()
+    }
+
     fn view_session(&self, session: &Session) -> SessionView {
         let wait = |seq: &Seq| {
             let waiter = &self.waiters[seq];
