@@ -9,9 +9,9 @@ use std::time::Instant;
 use crate::engine::{Engine, Image, Policy, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, Loaded};
 
-/// Records between two snapshots at the least: well under a second's worth of replay. Where there is more to keep than
-/// that, there are as many records as there are things to keep: a start takes at the most twice as long, and however
-/// much there is, no record pays for more than one thing.
+/// Records between two snapshots at the least: well under a second's worth of replay. Where there is much more to keep
+/// than that, there are half as many records as things to keep: a start takes half as long again at the most, and
+/// however much there is, a record pays for two things and no more.
 const SNAPSHOT_EVERY: u64 = 100_000;
 
 /// Records that stay readable behind a snapshot, for event streams that resume and for histories.
@@ -34,7 +34,7 @@ impl Snapshots {
     /// Starts a snapshot if it is time and none is under way.
     pub fn consider(&mut self, engine: &Engine, journal: &dyn Journal) {
         let head = engine.head();
-        let due = SNAPSHOT_EVERY.max(engine.weight() as u64);
+        let due = SNAPSHOT_EVERY.max(engine.weight() as u64 / 2);
         if head.0 - self.last.0 < due || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -134,9 +134,9 @@ impl Engine {
         }
     }
 
-    /// How many things an image of this lists.
+    /// How many keys and sessions there are to remember, which is what an image of this costs.
     pub fn weight(&self) -> usize {
-        self.reservations.len() + self.index.len() + self.sessions.len()
+        self.index.len() + self.sessions.len()
     }
 
     fn view_session(&self, session: &Session) -> SessionView {
