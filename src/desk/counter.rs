@@ -82,12 +82,12 @@ impl Counter {
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
-        let mut records = Vec::new();
+        // Both are used again and again, so that a busy desk asks for no memory.
+        let (mut records, mut outbox) = (Vec::new(), Outbox::default());
         loop {
             let first = self.first(messages);
             let now = self.clock.now();
             let after = self.engine.head();
-            let mut outbox = Outbox::default();
             let (mut stop, mut taken) = (false, 0);
             // Whatever is due is over before anybody is heard, however long this thread did not run.
             self.pass_time(now, &mut records, &mut outbox);
@@ -102,7 +102,7 @@ impl Counter {
             self.append(after, &records)?;
             self.measure(taken);
             records.clear();
-            self.deliver(outbox, now, &mut records)?;
+            self.deliver(&mut outbox, now, &mut records)?;
             if stop {
                 return Ok(());
             }
@@ -249,27 +249,26 @@ impl Counter {
     }
 
     /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
-    fn deliver(&mut self, outbox: Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
-        let mut unheard = tell(outbox.replies);
-        for (actor, refusal, look) in outbox.looks {
+    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
+        let mut unheard = tell(&mut outbox.replies);
+        for (actor, refusal, look) in outbox.looks.drain(..) {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_notices(&intro.id),
                 _ => Vec::new(),
             };
             look(Look { engine: &self.engine, refusal, notices, now });
         }
-        unheard.extend(tell(outbox.settled));
+        unheard.extend(tell(&mut outbox.settled));
         while !unheard.is_empty() {
             let after = self.engine.head();
-            let mut next = Outbox::default();
             for (session, grants) in unheard {
                 self.take_back(session, grants, now, records);
             }
-            self.settle(now, &mut next);
+            self.settle(now, outbox);
             self.append(after, records)?;
             self.measure(0);
             records.clear();
-            unheard = tell(next.settled);
+            unheard = tell(&mut outbox.settled);
         }
         Ok(())
     }
@@ -280,10 +279,10 @@ impl Counter {
 }
 
 /// Answers everybody, and says what was granted to those who were not there any more.
-fn tell(answers: Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
+fn tell(answers: &mut Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
     let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
         (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
         _ => None,
     };
-    answers.into_iter().filter_map(unheard).collect()
+    answers.drain(..).filter_map(unheard).collect()
 }
