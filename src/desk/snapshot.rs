@@ -34,8 +34,7 @@ impl Snapshots {
     /// Starts a snapshot if it is time and none is under way.
     pub fn consider(&mut self, engine: &Engine, journal: &dyn Journal) {
         let head = engine.head();
-        let due = SNAPSHOT_EVERY.max(engine.weight() as u64 / 2);
-        if head.0 - self.last.0 < due || self.busy.swap(true, Ordering::AcqRel) {
+        if head.0 - self.last.0 < pause(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }
         self.last = head;
@@ -57,6 +56,11 @@ impl Snapshots {
     }
 }
 
+/// How many records there are between two snapshots that keep so many things.
+fn pause(weight: usize) -> u64 {
+    SNAPSHOT_EVERY.max(weight as u64 / 2)
+}
+
 pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
     let mut engine = Engine::new(policy.clone());
     let at = reader.load(head, &mut |loaded| {
@@ -74,4 +78,23 @@ pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) ->
 pub(super) fn read(at: Seq, state: &[u8]) -> Result<Image, JournalError> {
     serde_json::from_slice(state)
         .map_err(|error| JournalError::Unreadable { what: format!("the snapshot at {at}"), why: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_cost_a_record_no_more_however_much_they_keep() {
+        assert_eq!(pause(0), SNAPSHOT_EVERY);
+        assert_eq!(pause(1_000), SNAPSHOT_EVERY);
+        // Nothing but new keys, one with each record: whenever their number has doubled.
+        let (mut last, mut taken) = (0, 0);
+        for head in 1..=10_000_000 {
+            if head - last >= pause(head as usize) {
+                (last, taken) = (head, taken + 1);
+            }
+        }
+        assert_eq!(taken, 7, "of ten million");
+    }
 }

@@ -20,8 +20,8 @@ pub struct Image {
     waiters: Vec<WaiterImage>,
     requests: Vec<UnlockRequest>,
     answered: Vec<uuid::Uuid>,
-    /// Keys in use or remembered, with their version and whether they were held before; not those in use of which a
-    /// new key would know the same.
+    /// Keys in use or remembered, with their version and whether they were held before; not those that are held for the
+    /// first time, of which there is nothing to know.
     versions: Vec<(Key, u64, bool)>,
     /// Keys that are only remembered, the one that is so for longest first.
     resting: Vec<(Key, u64)>,
@@ -97,7 +97,11 @@ impl Engine {
         let mut requests: Vec<_> = self.requests.values().cloned().collect();
         requests.sort_by_key(|request| (request.at, request.id));
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
-        let is_new = |place: &Place| place.is_live() && !place.was_held && place.version == self.version_floor;
+        // The first reservation that is brought back makes such a place again, spelled alike.
+        let is_new = |place: &Place| {
+            let first = place.holders.iter().next().map(|slot| self.reservations[slot].key.spelling());
+            !place.was_held && place.version == self.version_floor && first == Some(place.key.spelling())
+        };
         let mut versions: Vec<_> = self.index.all().filter(|place| !is_new(place)).map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
         let resting = self.resting.iter().filter(|(place, since)| self.index.is_resting(*place, *since));
@@ -215,5 +219,109 @@ fn image_of_session(session: &Session) -> SessionImage {
         started: session.started,
         end: session.end.as_ref().map(|end| (end.state, end.at, end.released.clone())),
         lapsed: session.lapsed.iter().cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::engine::{Actor, Command, Outcome, Reserve};
+
+    struct World {
+        engine: Engine,
+        ana: SessionId,
+    }
+
+    impl World {
+        fn new() -> World {
+            let (engine, ana) = (Engine::new(Policy::default()), SessionId::parse("ana").unwrap());
+            let mut world = World { engine, ana: ana.clone() };
+            world.ask(Command::Create { session: ana, name: None, feature: None });
+            world
+        }
+
+        fn ask(&mut self, command: Command) -> Outcome {
+            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new())
+        }
+
+        fn reserve(&mut self, text: &str) {
+            let want = Want { id: ReservationId(Uuid::nil()), key: Key::recall(text, false).unwrap(), ttl: Ttl(60) };
+            let (session, wants, mode) = (self.ana.clone(), [want].into(), Mode::Exclusive);
+            let ask = Reserve { session, wants, mode, reason: None, wait: None, if_version: None };
+            assert!(matches!(self.ask(Command::Reserve(ask)), Outcome::Granted(_)), "{text}");
+        }
+
+        fn release(&mut self, text: &str) {
+            let key = Key::recall(text, self.engine.policy.fold_case).unwrap();
+            let (session, keys) = (self.ana.clone(), [key.into()].into());
+            assert!(matches!(self.ask(Command::Release { session, keys }), Outcome::Released(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_image_lists_versions_of_keys_that_have_one() {
+        let mut world = World::new();
+        for text in ["new", "again", "over"] {
+            world.reserve(text);
+        }
+        for text in ["again", "over"] {
+            world.release(text);
+        }
+        world.reserve("again");
+        let image = world.engine.image();
+        let listed: Vec<_> = image.versions.iter().map(|(key, version, held)| (key.text(), *version, *held)).collect();
+        assert_eq!(listed, [("again".to_owned(), 1, true), ("over".to_owned(), 1, true)]);
+        let mut restored = World { engine: Engine::restore(Policy::default(), image.clone()), ana: world.ana };
+        assert_eq!(restored.engine.image(), image);
+        restored.release("new");
+        let versions: Vec<_> =
+            restored.engine.image().versions.iter().map(|(key, version, _)| (key.text(), *version)).collect();
+        assert!(versions.contains(&("new".to_owned(), 1)), "{versions:?}");
+    }
+
+    #[test]
+    fn a_key_is_brought_back_as_whoever_came_first_spelled_it() {
+        let policy = Policy { fold_case: true, ..Policy::default() };
+        let mut world = World::new();
+        world.engine = Engine::new(policy.clone());
+        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
+        for session in [&ana, &bo] {
+            world.ask(Command::Create { session: session.clone(), name: None, feature: None });
+        }
+        let want = |text: &str| {
+            let key = Key::recall(text, true).unwrap();
+            Want { id: ReservationId(Uuid::nil()), key, ttl: Ttl(60) }
+        };
+        let mut ask = |session: &SessionId, texts: &[&str], wait| {
+            let (session, wants, mode) =
+                (session.clone(), texts.iter().map(|text| want(text)).collect(), Mode::Exclusive);
+            world.ask(Command::Reserve(Reserve { session, wants, mode, reason: None, wait, if_version: None }))
+        };
+        assert!(matches!(ask(&bo, &["x"], None), Outcome::Granted(_)));
+        assert!(matches!(ask(&ana, &["A", "x"], Some(std::time::Duration::from_secs(9))), Outcome::Queued(_)));
+        assert!(matches!(ask(&ana, &["a"], None), Outcome::Granted(_)));
+        let engine = Engine::restore(policy, world.engine.image());
+        let mut restored = World { engine, ana };
+        // From now on its version is listed, and with it how the place is spelled.
+        for world in [&mut world, &mut restored] {
+            world.release("a");
+        }
+        // As text: keys are equal however they are spelled.
+        let text = |world: &World| serde_json::to_string(&world.engine.image()).unwrap();
+        assert_eq!(text(&restored), text(&world));
+    }
+
+    #[test]
+    fn a_restored_key_lies_in_memory_once() {
+        let mut world = World::new();
+        world.reserve("src/a.rs");
+        world.release("src/a.rs");
+        world.reserve("src/a.rs");
+        let image = serde_json::from_slice(&serde_json::to_vec(&world.engine.image()).unwrap()).unwrap();
+        let engine = Engine::restore(Policy::default(), image);
+        let (_, held) = engine.reservations.iter().next().unwrap();
+        assert!(std::ptr::eq(held.key.spelling(), engine.index.place(held.place).key.spelling()));
     }
 }

@@ -101,7 +101,7 @@ impl Engine {
     ) -> Few<Grant> {
         if let ([want], [spot]) = (wants, spots) {
             let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
-            self.stop_line(&want.key, now, out);
+            self.stop_line(want, *spot, now, out);
             return [self.grant_of(held)].into();
         }
         let mut grants = Few::with_capacity(wants.len());
@@ -109,8 +109,8 @@ impl Engine {
             let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
             grants.push(self.grant_of(held));
         }
-        for want in wants {
-            self.stop_line(&want.key, now, out);
+        for (want, spot) in wants.iter().zip(spots) {
+            self.stop_line(want, *spot, now, out);
         }
         grants
     }
@@ -143,9 +143,12 @@ impl Engine {
         *self.sessions[slot].held.last().expect("just granted")
     }
 
-    /// If holding this key is a pause, nobody it stops waits any longer.
-    fn stop_line(&mut self, key: &Key, now: Timestamp, out: &mut Vec<Record>) {
-        if let Some(feature) = paused_feature(key) {
+    /// If that was the beginning of a pause, nobody it stops waits any longer. A pause that only goes on leaves those
+    /// alone who came since: they wait for more of what they hold.
+    fn stop_line(&mut self, want: &Want, before: Spot, now: Timestamp, out: &mut Vec<Record>) {
+        if before.held().is_none()
+            && let Some(feature) = paused_feature(&want.key)
+        {
             self.dismiss_paused(&feature, now, out);
         }
     }
