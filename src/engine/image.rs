@@ -270,6 +270,7 @@ mod tests {
             world.release(text);
         }
         world.reserve("again");
+        assert_eq!(world.engine.weight(), 4, "three keys and a session");
         let image = world.engine.image();
         let listed: Vec<_> = image.versions.iter().map(|(key, version, held)| (key.text(), *version, *held)).collect();
         assert_eq!(listed, [("again".to_owned(), 1, true), ("over".to_owned(), 1, true)]);

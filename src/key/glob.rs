@@ -146,7 +146,7 @@ impl fmt::Debug for Glob {
             .field("prefix", &String::from_utf8_lossy(&self.prefix))
             .field("suffix", &String::from_utf8_lossy(&self.program.suffix))
             .field("states", &self.program.table.states())
-            .field("knots", &self.program.knots)
+            .field("knots", &self.program.table.knots())
             .finish()
     }
 }
@@ -160,7 +160,7 @@ pub(super) struct Program {
     suffix: Box<[u8]>,
     /// The shortest valid match.
     shortest: Option<Box<[u8]>>,
-    knots: usize,
+    built_within: Limits,
 }
 
 impl Program {
@@ -178,16 +178,16 @@ impl Program {
         Ok(Program {
             after_prefix: table.walk(table.start(), &prefix),
             shortest: shortest.map(Vec::into_boxed_slice),
-            knots: table.knots(),
+            built_within: limits,
             prefix: prefix.into(),
             suffix: table.common_suffix(SUFFIX_MAX_BYTES).into(),
             table,
         })
     }
 
-    /// Whether it is no bigger than a pattern may be.
+    /// Whether building it with these limits is known to work.
     pub(super) fn fits(&self, limits: Limits) -> bool {
-        self.table.states() <= limits.states && self.knots <= limits.knots
+        self.built_within.search_work <= limits.search_work
     }
 
     /// What it takes in memory, roughly.
