@@ -18,6 +18,7 @@ mod suite;
 pub use error::JournalError;
 pub use memory::MemoryJournal;
 pub use sqlite::SqliteJournal;
+pub(crate) use sqlite::file::lock_soon;
 
 use std::time::Duration;
 

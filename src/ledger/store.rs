@@ -12,6 +12,7 @@ use git2::{Oid, Repository};
 use super::LedgerError;
 use super::message::{self, Trailers};
 use super::pack::Packed;
+use crate::journal::lock_soon;
 
 /// The branch the ledger writes.
 pub const BRANCH: &str = "refs/heads/ledger";
@@ -59,7 +60,7 @@ impl Store {
         let lock = path.join("dibs.lock");
         let file = File::options().write(true).create(true).truncate(false).open(&lock);
         let file = file.map_err(LedgerError::io("write", &lock))?;
-        file.try_lock().map_err(|_| LedgerError::InUse { path: path.to_owned() })?;
+        lock_soon(&file).map_err(|_| LedgerError::InUse { path: path.to_owned() })?;
         let store = Store { path: path.to_owned(), repo, _lock: file };
         store.sweep();
         Ok(store)

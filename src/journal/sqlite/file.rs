@@ -82,7 +82,7 @@ impl OwnerLock {
         let failed = |error| JournalError::from_io("lock", &path, error);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).to_owned();
         let mut file = options.open(&path).map_err(failed)?;
-        match try_for_a_moment(|| file.try_lock()) {
+        match lock_soon(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
@@ -100,16 +100,17 @@ impl OwnerLock {
     }
 }
 
-/// Tries again while somebody else has the lock, but not for long. An owner that just ended may have started a program
-/// at that moment, and until that program is really running it has a copy of every open file, this lock among them.
-fn try_for_a_moment(try_lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+/// Locks a file, and tries again while somebody else has the lock, but not for long. An owner that just ended may have
+/// started a program at that moment, and until that program is really running it has a copy of every open file, this lock
+/// among them.
+pub(crate) fn lock_soon(file: &File) -> Result<(), TryLockError> {
     for _ in 0..LOCK_TRIES {
-        match try_lock() {
+        match file.try_lock() {
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             done => return done,
         }
     }
-    try_lock()
+    file.try_lock()
 }
 
 /// How often a lock somebody has is tried again, and how long to wait in between: half a second in all.
