@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::{Exit, place, talk};
-use crate::git::Repo;
+use super::place::{self, DataDir};
+use super::{Exit, talk};
 use crate::journal::db;
 
 /// Works on the journal's file; needs no server.
@@ -14,9 +14,8 @@ use crate::journal::db;
 pub struct Args {
     #[command(subcommand)]
     command: Command,
-    /// The server's directory, where that is not in this repository
-    #[arg(long, value_name = "DIR", global = true, env = "DIBS_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataDir,
     /// The repository's name, where the server's directory has several
     #[arg(long, value_name = "NAME", global = true)]
     repo: Option<String>,
@@ -42,14 +41,7 @@ enum Command {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let dir = match args.data {
-        Some(dir) => dir,
-        None => {
-            let repo = Repo::from_environment().context("no repository here; go into one, or say --data DIR")?;
-            place::dibs_dir(&repo)
-        }
-    };
-    let dir = args.repo.iter().fold(dir, |dir, name| dir.join(name));
+    let dir = args.repo.iter().fold(args.data.find()?, |dir, name| dir.join(name));
     let path = std::path::absolute(place::journal(&dir))?;
     match args.command {
         Command::Backup { file } => backup(&path, &file),

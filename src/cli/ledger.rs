@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::names::{Cwd, Names};
-use super::{Exit, place, talk};
+use super::place::{self, DataDir};
+use super::{Exit, talk};
 use crate::git::{Git, Repo};
 use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
@@ -19,9 +20,8 @@ use crate::ledger::{BRANCH, Reading, SHARED, create, git, shelf_of, verify};
 pub struct Args {
     #[command(subcommand)]
     command: Command,
-    /// The server's directory, where that is not in this repository
-    #[arg(long, value_name = "DIR", global = true, env = "DIBS_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataDir,
 }
 
 #[derive(clap::Subcommand)]
@@ -51,14 +51,7 @@ enum Command {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let path = match &args.data {
-        Some(dir) => place::ledger(dir),
-        None => {
-            let repo = Repo::from_environment().context("no repository here; go into one, or say --data DIR")?;
-            place::ledger(&place::dibs_dir(&repo))
-        }
-    };
-    let path = std::path::absolute(path)?;
+    let path = std::path::absolute(place::ledger(&args.data.find()?))?;
     match args.command {
         Command::Verify { json } => check(&path, json),
         Command::Push { remote } => push(&path, &remote),

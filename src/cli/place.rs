@@ -14,6 +14,27 @@ pub fn dibs_dir(repo: &Repo) -> PathBuf {
     repo.common_dir.join("dibs")
 }
 
+/// For commands that work on a server's files and need no server.
+#[derive(clap::Args)]
+pub struct DataDir {
+    /// The server's directory, where that is not in this repository
+    #[arg(long, value_name = "DIR", global = true, env = "DIBS_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl DataDir {
+    /// As given, or that of the repository around here.
+    pub fn find(self) -> Result<PathBuf> {
+        match self.data {
+            Some(dir) => Ok(dir),
+            None => {
+                let repo = Repo::from_environment().context("no repository here; go into one, or say --data DIR")?;
+                Ok(dibs_dir(&repo))
+            }
+        }
+    }
+}
+
 /// Where the journal is, in a server's directory.
 pub fn journal(dir: &Path) -> PathBuf {
     dir.join("journal.db")
