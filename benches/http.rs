@@ -23,15 +23,13 @@ const ROUND: Duration = Duration::from_millis(1500);
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    if let [at, address, connections] = &args[..]
-        && at == "at"
-    {
-        let (address, connections) = (address.parse().expect("an address"), connections.parse().expect("a number"));
-        for _ in 0..rounds(5) {
-            println!("{}", table::rate(load::saturate(address, &Http::new(connections), connections, long(ROUND))));
-        }
-        return;
-    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().expect("a number of connections");
+    let (counts, alone) = match args[..] {
+        ["at", address, connections] => return elsewhere(address.parse().expect("an address"), number(connections)),
+        [connections, ref more @ ..] => (vec![number(connections)], more == ["ours"]),
+        [] => (vec![1, 8, 64, 256], false),
+    };
     let dir = tempfile::tempdir().unwrap();
     let runtime = inside::runtime();
     let journal = SqliteJournal::open(&dir.path().join("journal.db")).unwrap();
@@ -44,9 +42,8 @@ fn main() {
         (rate, (process_cpu() - begin).as_secs_f64() / rate / long(ROUND).as_secs_f64())
     };
     table::head("Durable reserve + release over HTTP, all in one process");
-    let only = std::env::args().nth(1).and_then(|arg| arg.parse().ok());
-    for connections in only.map_or(vec![1, 8, 64, 256], |only: usize| vec![only]) {
-        if std::env::args().any(|arg| arg == "ours") {
+    for connections in counts {
+        if alone {
             println!("{:?}", load(ours, connections));
             continue;
         }
@@ -58,6 +55,13 @@ fn main() {
     }
     wake_up(ours);
     std::process::exit(0);
+}
+
+/// Nothing but the load, for a server that is looked at with other tools.
+fn elsewhere(address: SocketAddr, connections: usize) {
+    for _ in 0..rounds(5) {
+        println!("{}", table::rate(load::saturate(address, &Http::new(connections), connections, long(ROUND))));
+    }
 }
 
 /// 100 keys held by one session, a request of another waiting for each: from a release to the waiter's grant, beside

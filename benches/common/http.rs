@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::LazyLock;
 
 use git_dibs::token::{Keyring, KeyringConfig, Mint};
 
@@ -24,9 +25,10 @@ pub fn keyring() -> Keyring {
 
 /// A token for a session, good for an hour.
 pub fn token(session: &str) -> String {
+    static KEYRING: LazyLock<Keyring> = LazyLock::new(keyring);
     let now = unix_seconds();
     let mint = Mint { subject: session.into(), issued: now, expires: now + 3600, ..Mint::default() };
-    keyring().mint(&mint).expect("a token can be made")
+    KEYRING.mint(&mint).expect("a token can be made")
 }
 
 /// Reserves and releases over HTTP, every connection as a session with a token of its own.
