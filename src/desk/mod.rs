@@ -8,6 +8,7 @@ mod counter;
 mod feed;
 mod figures;
 mod log;
+mod recover;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ pub use figures::{Counts, Figures, Histogram};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 
 use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
-use crate::journal::{Journal, JournalError, Loaded};
+use crate::journal::{Journal, JournalError};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
 /// server, few enough that the last in line is still answered within a second.
@@ -134,7 +135,7 @@ impl Desk {
         policy: Policy,
         failed: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
-        let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
+        let (engine, snapshot) = recover::recover(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
         let shared =
@@ -232,24 +233,4 @@ impl Desk {
             self.shared.figures.refuse();
         }
     }
-}
-
-/// What the journal adds up to, and up to where a snapshot told of it.
-fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> Result<(Engine, Seq), JournalError> {
-    let mut engine = Engine::new(policy.clone());
-    let mut snapshot = Seq::ZERO;
-    journal.load(&mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => {
-                engine = Engine::restore(policy.clone(), snapshot::read(at, state)?);
-                snapshot = at;
-            }
-            Loaded::Record(record) => {
-                clock.not_before(record.at);
-                engine.apply(&record);
-            }
-        }
-        Ok(())
-    })?;
-    Ok((engine, snapshot))
 }

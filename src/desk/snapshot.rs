@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::engine::{Engine, Image, Policy, Seq};
-use crate::journal::{Journal, JournalError, JournalReader, Loaded};
+use super::recover::rebuild;
+use crate::engine::{Engine, Policy, Seq};
+use crate::journal::{Journal, JournalError, JournalReader, encode_image};
 
 /// Records between two snapshots at the least: well under a second's worth of replay. Where there is much more to keep
 /// than that, there are half as many records as things to keep: a start takes half as long again at the most, and
@@ -62,22 +63,9 @@ fn pause(weight: usize) -> u64 {
 }
 
 pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
-    let mut engine = Engine::new(policy.clone());
-    let at = reader.load(head, &mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => engine = Engine::restore(policy.clone(), read(at, state)?),
-            Loaded::Record(record) => engine.apply(&record),
-        }
-        Ok(())
-    })?;
-    let state = serde_json::to_vec(&engine.image()).expect("an image is plain data");
+    let (engine, at) = rebuild(reader, head, policy)?;
+    let state = encode_image(&engine.image());
     reader.save_snapshot(at, &state, Seq(at.0.saturating_sub(HISTORY_KEPT)))
-}
-
-/// Takes a stored snapshot apart.
-pub(super) fn read(at: Seq, state: &[u8]) -> Result<Image, JournalError> {
-    serde_json::from_slice(state)
-        .map_err(|error| JournalError::Unreadable { what: format!("the snapshot at {at}"), why: error.to_string() })
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn the_next_snapshot_is_counted_from_the_latest_one() {
     thread.join().unwrap();
     let snapshot_of = || {
         let mut clock = ManualClock::new(Timestamp(2_000_000));
-        let (engine, snapshot) = replay(&mut journal.reopen(), Policy::default(), &mut clock).unwrap();
+        let (engine, snapshot) = recover::recover(&mut journal.reopen(), Policy::default(), &mut clock).unwrap();
         assert_eq!(engine.head(), Seq(3));
         snapshot
     };

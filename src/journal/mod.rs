@@ -6,6 +6,7 @@
 
 mod error;
 mod memory;
+mod replay;
 mod sqlite;
 
 pub mod db;
@@ -17,6 +18,7 @@ mod suite;
 
 pub use error::JournalError;
 pub use memory::MemoryJournal;
+pub use replay::{Replay, ReplayRange, encode_image, replay};
 pub use sqlite::SqliteJournal;
 pub(crate) use sqlite::file::lock_soon;
 

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shelf;
-use crate::engine::{Event, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use crate::engine::{Event, Image, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp};
+use crate::journal::Replay;
 use crate::key::Key;
 
 /// One reservation, as a line of its blob. What nobody knows any more is left out.
@@ -54,63 +54,44 @@ pub struct Live {
     names: HashMap<SessionId, Text>,
 }
 
-/// As much of a snapshot as is needed; see `engine::Image`.
-#[derive(Deserialize)]
-struct Snapshot {
-    sessions: Vec<SnapshotSession>,
-    reservations: Vec<SnapshotReservation>,
-}
-
-#[derive(Deserialize)]
-struct SnapshotSession {
-    id: SessionId,
-    name: Option<Text>,
-    end: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct SnapshotReservation {
-    id: ReservationId,
-    session: SessionId,
-    key: Key,
-    mode: Mode,
-    ttl: Ttl,
-    reason: Option<Text>,
-    since: Timestamp,
-    fence: Seq,
-}
-
 impl Live {
     /// What a journal's snapshot says.
-    pub fn of_snapshot(state: &[u8]) -> serde_json::Result<Live> {
-        let snapshot: Snapshot = serde_json::from_slice(state)?;
+    pub fn of_image(image: Image) -> Live {
         let mut live = Live::default();
-        for session in snapshot.sessions {
+        for session in image.sessions {
             if let (None, Some(name)) = (session.end, session.name) {
                 live.names.insert(session.id, name);
             }
         }
-        for held in snapshot.reservations {
-            let SnapshotReservation { id, session, key, mode, ttl, reason, since, fence } = held;
-            let name = live.names.get(&session).cloned();
-            let until = Some(Stamp(since.after(ttl.duration())));
-            let (mode, since, fence) = (Some(mode), Some(Stamp(since)), Some(fence));
-            live.hold(Holding { key, session, name, mode, reason, since, until, fence, id });
+        for held in image.reservations {
+            live.hold(Holding {
+                name: live.names.get(&held.session).cloned(),
+                key: held.key,
+                session: held.session,
+                mode: Some(held.mode),
+                reason: held.reason,
+                since: Some(Stamp(held.since)),
+                until: Some(Stamp(held.since.after(held.ttl.duration()))),
+                fence: Some(held.fence),
+                id: held.id,
+            });
         }
-        Ok(live)
+        live
     }
 
-    /// Follows one record, and notes in `touched` which shelves look different now.
-    pub fn apply(&mut self, record: &Record, touched: &mut Vec<Vec<u8>>) {
+    /// Adds the next record. Returns the shelf whose blob it changes, if any.
+    pub fn apply(&mut self, record: &Record) -> Option<Vec<u8>> {
         match &record.event {
             Event::Opened { session, name: Some(name), .. } => {
                 self.names.insert(session.clone(), name.clone());
+                None
             }
             Event::Ended { session, .. } => {
                 self.names.remove(session);
+                None
             }
             Event::Reserved { id, session, key, mode, ttl, reason } => {
-                touched.push(self.hold(Holding {
+                let holding = Holding {
                     key: key.clone(),
                     session: session.clone(),
                     name: self.names.get(session).cloned(),
@@ -120,19 +101,20 @@ impl Live {
                     until: Some(Stamp(record.at.after(ttl.duration()))),
                     fence: Some(record.seq),
                     id: *id,
-                }));
+                };
+                Some(self.hold(holding))
             }
             Event::Amended { id, mode, ttl, reason, .. } => {
-                let Some(shelf) = self.whereabouts.get(id) else { return };
+                let shelf = self.whereabouts.get(id)?;
                 let holdings = self.shelves.get_mut(shelf).expect("what is somewhere is there");
                 let held = holdings.iter_mut().find(|held| held.id == *id).expect("what is somewhere is there");
                 held.mode = Some(*mode);
                 held.reason = reason.clone();
                 held.until = held.since.map(|since| Stamp(since.0.after(ttl.duration())));
-                touched.push(shelf.clone());
+                Some(shelf.clone())
             }
-            Event::Released { id, .. } => touched.extend(self.let_go(*id)),
-            _ => {}
+            Event::Released { id, .. } => self.let_go(*id),
+            _ => None,
         }
     }
 
@@ -204,6 +186,16 @@ impl Live {
     }
 }
 
+impl Replay for Live {
+    fn restore(&mut self, image: Image) {
+        *self = Live::of_image(image);
+    }
+
+    fn apply(&mut self, record: &Record) {
+        Live::apply(self, record);
+    }
+}
+
 /// One JSON document on each line.
 pub fn lines<T: Serialize>(all: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -233,7 +225,7 @@ impl<'de> Deserialize<'de> for Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Want};
+    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Ttl, Want};
     use crate::key::KeyRules;
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
@@ -266,10 +258,10 @@ mod tests {
         let release = Command::ReleaseAll { session: SessionId::parse("bo").unwrap() };
         engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records);
         let mut live = Live::default();
-        let mut touched = Vec::new();
-        records.iter().for_each(|record| live.apply(record, &mut touched));
-        let image = serde_json::to_vec(&engine.image()).unwrap();
-        assert_eq!(live, Live::of_snapshot(&image).unwrap());
+        for record in &records {
+            live.apply(record);
+        }
+        assert_eq!(live, Live::of_image(engine.image()));
         assert_eq!(live.holdings().count(), 4);
         assert_eq!(live.name(&SessionId::parse("ana").unwrap()).unwrap().as_ref(), "Ana");
 

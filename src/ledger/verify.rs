@@ -92,9 +92,7 @@ impl State {
         if let Some(session) = line.event.session() {
             self.live.call(session, line.name.as_ref());
         }
-        let mut touched = Vec::new();
-        self.live.apply(&line.record(), &mut touched);
-        for shelf in touched {
+        if let Some(shelf) = self.live.apply(&line.record()) {
             self.tree.set(&shelf, self.live.blob(&shelf).map(|blob| id_of(Kind::Blob, &blob)));
         }
     }

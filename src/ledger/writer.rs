@@ -18,7 +18,7 @@ use super::shelf::EVENTS;
 use super::store::{BRANCH, Commit, Store};
 use super::tree::Tree;
 use crate::engine::{Event, Seq, Timestamp};
-use crate::journal::{JournalError, JournalReader, Loaded};
+use crate::journal::{JournalReader, replay};
 
 /// Records in one commit, at the most: a message people can still open.
 const FLUSH_MAX: usize = 4096;
@@ -106,7 +106,7 @@ impl Writer {
         }
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
-            self.live.apply(&record, &mut touched);
+            touched.extend(self.live.apply(&record));
             let name = record.event.session().and_then(|session| self.live.name(session)).cloned();
             events.push(Line::new(record, name));
         }
@@ -181,22 +181,7 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
         same_story(store, tip, journal)?;
     }
     let mut live = Live::default();
-    let mut snapshot = Seq::ZERO;
-    let mut touched = Vec::new();
-    journal.load(last, &mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => {
-                snapshot = at;
-                live = Live::of_snapshot(state).map_err(|error| JournalError::Unreadable {
-                    what: format!("the snapshot at {at}"),
-                    why: error.to_string(),
-                })?;
-            }
-            Loaded::Record(record) => live.apply(&record, &mut touched),
-        }
-        touched.clear();
-        Ok(())
-    })?;
+    let snapshot = replay(|on| journal.load(last, on), &mut live)?.snapshot;
     if snapshot <= last {
         return Ok(Base { live, seq: last, gap: None });
     }
@@ -244,7 +229,7 @@ fn leads_to(
     while reached < at {
         let page = journal.read(reached, FLUSH_MAX)?;
         for record in page.records.iter().filter(|record| record.seq <= at) {
-            live.apply(record, &mut Vec::new());
+            live.apply(record);
         }
         reached = page.records.last().map_or(at, |record| record.seq);
     }
