@@ -193,7 +193,7 @@ impl Desk {
 
     /// Whatever comes after this is decided by another policy; see [`Engine::set_policy`].
     pub fn set_policy(&self, policy: Policy) {
-        let _ = self.inbox.send(Message::Policy(policy));
+        self.insist(Message::Policy(policy));
     }
 
     /// Makes the desk look at its clock now.

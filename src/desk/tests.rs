@@ -116,3 +116,23 @@ fn the_next_snapshot_is_counted_from_the_latest_one() {
     snapshot::take(journal.reader().unwrap().as_mut(), Seq(2), Policy::default()).unwrap();
     assert_eq!(snapshot_of(), Seq(2));
 }
+
+#[test]
+fn a_policy_reload_does_not_make_the_inbox_gauge_one_too_low() {
+    let desk = desk();
+    desk.set_policy(Policy::default());
+    let (entered, enters) = channel();
+    let (leave, leaves) = channel::<()>();
+    // Blocks the thread, so that what comes next stays in the inbox.
+    let block = move |_: Look<'_>| {
+        entered.send(()).unwrap();
+        leaves.recv().unwrap();
+    };
+    desk.look(Actor::Reader, Box::new(block)).unwrap();
+    enters.recv().unwrap();
+    assert_eq!(desk.figures().counts().inbox, 0);
+    desk.poke();
+    assert_eq!(desk.figures().counts().inbox, 1);
+    leave.send(()).unwrap();
+    held(&desk);
+}
