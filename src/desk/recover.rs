@@ -1,7 +1,7 @@
 //! Rebuilding the engine from the journal: at start, and on another thread for a snapshot.
 
 use super::Clock;
-use crate::engine::{Engine, Image, Policy, Record, Seq};
+use crate::engine::{Engine, Image, Policy, Record, Seq, Timestamp};
 use crate::journal::{Journal, JournalError, JournalReader, Replay, replay};
 
 impl Replay for Engine {
@@ -21,8 +21,19 @@ pub(super) fn recover(
     policy: Policy,
     clock: &mut dyn Clock,
 ) -> Result<(Engine, Seq), JournalError> {
-    let mut start = Start { engine: Engine::new(policy), clock };
+    let mut start = Start { engine: Engine::new(policy), last_record: None };
     let range = replay(|on| journal.load(on), &mut start)?;
+    let last_record = match start.last_record {
+        // An image has no time of its own, but taking a snapshot keeps the records right before it.
+        None if range.head > Seq::ZERO => {
+            let page = journal.reader()?.read(Seq(range.head.0 - 1), 1)?;
+            page.records.first().map(|record| record.at)
+        }
+        last_record => last_record,
+    };
+    if let Some(at) = last_record {
+        clock.not_before(at);
+    }
     Ok((start.engine, range.snapshot))
 }
 
@@ -37,18 +48,19 @@ pub(super) fn rebuild(
     Ok((engine, range.head))
 }
 
-struct Start<'a> {
+struct Start {
     engine: Engine,
-    clock: &'a mut dyn Clock,
+    /// The time of the last record of the replay.
+    last_record: Option<Timestamp>,
 }
 
-impl Replay for Start<'_> {
+impl Replay for Start {
     fn restore(&mut self, image: Image) {
         Replay::restore(&mut self.engine, image);
     }
 
     fn apply(&mut self, record: &Record) {
-        self.clock.not_before(record.at);
+        self.last_record = Some(record.at);
         self.engine.apply(record);
     }
 }

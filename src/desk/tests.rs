@@ -118,6 +118,19 @@ fn the_next_snapshot_is_counted_from_the_latest_one() {
 }
 
 #[test]
+fn a_start_from_a_snapshot_without_records_after_it_does_not_begin_before_the_last_record() {
+    let journal = MemoryJournal::new();
+    let (desk, thread) = open(journal.reopen());
+    heard(&desk, "ana", "a").recv().unwrap();
+    desk.stop();
+    thread.join().unwrap();
+    snapshot::take(journal.reader().unwrap().as_mut(), Seq(u64::MAX), Policy::default()).unwrap();
+    let mut clock = ManualClock::new(Timestamp(0));
+    recover::recover(&mut journal.reopen(), Policy::default(), &mut clock).unwrap();
+    assert_eq!(clock.now(), Timestamp(1_000_000), "the time of the last record");
+}
+
+#[test]
 fn a_policy_reload_does_not_make_the_inbox_gauge_one_too_low() {
     let desk = desk();
     desk.set_policy(Policy::default());
