@@ -13,7 +13,7 @@ use super::{Exit, talk};
 use crate::git::{Git, Repo};
 use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
-use crate::ledger::{BRANCH, Reading, SHARED, create, git, shelf_of, verify};
+use crate::ledger::{BRANCH, Reading, SHARED, create, git, path_in_tree, verify};
 
 /// Works on the ledger's directory; needs no server.
 #[derive(clap::Args)]
@@ -117,7 +117,7 @@ fn show(path: &Path, keys: &[OsString]) -> Result<Exit> {
     let repo = Repo::from_environment().ok();
     for text in Names::typed(&Cwd::of(repo.as_ref()), keys)?.texts() {
         let key = Key::parse_percent(&text, &KeyRules::default())?;
-        talk::data(&format!("{}\n", String::from_utf8_lossy(&shelf_of(&key))))?;
+        talk::data(&format!("{}\n", String::from_utf8_lossy(&path_in_tree(path, &key)?)))?;
     }
     Ok(Exit::Ok)
 }

@@ -1,14 +1,17 @@
 //! Reading the ledger back: commits from the latest on, their events, what their trees say is held.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Oid, Repository};
 
 use super::live::{Holding, Live};
 use super::message::Line;
-use super::shelf::EVENTS;
+use super::shelf::{self, EVENTS};
 use super::store::{self, BRANCH, Commit, SHARED};
 use super::{LedgerError, OWN};
+use crate::key::Key;
 
 /// A ledger that is only looked at, whoever writes it meanwhile.
 pub struct Reading {
@@ -55,9 +58,31 @@ impl Reading {
         live(&self.repo, &self.path, commit.tree)
     }
 
+    /// Where a key lies in the latest tree, or would lie if it were held.
+    pub fn path_in_tree(&self, key: &Key) -> Result<Vec<u8>, LedgerError> {
+        let place = shelf::of(key);
+        let Some(tip) = self.tip()? else { return Ok(place) };
+        let tree = self.repo.find_tree(tip.tree);
+        let tree = tree.map_err(|error| LedgerError::damaged(&self.path, error.message()))?;
+        match tree.get_path(Path::new(OsStr::from_bytes(&place))) {
+            // Git cannot have a file and a directory under one name, so the file is set aside.
+            Ok(entry) if entry.kind() == Some(ObjectType::Tree) => Ok(shelf::set_aside(key.spelling())),
+            _ => Ok(place),
+        }
+    }
+
     /// What git calls the blob with the events of a commit.
     pub fn events_blob(&self, commit: &Commit) -> Option<Oid> {
         events_blob(&self.repo, commit)
+    }
+}
+
+/// Where a key lies in the tree of the ledger at `path`, also where there is no ledger yet.
+pub fn path_in_tree(path: &Path, key: &Key) -> Result<Vec<u8>, LedgerError> {
+    match Reading::open(path) {
+        Ok(reading) => reading.path_in_tree(key),
+        Err(LedgerError::Missing { .. }) => Ok(shelf::of(key)),
+        Err(error) => Err(error),
     }
 }
 

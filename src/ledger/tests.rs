@@ -223,6 +223,27 @@ fn awkward_names_lie_in_the_tree_as_well_as_any() {
 }
 
 #[test]
+fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
+    let mut world = World::new();
+    let path_of = |world: &World, text: &str| String::from_utf8(path_in_tree(&world.path(), &key(text)).unwrap());
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b", "there is no ledger yet");
+    world.reserve("ana", &["a/b"]);
+    let mut writer = world.write();
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
+    world.reserve("ana", &["a/b/c"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    for text in ["a/b", "a/b/c"] {
+        let blob = world.git(&["show", &format!("ledger:{}", path_of(&world, text).unwrap())]);
+        let held: serde_json::Value = serde_json::from_str(&blob).unwrap();
+        assert_eq!(held["key"], text);
+    }
+    assert_eq!(path_of(&world, "a").unwrap(), ".dibs/path/a", "where it would be");
+    world.release("ana", "a/b/c");
+    writer.flush(world.reader().as_mut()).unwrap();
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
+}
+
+#[test]
 fn a_ledger_that_is_gone_comes_back_with_all_that_the_journal_has() {
     let mut world = World::new();
     for n in 0..20 {
