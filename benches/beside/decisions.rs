@@ -63,7 +63,6 @@ fn ask(desk: &Desk, thread: usize, begin: Instant, answers: &'static AtomicU64) 
             assert!(matches!(reply.outcome, Outcome::Granted(_) | Outcome::Released { .. }), "{:?}", reply.outcome);
             answers.fetch_add(1, Ordering::Relaxed);
             open.fetch_sub(1, Ordering::AcqRel);
-            Ok(())
         };
         match desk.submit(actor.clone(), command, Box::new(heard)) {
             Ok(_) => {}

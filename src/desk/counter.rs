@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
@@ -49,9 +49,8 @@ struct Outbox {
     looks: Vec<(Actor, Option<Outcome>, OnLook)>,
 }
 
-/// An answer on its way; a grant that reaches nobody is taken back from the session.
+/// A reply on its way.
 struct Answer {
-    session: Option<SessionId>,
     on_reply: OnReply,
     reply: Reply,
 }
@@ -102,7 +101,7 @@ impl Counter {
             self.append(after, &records)?;
             self.measure(taken);
             records.clear();
-            self.deliver(&mut outbox, now, &mut records)?;
+            self.deliver(&mut outbox, now);
             if stop {
                 return Ok(());
             }
@@ -150,10 +149,6 @@ impl Counter {
         match message {
             Message::Ask { actor, command, ticket, asked, reply } => {
                 self.asked.push(asked);
-                let session = match &command {
-                    Command::Reserve(ask) => Some(ask.session.clone()),
-                    _ => None,
-                };
                 let outcome = self.engine.execute(&actor, command, now, records);
                 match outcome {
                     Outcome::Queued(waiter) if self.closing => {
@@ -161,7 +156,7 @@ impl Counter {
                         self.engine.execute(&Actor::Desk, leave, now, records);
                         let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
+                        outbox.replies.push(Answer { on_reply: reply, reply: stopped });
                     }
                     Outcome::Queued(seq) => {
                         let session = self.engine.waiter(seq).expect("just queued");
@@ -174,7 +169,7 @@ impl Counter {
                             _ => Vec::new(),
                         };
                         let decided = Reply { outcome, notices, seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { session, on_reply: reply, reply: decided });
+                        outbox.replies.push(Answer { on_reply: reply, reply: decided });
                     }
                 }
             }
@@ -191,7 +186,9 @@ impl Counter {
                     self.engine.execute(&Actor::Desk, leave, now, records);
                 }
             }
-            Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
+            Message::Unheard { session, grants } => {
+                self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
+            }
             Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
@@ -214,7 +211,7 @@ impl Counter {
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now };
-            outbox.settled.push(Answer { session: Some(session), on_reply, reply });
+            outbox.settled.push(Answer { on_reply, reply });
         }
     }
 
@@ -248,9 +245,11 @@ impl Counter {
         figures.turn(taken, self.engine.head(), &self.engine.numbers());
     }
 
-    /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
-    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
-        let mut unheard = tell(&mut outbox.replies);
+    /// Sends all replies: everything behind them is durable now.
+    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
+        for Answer { on_reply, reply } in outbox.replies.drain(..) {
+            on_reply(reply);
+        }
         for (actor, refusal, look) in outbox.looks.drain(..) {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_notices(&intro.id),
@@ -258,31 +257,8 @@ impl Counter {
             };
             look(Look { engine: &self.engine, refusal, notices, now });
         }
-        unheard.extend(tell(&mut outbox.settled));
-        while !unheard.is_empty() {
-            let after = self.engine.head();
-            for (session, grants) in unheard {
-                self.take_back(session, grants, now, records);
-            }
-            self.settle(now, outbox);
-            self.append(after, records)?;
-            self.measure(0);
-            records.clear();
-            unheard = tell(&mut outbox.settled);
+        for Answer { on_reply, reply } in outbox.settled.drain(..) {
+            on_reply(reply);
         }
-        Ok(())
     }
-
-    fn take_back(&mut self, session: SessionId, grants: Few<Grant>, now: Timestamp, records: &mut Vec<Record>) {
-        self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
-    }
-}
-
-/// Answers everybody, and says what was granted to those who were not there any more.
-fn tell(answers: &mut Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
-    let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
-        (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
-        _ => None,
-    };
-    answers.drain(..).filter_map(unheard).collect()
 }

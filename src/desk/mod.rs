@@ -87,8 +87,8 @@ pub struct Look<'a> {
     pub now: Timestamp,
 }
 
-/// Hears the answer, and gives it back where nobody was there to hear it.
-pub type OnReply = Box<dyn FnOnce(Reply) -> Result<(), Reply> + Send>;
+/// Receives the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::unheard`] gives it back.
+pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
 /// Looks at the state.
 pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;
@@ -186,7 +186,8 @@ impl Desk {
         self.insist(Message::Gone(ticket));
     }
 
-    /// The grants of a wait arrived where nobody was left to hear them.
+    /// These grants reached no client: it was gone when the reply arrived. They are released, except where the session
+    /// has asked for them again since.
     pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
         self.insist(Message::Unheard { session, grants });
     }
