@@ -1,17 +1,17 @@
 //! One thread per repository: execute → append → publish → reply. The only clock.
 //!
 //! Nothing in here knows HTTP or git. Whoever asks hands over a command and a closure for the answer, and hears it
-//! once the records behind it are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `counter`.
+//! once the records behind it are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`.
 
 mod clock;
-mod counter;
 mod feed;
-mod figures;
 mod log;
+mod metrics;
 mod recover;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,8 @@ use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use feed::{AtHand, Feed, Follower, Past};
-pub use figures::{Counts, Figures, Histogram};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
+pub use metrics::{Counts, Histogram, Metrics};
 
 use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
 use crate::journal::{Journal, JournalError};
@@ -43,7 +43,7 @@ struct Shared {
     /// The repository's name.
     name: Text,
     feed: Arc<Feed>,
-    figures: Figures,
+    metrics: Metrics,
     /// The last append failed, and may be found in the journal all the same.
     unclear: AtomicBool,
 }
@@ -139,12 +139,12 @@ impl Desk {
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
         let shared =
-            Arc::new(Shared { name: name.into(), feed, figures: Figures::new(), unclear: AtomicBool::new(false) });
+            Arc::new(Shared { name: name.into(), feed, metrics: Metrics::new(), unclear: AtomicBool::new(false) });
         let desk = Desk { inbox, shared: shared.clone() };
-        let mut counter = counter::Counter::new(engine, snapshot, journal, clock, shared);
-        counter.begin()?;
+        let mut worker = worker::Worker::new(engine, snapshot, journal, clock, shared);
+        worker.begin()?;
         let run = move || {
-            if let Err(error) = counter.run(&messages) {
+            if let Err(error) = worker.run(&messages) {
                 failed(error);
             }
         };
@@ -154,14 +154,14 @@ impl Desk {
 
     /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
     pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
-        let ticket = Ticket(self.shared.figures.send());
+        let ticket = Ticket(self.shared.metrics.send());
         self.send(Message::Ask { actor, command, ticket, asked: Instant::now(), reply })?;
         Ok(ticket)
     }
 
     /// Looks at the state. A session's look is a sign of life like any other call.
     pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
-        self.shared.figures.send();
+        self.shared.metrics.send();
         self.send(Message::Look { actor, look })
     }
 
@@ -171,8 +171,8 @@ impl Desk {
     }
 
     /// The desk in numbers.
-    pub fn figures(&self) -> &Figures {
-        &self.shared.figures
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// What happens here, as it happens.
@@ -219,7 +219,7 @@ impl Desk {
 
     fn send(&self, message: Message) -> Result<(), Trouble> {
         self.inbox.try_send(message).map_err(|error| {
-            self.shared.figures.refuse();
+            self.shared.metrics.refuse();
             match error {
                 TrySendError::Full(_) => Trouble::Busy,
                 TrySendError::Disconnected(_) => Trouble::Stopped,
@@ -229,9 +229,9 @@ impl Desk {
 
     /// Waits for room, where a desk that has stopped needs to hear nothing more.
     fn insist(&self, message: Message) {
-        self.shared.figures.send();
+        self.shared.metrics.send();
         if self.inbox.send(message).is_err() {
-            self.shared.figures.refuse();
+            self.shared.metrics.refuse();
         }
     }
 }

@@ -141,9 +141,9 @@ fn a_policy_reload_does_not_make_the_inbox_gauge_one_too_low() {
     };
     desk.look(Actor::Reader, Box::new(block)).unwrap();
     enters.recv().unwrap();
-    assert_eq!(desk.figures().counts().inbox, 0);
+    assert_eq!(desk.metrics().counts().inbox, 0);
     desk.poke();
-    assert_eq!(desk.figures().counts().inbox, 1);
+    assert_eq!(desk.metrics().counts().inbox, 1);
     leave.send(()).unwrap();
     held(&desk);
 }

@@ -24,7 +24,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(10);
 /// The longest sleep; it only bounds how late a count is recorded.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
-pub(super) struct Counter {
+pub(super) struct Worker {
     engine: Engine,
     journal: Box<dyn Journal>,
     clock: Box<dyn Clock>,
@@ -55,7 +55,7 @@ struct Answer {
     reply: Reply,
 }
 
-impl Counter {
+impl Worker {
     /// With the engine as it was replayed from a snapshot at `snapshot`, or from nothing.
     pub fn new(
         engine: Engine,
@@ -225,12 +225,12 @@ impl Counter {
             self.shared.unclear.store(error.leaves_open(), Ordering::SeqCst);
             return Err(error);
         }
-        let figures = &self.shared.figures;
-        figures.appends.time(begun.elapsed());
+        let metrics = &self.shared.metrics;
+        metrics.appends.time(begun.elapsed());
         if let Some(time) = self.journal.sync_time() {
-            figures.syncs.time(time);
+            metrics.syncs.time(time);
         }
-        figures.batches.count(records.len() as u64);
+        metrics.batches.count(records.len() as u64);
         self.shared.feed.publish(records);
         self.snapshots.consider(&self.engine, self.journal.as_ref());
         Ok(())
@@ -238,11 +238,11 @@ impl Counter {
 
     /// Notes how long the requests of this turn took, and where it left the desk.
     fn measure(&mut self, taken: u64) {
-        let (figures, now) = (&self.shared.figures, Instant::now());
+        let (metrics, now) = (&self.shared.metrics, Instant::now());
         for asked in self.asked.drain(..) {
-            figures.decisions.time(now.saturating_duration_since(asked));
+            metrics.decisions.time(now.saturating_duration_since(asked));
         }
-        figures.turn(taken, self.engine.head(), &self.engine.numbers());
+        metrics.turn(taken, self.engine.head(), &self.engine.numbers());
     }
 
     /// Sends all replies: everything behind them is durable now.

@@ -12,7 +12,7 @@ use crate::engine::{Numbers, Seq};
 const BUCKETS: usize = 20;
 
 /// What the desk of one repository did so far, and how long it took.
-pub struct Figures {
+pub struct Metrics {
     /// From the desk's inbox to an answer that may go out, because everything before it is durable.
     pub decisions: Histogram,
     /// Making a batch of records durable.
@@ -70,7 +70,7 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-impl Figures {
+impl Metrics {
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
