@@ -11,18 +11,18 @@
 
 mod deflate;
 mod error;
-mod follow;
-mod guard;
 mod history;
-mod live;
+mod holdings;
 mod message;
 mod pack;
-mod read;
-mod shelf;
+mod reader;
+mod repack;
+mod retain;
 mod status;
 mod store;
-mod tidy;
+mod thread;
 mod tree;
+mod tree_path;
 mod verify;
 mod writer;
 
@@ -30,15 +30,15 @@ mod writer;
 mod tests;
 
 pub use error::LedgerError;
-pub use follow::Ledger;
-pub use guard::Kept;
 pub use history::{Cursor, History, Query, Told};
-pub use live::{Holding, Live, Stamp};
+pub use holdings::{Holding, Live, Stamp};
 pub use message::{Line, Trailers};
-pub use read::{Reading, path_in_tree};
-pub use shelf::OWN;
+pub use reader::{Reading, path_in_tree};
+pub use repack::{git, tidy};
+pub use retain::Kept;
 pub use status::{Lag, Status};
 pub use store::{BRANCH, Commit, SHARED, create};
-pub use tidy::{git, tidy};
+pub use thread::Ledger;
+pub use tree_path::OWN;
 pub use verify::{Verified, verify};
 pub use writer::{Flushed, Writer};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use git2::Oid;
 
 use super::pack::{Kind, Pack, id_of};
-use super::shelf::set_aside;
+use super::tree_path::set_aside;
 
 /// The whole tree.
 #[derive(Debug, Default)]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::live::Live;
+use super::holdings::Live;
 use super::message::Line;
 use super::pack::{Kind, id_of};
-use super::shelf::EVENTS;
 use super::store::Commit;
 use super::tree::Tree;
+use super::tree_path::EVENTS;
 use super::{LedgerError, Reading};
 use crate::engine::Seq;
 

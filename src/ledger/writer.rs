@@ -10,13 +10,13 @@ use std::path::Path;
 use git2::Oid;
 
 use super::LedgerError;
-use super::live::{Holding, Live, Stamp, lines};
+use super::holdings::{Holding, Live, Stamp, lines};
 use super::message::{self, Line, Trailers};
 use super::pack::{Kind, Pack, id_of};
-use super::read;
-use super::shelf::EVENTS;
+use super::reader;
 use super::store::{BRANCH, Commit, Store};
 use super::tree::Tree;
+use super::tree_path::EVENTS;
 use crate::engine::{Event, Seq, Timestamp};
 use crate::journal::{JournalReader, replay};
 
@@ -60,7 +60,7 @@ impl Writer {
         }
         let stands = match &tip {
             Some(tip) => {
-                tree.set(EVENTS.as_bytes(), read::events_blob(store.repo(), tip));
+                tree.set(EVENTS.as_bytes(), reader::events_blob(store.repo(), tip));
                 tree.name() == tip.tree
             }
             None => live.shelves().next().is_none(),
@@ -189,7 +189,7 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
     if oldest <= last.next() {
         // The journal begins later, but all records since are there; the ledger itself knows what they change.
         let mut own = match tip {
-            Some(tip) => read::live(store.repo(), store.path(), tip.tree)?,
+            Some(tip) => reader::live(store.repo(), store.path(), tip.tree)?,
             None => Live::default(),
         };
         own.learn_names(&live);
@@ -209,7 +209,7 @@ fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> R
     if last > journal.head()? {
         return Err(another());
     }
-    let Some(line) = read::lines(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
+    let Some(line) = reader::lines(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
     let page = journal.read(Seq(line.seq.0 - 1), 1)?;
     match page.records.first() {
         Some(record) if record.seq == line.seq && *record != line.record() => Err(another()),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shelf;
+use super::tree_path;
 use crate::engine::{Event, Image, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp};
 use crate::journal::Replay;
 use crate::key::Key;
@@ -120,7 +120,7 @@ impl Live {
 
     /// Adds one that is held.
     pub fn hold(&mut self, held: Holding) -> Vec<u8> {
-        let shelf = shelf::of(&held.key);
+        let shelf = tree_path::of(&held.key);
         self.whereabouts.insert(held.id, shelf.clone());
         let holdings = self.shelves.entry(shelf.clone()).or_default();
         holdings.push(held);

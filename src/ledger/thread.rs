@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::tidy::Tidy;
+use super::repack::Tidy;
 use super::writer::Writer;
 use super::{LedgerError, Status};
 use crate::journal::JournalReader;

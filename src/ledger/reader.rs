@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::live::{Holding, Live};
+use super::holdings::{Holding, Live};
 use super::message::Line;
-use super::shelf::{self, EVENTS};
 use super::store::{self, BRANCH, Commit, SHARED};
+use super::tree_path::{self, EVENTS};
 use super::{LedgerError, OWN};
 use crate::key::Key;
 
@@ -60,13 +60,13 @@ impl Reading {
 
     /// Where a key lies in the latest tree, or would lie if it were held.
     pub fn path_in_tree(&self, key: &Key) -> Result<Vec<u8>, LedgerError> {
-        let place = shelf::of(key);
+        let place = tree_path::of(key);
         let Some(tip) = self.tip()? else { return Ok(place) };
         let tree = self.repo.find_tree(tip.tree);
         let tree = tree.map_err(|error| LedgerError::damaged(&self.path, error.message()))?;
         match tree.get_path(Path::new(OsStr::from_bytes(&place))) {
             // Git cannot have a file and a directory under one name, so the file is set aside.
-            Ok(entry) if entry.kind() == Some(ObjectType::Tree) => Ok(shelf::set_aside(key.spelling())),
+            Ok(entry) if entry.kind() == Some(ObjectType::Tree) => Ok(tree_path::set_aside(key.spelling())),
             _ => Ok(place),
         }
     }
@@ -81,7 +81,7 @@ impl Reading {
 pub fn path_in_tree(path: &Path, key: &Key) -> Result<Vec<u8>, LedgerError> {
     match Reading::open(path) {
         Ok(reading) => reading.path_in_tree(key),
-        Err(LedgerError::Missing { .. }) => Ok(shelf::of(key)),
+        Err(LedgerError::Missing { .. }) => Ok(tree_path::of(key)),
         Err(error) => Err(error),
     }
 }
