@@ -47,7 +47,7 @@ pub enum LedgerError {
     },
     /// It tells of other events than the journal does.
     #[error("the ledger {} tells another story than the journal at {at}: it belongs to another journal, or an old one was restored; move it away and a new one is made", .path.display())]
-    AnotherStory {
+    Diverged {
         /// The directory.
         path: PathBuf,
         /// The event they do not agree on.
@@ -55,7 +55,7 @@ pub enum LedgerError {
     },
     /// The journal dropped records in the meantime.
     #[error("the journal does not have the records after {after} any more; the ledger goes on after a gap")]
-    Late {
+    RecordsDropped {
         /// The last record that is written.
         after: Seq,
     },

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use git2::Oid;
 
-use super::message::Line;
-use super::{LedgerError, Reading};
+use super::message::LedgerEvent;
+use super::{LedgerError, LedgerReader};
 use crate::engine::{Event, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
 use crate::key::Key;
@@ -18,7 +18,7 @@ const LOOK_MAX: u64 = 50_000;
 const STEP: u64 = 2_000;
 
 /// The past of one repository.
-pub struct History {
+pub struct HistoryReader {
     journal: Option<Mutex<Box<dyn JournalReader>>>,
     /// Where the ledger is, if one is written.
     ledger: Option<PathBuf>,
@@ -50,9 +50,9 @@ pub struct Cursor {
 
 /// Some events, the latest first.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
+pub struct EventPage {
     /// What was found. Names are only there where the ledger told.
-    pub events: Vec<Line>,
+    pub events: Vec<LedgerEvent>,
     /// Where to go on, if there may be more.
     pub next: Option<Cursor>,
     /// Events between these that nobody has any more, the first and the last of each.
@@ -83,27 +83,27 @@ impl std::fmt::Display for Cursor {
 /// A page that is being filled.
 struct Search<'a> {
     query: &'a Query,
-    told: Told,
+    told: EventPage,
     /// Everything from here on was looked at.
     below: Seq,
     left: u64,
 }
 
-impl History {
+impl HistoryReader {
     /// Of a server that runs.
-    pub fn new(journal: Box<dyn JournalReader>, ledger: Option<PathBuf>) -> History {
-        History { journal: Some(Mutex::new(journal)), ledger }
+    pub fn new(journal: Box<dyn JournalReader>, ledger: Option<PathBuf>) -> HistoryReader {
+        HistoryReader { journal: Some(Mutex::new(journal)), ledger }
     }
 
     /// Of a ledger alone.
-    pub fn of_ledger(path: PathBuf) -> History {
-        History { journal: None, ledger: Some(path) }
+    pub fn of_ledger(path: PathBuf) -> HistoryReader {
+        HistoryReader { journal: None, ledger: Some(path) }
     }
 
     /// One page.
-    pub fn page(&self, query: &Query) -> Result<Told, LedgerError> {
+    pub fn page(&self, query: &Query) -> Result<EventPage, LedgerError> {
         let below = query.cursor.map_or(Seq(u64::MAX), |cursor| cursor.below);
-        let mut search = Search { query, told: Told::default(), below, left: LOOK_MAX };
+        let mut search = Search { query, told: EventPage::default(), below, left: LOOK_MAX };
         let commit = query.cursor.and_then(|cursor| cursor.commit);
         if let Some(journal) = self.journal.as_ref().filter(|_| commit.is_none()) {
             let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +113,7 @@ impl History {
         }
         match &self.ledger {
             Some(_) if search.below <= Seq(1) => {}
-            Some(path) => match Reading::open(path) {
+            Some(path) => match LedgerReader::open(path) {
                 Ok(reading) => search.in_ledger(&reading, commit)?,
                 Err(LedgerError::Missing { .. }) if self.journal.is_some() => search.misses_the_rest(),
                 Err(error) => return Err(error),
@@ -142,7 +142,7 @@ impl Search<'_> {
             let page = journal.read(Seq(from.saturating_sub(1)), count as usize)?;
             let below = self.below;
             for record in page.records.into_iter().rev().filter(|record| record.seq < below) {
-                if self.take(Line::new(record, None), None) == Went::Enough {
+                if self.take(LedgerEvent::new(record, None), None) == Went::Enough {
                     return Ok(Went::Enough);
                 }
             }
@@ -152,7 +152,7 @@ impl Search<'_> {
         Ok(Went::On)
     }
 
-    fn in_ledger(&mut self, reading: &Reading, commit: Option<Oid>) -> Result<(), LedgerError> {
+    fn in_ledger(&mut self, reading: &LedgerReader, commit: Option<Oid>) -> Result<(), LedgerError> {
         // The commit only saves the way from the tip. A ledger that was made anew meanwhile does not have it any more,
         // and somebody may have made it up; that says nothing about the ledger.
         let mut next = match commit.and_then(|id| reading.commit(id).ok()) {
@@ -182,7 +182,7 @@ impl Search<'_> {
     }
 
     /// Looks at one event, the one before the last.
-    fn take(&mut self, line: Line, commit: Option<Oid>) -> Went {
+    fn take(&mut self, line: LedgerEvent, commit: Option<Oid>) -> Went {
         let query = self.query;
         if query.since.is_some_and(|since| line.at < since) {
             return Went::Enough;

@@ -47,17 +47,17 @@ pub struct Stamp(pub Timestamp);
 
 /// What is held, by shelf in the tree.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Live {
+pub struct Holdings {
     shelves: BTreeMap<Vec<u8>, Vec<Holding>>,
     whereabouts: HashMap<ReservationId, Vec<u8>>,
     /// What sessions that are alive are called.
     names: HashMap<SessionId, Text>,
 }
 
-impl Live {
+impl Holdings {
     /// What a journal's snapshot says.
-    pub fn of_image(image: Image) -> Live {
-        let mut live = Live::default();
+    pub fn of_image(image: Image) -> Holdings {
+        let mut live = Holdings::default();
         for session in image.sessions {
             if let (None, Some(name)) = (session.end, session.name) {
                 live.names.insert(session.id, name);
@@ -140,7 +140,7 @@ impl Live {
     }
 
     /// Takes names over that are not known here.
-    pub fn learn_names(&mut self, other: &Live) {
+    pub fn learn_names(&mut self, other: &Holdings) {
         for (session, name) in &other.names {
             self.names.entry(session.clone()).or_insert_with(|| name.clone());
         }
@@ -165,7 +165,7 @@ impl Live {
     }
 
     /// Whether the same is held in both, whatever the holders are called.
-    pub fn holds_the_same(&self, other: &Live) -> bool {
+    pub fn holds_the_same(&self, other: &Holdings) -> bool {
         let told = |held: &Holding| Holding { name: None, ..held.clone() };
         self.holdings().map(told).eq(other.holdings().map(told))
     }
@@ -186,13 +186,13 @@ impl Live {
     }
 }
 
-impl Replay for Live {
+impl Replay for Holdings {
     fn restore(&mut self, image: Image) {
-        *self = Live::of_image(image);
+        *self = Holdings::of_image(image);
     }
 
     fn apply(&mut self, record: &Record) {
-        Live::apply(self, record);
+        Holdings::apply(self, record);
     }
 }
 
@@ -257,11 +257,11 @@ mod tests {
         reserve(&mut engine, "bo", &["mine"], Mode::Exclusive, &mut records);
         let release = Command::ReleaseAll { session: SessionId::parse("bo").unwrap() };
         engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records);
-        let mut live = Live::default();
+        let mut live = Holdings::default();
         for record in &records {
             live.apply(record);
         }
-        assert_eq!(live, Live::of_image(engine.image()));
+        assert_eq!(live, Holdings::of_image(engine.image()));
         assert_eq!(live.holdings().count(), 4);
         assert_eq!(live.name(&SessionId::parse("ana").unwrap()).unwrap().as_ref(), "Ana");
 

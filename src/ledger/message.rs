@@ -10,7 +10,7 @@ const SHOWN_MAX: usize = 60;
 
 /// An event as the ledger keeps it: the record, and what its session was called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct LedgerEvent {
     /// Its number.
     pub seq: Seq,
     /// When.
@@ -37,10 +37,10 @@ pub struct Trailers {
     pub previous: Option<Oid>,
 }
 
-impl Line {
+impl LedgerEvent {
     /// A record with the name of its session.
-    pub fn new(record: Record, name: Option<Text>) -> Line {
-        Line { seq: record.seq, at: record.at, event: record.event, name }
+    pub fn new(record: Record, name: Option<Text>) -> LedgerEvent {
+        LedgerEvent { seq: record.seq, at: record.at, event: record.event, name }
     }
 
     /// The record alone.
@@ -68,7 +68,7 @@ pub fn verb(event: &Event) -> &'static str {
 }
 
 /// The message of a commit with these events.
-pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
+pub fn compose(lines: &[LedgerEvent], trailers: &Trailers) -> String {
     let mut text = subject(lines, trailers);
     text.push_str("\n\n");
     if let Some((first, last)) = trailers.gap {
@@ -127,8 +127,8 @@ fn number(text: &str) -> Option<Seq> {
 }
 
 /// One line for people, about what they would look for first.
-fn subject(lines: &[Line], trailers: &Trailers) -> String {
-    let weight = |line: &&Line| match line.event {
+fn subject(lines: &[LedgerEvent], trailers: &Trailers) -> String {
+    let weight = |line: &&LedgerEvent| match line.event {
         Event::Reserved { .. } => 0,
         Event::Released { .. } => 1,
         Event::Amended { .. } => 2,
@@ -178,7 +178,7 @@ mod tests {
     use crate::engine::{Mode, ReservationId, Ttl};
     use crate::key::Key;
 
-    fn line(seq: u64, key: &str) -> Line {
+    fn line(seq: u64, key: &str) -> LedgerEvent {
         let event = Event::Reserved {
             id: ReservationId(uuid::Uuid::nil()),
             session: SessionId::parse("s-17").unwrap(),
@@ -187,7 +187,7 @@ mod tests {
             ttl: Ttl(60),
             reason: None,
         };
-        Line { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
+        LedgerEvent { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
     }
 
     #[test]

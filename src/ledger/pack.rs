@@ -45,7 +45,7 @@ pub struct Pack {
 }
 
 /// The two files of a pack.
-pub struct Packed {
+pub struct PackFiles {
     /// What both are called, without `pack-` and ending.
     pub name: String,
     /// The objects.
@@ -86,7 +86,7 @@ impl Pack {
     }
 
     /// The files.
-    pub fn finish(mut self) -> Packed {
+    pub fn finish(mut self) -> PackFiles {
         let count = u32::try_from(self.objects.len()).expect("fewer objects than bytes");
         self.bytes[..12].copy_from_slice(&header(count));
         let checksum = digest(&SHA1_FOR_LEGACY_USE_ONLY, &self.bytes);
@@ -105,7 +105,7 @@ impl Pack {
         let own = digest(&SHA1_FOR_LEGACY_USE_ONLY, &index);
         index.extend_from_slice(own.as_ref());
         let name = Oid::from_bytes(checksum.as_ref()).expect("SHA-1 has twenty bytes").to_string();
-        Packed { name, pack: self.bytes, index }
+        PackFiles { name, pack: self.bytes, index }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading the ledger back: commits from the latest on, their events, what their trees say is held.
+//! LedgerReader the ledger back: commits from the latest on, their events, what their trees say is held.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::holdings::{Holding, Live};
-use super::message::Line;
+use super::holdings::{Holding, Holdings};
+use super::message::LedgerEvent;
 use super::store::{self, BRANCH, Commit, SHARED};
 use super::tree_path::{self, EVENTS};
 use super::{LedgerError, OWN};
 use crate::key::Key;
 
 /// A ledger that is only looked at, whoever writes it meanwhile.
-pub struct Reading {
+pub struct LedgerReader {
     path: PathBuf,
     repo: Repository,
 }
 
-impl Reading {
+impl LedgerReader {
     /// Opens the ledger at `path`.
-    pub fn open(path: &Path) -> Result<Reading, LedgerError> {
-        Ok(Reading { repo: store::open(path)?, path: path.to_owned() })
+    pub fn open(path: &Path) -> Result<LedgerReader, LedgerError> {
+        Ok(LedgerReader { repo: store::open(path)?, path: path.to_owned() })
     }
 
     /// The latest commit: of the ledger that is written here, else of one that was fetched.
@@ -49,12 +49,12 @@ impl Reading {
     }
 
     /// The events of a commit, the oldest first.
-    pub fn lines(&self, commit: &Commit) -> Result<Vec<Line>, LedgerError> {
+    pub fn lines(&self, commit: &Commit) -> Result<Vec<LedgerEvent>, LedgerError> {
         lines(&self.repo, &self.path, commit)
     }
 
     /// What was held when a commit was made.
-    pub fn live(&self, commit: &Commit) -> Result<Live, LedgerError> {
+    pub fn live(&self, commit: &Commit) -> Result<Holdings, LedgerError> {
         live(&self.repo, &self.path, commit.tree)
     }
 
@@ -79,14 +79,14 @@ impl Reading {
 
 /// Where a key lies in the tree of the ledger at `path`, also where there is no ledger yet.
 pub fn path_in_tree(path: &Path, key: &Key) -> Result<Vec<u8>, LedgerError> {
-    match Reading::open(path) {
+    match LedgerReader::open(path) {
         Ok(reading) => reading.path_in_tree(key),
         Err(LedgerError::Missing { .. }) => Ok(tree_path::of(key)),
         Err(error) => Err(error),
     }
 }
 
-pub(super) fn lines(repo: &Repository, path: &Path, commit: &Commit) -> Result<Vec<Line>, LedgerError> {
+pub(super) fn lines(repo: &Repository, path: &Path, commit: &Commit) -> Result<Vec<LedgerEvent>, LedgerError> {
     let damaged = |what: &dyn std::fmt::Display| {
         LedgerError::damaged(path, format!("the events of commit {} do not read: {what}", commit.id))
     };
@@ -101,8 +101,8 @@ pub(super) fn events_blob(repo: &Repository, commit: &Commit) -> Option<Oid> {
     tree.get_path(Path::new(EVENTS)).ok().map(|entry| entry.id())
 }
 
-pub(super) fn live(repo: &Repository, path: &Path, tree: Oid) -> Result<Live, LedgerError> {
-    let mut live = Live::default();
+pub(super) fn live(repo: &Repository, path: &Path, tree: Oid) -> Result<Holdings, LedgerError> {
+    let mut live = Holdings::default();
     let mut trees = vec![(tree, 0)];
     let damaged = |error: git2::Error| LedgerError::damaged(path, error.message());
     while let Some((id, depth)) = trees.pop() {

@@ -17,13 +17,13 @@ const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Tidies on a thread of its own, one at a time.
 #[derive(Default)]
-pub struct Tidy {
+pub struct Repacker {
     /// Answers how long it took.
     running: Option<JoinHandle<Duration>>,
     rests_until: Option<Instant>,
 }
 
-impl Tidy {
+impl Repacker {
     /// Starts if there are too many packs and nothing is under way.
     pub fn consider(&mut self, path: &Path, packs: usize) {
         if packs < PACKS_MAX || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
@@ -52,7 +52,7 @@ impl Tidy {
 
 fn run(path: PathBuf) -> Duration {
     let begin = Instant::now();
-    if let Err(error) = tidy(&path) {
+    if let Err(error) = repack(&path) {
         // The ledger is whole, only larger and slower to look through; the next flush tries again.
         tracing::warn!(%error, ledger = %path.display(), "could not put the ledger's packs together");
     }
@@ -60,7 +60,7 @@ fn run(path: PathBuf) -> Duration {
 }
 
 /// Puts packs together where that is worth it, and notes for git which commits touch which paths.
-pub fn tidy(path: &Path) -> Result<(), GitError> {
+pub fn repack(path: &Path) -> Result<(), GitError> {
     // Packs grow like powers of two, so each object is only moved a few times in its life.
     let settings = ["repack.writeBitmaps=false", "pack.threads=1"];
     git(path).with(&settings).args(["repack", "--geometric=2", "-d", "-q"]).output()?;

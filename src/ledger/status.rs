@@ -8,7 +8,7 @@ use crate::engine::Seq;
 
 /// What the ledger's thread says about itself.
 #[derive(Debug, Default)]
-pub struct Status {
+pub struct LedgerStatus {
     written: AtomicU64,
     head: AtomicU64,
     rest: Mutex<Rest>,
@@ -29,7 +29,7 @@ pub struct Lag {
     pub time: Duration,
 }
 
-impl Status {
+impl LedgerStatus {
     /// The last record that is in the ledger for good.
     pub fn written(&self) -> Seq {
         Seq(self.written.load(Ordering::Acquire))
@@ -42,23 +42,23 @@ impl Status {
     }
 
     /// Why it does not come further, in a sentence.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn error(&self) -> Option<String> {
         self.rest().trouble.clone()
     }
 
-    pub(super) fn saw(&self, head: Seq) {
+    pub(super) fn set_head(&self, head: Seq) {
         self.head.fetch_max(head.0, Ordering::AcqRel);
         self.update();
     }
 
-    pub(super) fn wrote(&self, seq: Seq) {
+    pub(super) fn set_written(&self, seq: Seq) {
         self.written.store(seq.0, Ordering::Release);
         self.head.fetch_max(seq.0, Ordering::AcqRel);
         self.update();
     }
 
     /// Answers whether this is news.
-    pub(super) fn is_in_trouble(&self, sentence: Option<String>) -> bool {
+    pub(super) fn set_error(&self, sentence: Option<String>) -> bool {
         let mut rest = self.rest();
         let news = rest.trouble != sentence;
         rest.trouble = sentence;

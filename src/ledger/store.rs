@@ -11,7 +11,7 @@ use git2::{Oid, Repository};
 
 use super::LedgerError;
 use super::message::{self, Trailers};
-use super::pack::Packed;
+use super::pack::PackFiles;
 use crate::journal::lock_soon;
 
 /// The branch the ledger writes.
@@ -88,7 +88,7 @@ impl Store {
     }
 
     /// Stores the objects of a flush for good. Nobody sees them yet.
-    pub fn store(&self, packed: &Packed) -> Result<(), LedgerError> {
+    pub fn store(&self, packed: &PackFiles) -> Result<(), LedgerError> {
         let dir = self.path.join("objects/pack");
         // The index comes last: git takes a pack for one when it has that.
         for (ending, bytes) in [("pack", &packed.pack), ("idx", &packed.index)] {

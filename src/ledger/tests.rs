@@ -100,7 +100,7 @@ impl World {
     /// What the engine holds and what the tree holds, as comparable lists.
     #[track_caller]
     fn tree_is_right(&self) {
-        let reading = Reading::open(&self.path()).unwrap();
+        let reading = LedgerReader::open(&self.path()).unwrap();
         let tip = reading.tip().unwrap().unwrap();
         assert_eq!(tip.trailers.seq, self.engine.head());
         let live = reading.live(&tip).unwrap();
@@ -156,7 +156,7 @@ fn git_itself_tells_who_held_what_and_who_holds_it() {
     writer.flush(world.reader().as_mut()).unwrap();
     world.reserve("bo", &["src/a.rs"]);
     writer.flush(world.reader().as_mut()).unwrap();
-    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), Flushed { events: 0, more: false });
+    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), FlushReport { events: 0, more: false });
 
     let subjects = "reserve src/a.rs (+1) by Name of bo\nrelease src/a.rs by Name of ana\n\
                     reserve src/a.rs (+4) by Name of ana\n";
@@ -330,7 +330,7 @@ fn another_journals_ledger_is_left_as_it_is() {
     let tip = world.git(&["rev-parse", "ledger"]);
     let mut other = World::new();
     let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
-    assert!(matches!(refused, LedgerError::AnotherStory { .. }), "{refused}");
+    assert!(matches!(refused, LedgerError::Diverged { .. }), "{refused}");
     other.reserve("bo", &["a", "b", "c"]);
     let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
     assert!(refused.to_string().contains("another story"), "{refused}");
@@ -363,7 +363,7 @@ fn a_year_has_a_root_of_its_own() {
     writer.flush(world.reader().as_mut()).unwrap();
     assert_eq!(world.git(&["rev-list", "--count", "ledger"]).trim(), "2");
     assert_eq!(world.git(&["rev-parse", "ledger-2026"]), old);
-    let reading = Reading::open(&world.path()).unwrap();
+    let reading = LedgerReader::open(&world.path()).unwrap();
     let mut commit = reading.tip().unwrap();
     let mut seqs = Vec::new();
     while let Some(one) = commit {
@@ -418,7 +418,7 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
             7 => {
                 // The plug was pulled when the pack was there and the branch not yet moved.
                 writer = None;
-                let reading = Reading::open(&world.path()).ok();
+                let reading = LedgerReader::open(&world.path()).ok();
                 let tip = reading.as_ref().and_then(|reading| reading.tip().unwrap());
                 if let Some(before) = tip.and_then(|tip| tip.before) {
                     std::fs::write(world.path().join(BRANCH), format!("{before}\n")).unwrap();
@@ -432,11 +432,11 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
         let reader = &mut *world.reader();
         let result = match writer.take() {
             Some(mut writer) => writer.flush(reader).map(|_| writer),
-            None => Err(LedgerError::Late { after: Seq::ZERO }),
+            None => Err(LedgerError::RecordsDropped { after: Seq::ZERO }),
         };
         let open = match result {
             Ok(writer) => writer,
-            Err(LedgerError::Late { .. }) => world.write(),
+            Err(LedgerError::RecordsDropped { .. }) => world.write(),
             Err(error) => panic!("{error}"),
         };
         writer = Some(open);
@@ -445,7 +445,7 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
     drop(writer);
     world.write();
     world.tree_is_right();
-    tidy(&world.path()).unwrap();
+    repack(&world.path()).unwrap();
     world.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
@@ -459,7 +459,7 @@ fn history_goes_on_in_the_ledger_where_the_journal_ends() {
     }
     world.snapshot(world.engine.head().0 - 1);
     world.reserve("bo", &["lib/**"]);
-    let history = History::new(world.reader(), Some(world.path()));
+    let history = HistoryReader::new(world.reader(), Some(world.path()));
     let all = |query: Query| {
         let (mut seqs, mut missing) = (Vec::new(), Vec::new());
         let mut cursor = None;
@@ -532,17 +532,17 @@ fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
 #[test]
 fn a_journal_keeps_what_the_ledger_does_not_have() {
     let mut world = World::new();
-    let status = std::sync::Arc::<Status>::default();
-    let kept = Kept::new(Box::new(world.journal.reopen()), status.clone());
+    let status = std::sync::Arc::<LedgerStatus>::default();
+    let kept = RetainingJournal::new(Box::new(world.journal.reopen()), status.clone());
     world.reserve("ana", &["a", "b", "c"]);
     let state = serde_json::to_vec(&world.engine.image()).unwrap();
     let oldest = |world: &World| world.reader().read(Seq(100), 1).unwrap().oldest;
     kept.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
     assert_eq!(oldest(&world), Seq(1), "nothing is written yet");
-    status.wrote(Seq(1));
+    status.set_written(Seq(1));
     kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
     assert_eq!(oldest(&world), Seq(2));
-    status.wrote(Seq(4));
+    status.set_written(Seq(4));
     kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
     assert_eq!(oldest(&world), Seq(4));
 }
@@ -550,17 +550,17 @@ fn a_journal_keeps_what_the_ledger_does_not_have() {
 #[test]
 fn the_thread_tells_how_far_it_is() {
     let mut world = World::new();
-    let status = std::sync::Arc::<Status>::default();
+    let status = std::sync::Arc::<LedgerStatus>::default();
     std::fs::write(world.path(), "in the way").unwrap();
     world.reserve("ana", &["a"]);
-    let ledger = Ledger::follow("test", world.path(), world.reader(), status.clone());
-    while status.trouble().is_none() {
+    let ledger = Ledger::start("test", world.path(), world.reader(), status.clone());
+    while status.error().is_none() {
         std::thread::yield_now();
     }
     assert_eq!(status.lag().records, 2);
     std::fs::remove_file(world.path()).unwrap();
     ledger.stop();
-    assert_eq!((status.trouble(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
+    assert_eq!((status.error(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
     world.tree_is_right();
 }
 

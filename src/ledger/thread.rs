@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::repack::Tidy;
+use super::repack::Repacker;
 use super::writer::Writer;
-use super::{LedgerError, Status};
+use super::{LedgerError, LedgerStatus};
 use crate::journal::JournalReader;
 
 /// How often the journal is looked at. What happened in between becomes one commit.
@@ -25,11 +25,11 @@ pub struct Ledger {
 
 impl Ledger {
     /// Begins to write the ledger at `path`. Whatever goes wrong with it is told in `status` and the log, and tried again.
-    pub fn follow(name: &str, path: PathBuf, journal: Box<dyn JournalReader>, status: Arc<Status>) -> Ledger {
+    pub fn start(name: &str, path: PathBuf, journal: Box<dyn JournalReader>, status: Arc<LedgerStatus>) -> Ledger {
         let (stop, stopped) = channel();
         let run = move || {
             insist_little();
-            Follower { path, journal, status, writer: None, tidy: Tidy::default() }.run(&stopped);
+            LedgerThread { path, journal, status, writer: None, repacker: Repacker::default() }.run(&stopped);
         };
         let thread = std::thread::Builder::new().name(format!("ledger {name}")).spawn(run);
         Ledger { stop, thread: thread.expect("a thread can be started") }
@@ -42,15 +42,15 @@ impl Ledger {
     }
 }
 
-struct Follower {
+struct LedgerThread {
     path: PathBuf,
     journal: Box<dyn JournalReader>,
-    status: Arc<Status>,
+    status: Arc<LedgerStatus>,
     writer: Option<Writer>,
-    tidy: Tidy,
+    repacker: Repacker,
 }
 
-impl Follower {
+impl LedgerThread {
     fn run(&mut self, stopped: &Receiver<()>) {
         loop {
             let done = self.catch_up();
@@ -62,11 +62,11 @@ impl Follower {
         }
         let done = self.catch_up();
         self.tell(done);
-        self.tidy.finish();
+        self.repacker.finish();
     }
 
     fn catch_up(&mut self) -> Result<(), LedgerError> {
-        self.status.saw(self.journal.head()?);
+        self.status.set_head(self.journal.head()?);
         let mut writer = match self.writer.take() {
             // Whoever takes it away wants a new one.
             Some(writer) if is_there(writer.store().path()) => writer,
@@ -75,9 +75,9 @@ impl Follower {
         // A flush that fails has changed the writer, so it is only kept after one that worked.
         loop {
             let flushed = writer.flush(self.journal.as_mut())?;
-            self.status.wrote(writer.seq());
+            self.status.set_written(writer.seq());
             if flushed.events > 0 {
-                self.tidy.consider(&self.path, writer.store().packs());
+                self.repacker.consider(&self.path, writer.store().packs());
             }
             if !flushed.more {
                 break;
@@ -90,7 +90,7 @@ impl Follower {
     /// Says what is wrong when that changes.
     fn tell(&self, done: Result<(), LedgerError>) {
         let sentence = done.err().map(|error| error.to_string());
-        if !self.status.is_in_trouble(sentence.clone()) {
+        if !self.status.set_error(sentence.clone()) {
             return;
         }
         let ledger = self.path.display();

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use super::holdings::Live;
-use super::message::Line;
+use super::holdings::Holdings;
+use super::message::LedgerEvent;
 use super::pack::{Kind, id_of};
 use super::store::Commit;
 use super::tree::Tree;
 use super::tree_path::EVENTS;
-use super::{LedgerError, Reading};
+use super::{LedgerError, LedgerReader};
 use crate::engine::Seq;
 
 /// A ledger in which everything is right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Commits, from the first there is.
     pub commits: u64,
     /// Events in them.
@@ -28,15 +28,15 @@ pub struct Verified {
 
 /// Follows the ledger at `path` from its first commit: numbers without gaps that it does not tell of, trailers that say
 /// what the events say, and each tree exactly what the one before and the events since make it.
-pub fn verify(path: &Path) -> Result<Verified, LedgerError> {
-    let reading = Reading::open(path)?;
+pub fn verify(path: &Path) -> Result<VerifyReport, LedgerError> {
+    let reading = LedgerReader::open(path)?;
     let mut chain = Vec::new();
     let mut next = reading.tip()?;
     while let Some(commit) = next {
         next = reading.before(&commit)?;
         chain.push(commit);
     }
-    let mut found = Verified::default();
+    let mut found = VerifyReport::default();
     let mut state = State::default();
     for (n, commit) in chain.iter().rev().enumerate() {
         let damaged = |what: String| LedgerError::damaged(path, format!("commit {}: {what}", commit.id));
@@ -75,12 +75,12 @@ pub fn verify(path: &Path) -> Result<Verified, LedgerError> {
 
 #[derive(Default)]
 struct State {
-    live: Live,
+    live: Holdings,
     tree: Tree,
 }
 
 impl State {
-    fn of(live: Live) -> State {
+    fn of(live: Holdings) -> State {
         let mut tree = Tree::default();
         for shelf in live.shelves() {
             tree.set(shelf, live.blob(shelf).map(|blob| id_of(Kind::Blob, &blob)));
@@ -88,7 +88,7 @@ impl State {
         State { live, tree }
     }
 
-    fn follow(&mut self, line: &Line) {
+    fn follow(&mut self, line: &LedgerEvent) {
         if let Some(session) = line.event.session() {
             self.live.call(session, line.name.as_ref());
         }
@@ -99,7 +99,7 @@ impl State {
 }
 
 /// The events follow each other, and the message tells of the same.
-fn numbers(commit: &Commit, lines: &[Line], after: Seq) -> Result<(), String> {
+fn numbers(commit: &Commit, lines: &[LedgerEvent], after: Seq) -> Result<(), String> {
     for (expected, line) in (after.0 + 1..).zip(lines) {
         if line.seq.0 != expected {
             return Err(format!("event #{expected} is missing; it has {} instead", line.seq));

@@ -10,8 +10,8 @@ use std::path::Path;
 use git2::Oid;
 
 use super::LedgerError;
-use super::holdings::{Holding, Live, Stamp, lines};
-use super::message::{self, Line, Trailers};
+use super::holdings::{Holding, Holdings, Stamp, lines};
+use super::message::{self, LedgerEvent, Trailers};
 use super::pack::{Kind, Pack, id_of};
 use super::reader;
 use super::store::{BRANCH, Commit, Store};
@@ -29,7 +29,7 @@ const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 /// Writes one ledger.
 pub struct Writer {
     store: Store,
-    live: Live,
+    live: Holdings,
     tree: Tree,
     tip: Option<Commit>,
     /// The last record that is part of `live`.
@@ -42,7 +42,7 @@ pub struct Writer {
 
 /// What a journal says about one point of its past.
 struct Base {
-    live: Live,
+    live: Holdings,
     seq: Seq,
     gap: Option<(Seq, Seq)>,
 }
@@ -91,13 +91,13 @@ impl Writer {
     }
 
     /// Writes the next records, if there are any. Answers how many; fewer than it could take means that those were all.
-    pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<Flushed, LedgerError> {
+    pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<FlushReport, LedgerError> {
         let page = journal.read(self.seq, FLUSH_MAX)?;
         if page.begins_late(self.seq) {
-            return Err(LedgerError::Late { after: self.seq });
+            return Err(LedgerError::RecordsDropped { after: self.seq });
         }
         if page.records.is_empty() && !self.restated && self.gap.is_none() {
-            return Ok(Flushed { events: 0, more: false });
+            return Ok(FlushReport { events: 0, more: false });
         }
         let mut pack = Pack::new();
         let mut touched = Vec::new();
@@ -108,7 +108,7 @@ impl Writer {
         for record in page.records {
             touched.extend(self.live.apply(&record));
             let name = record.event.session().and_then(|session| self.live.name(session)).cloned();
-            events.push(Line::new(record, name));
+            events.push(LedgerEvent::new(record, name));
         }
         touched.sort_unstable();
         touched.dedup();
@@ -141,7 +141,7 @@ impl Writer {
         let count = events.len();
         self.tip = Some(Commit { id, tree, before, seconds, trailers });
         (self.seq, self.gap, self.restated) = (seq, None, false);
-        Ok(Flushed { events: count, more: count == FLUSH_MAX })
+        Ok(FlushReport { events: count, more: count == FLUSH_MAX })
     }
 
     /// Each year has a root of its own, so that old ones can be given away. The old year keeps a branch.
@@ -155,7 +155,7 @@ impl Writer {
     }
 
     /// When the commit was made, by the journal's clock.
-    fn seconds(&self, events: &[Line]) -> i64 {
+    fn seconds(&self, events: &[LedgerEvent]) -> i64 {
         let latest = match events.last() {
             Some(line) => Some(line.at),
             None => self.live.holdings().filter_map(|held| held.since).map(|Stamp(at)| at).max(),
@@ -167,7 +167,7 @@ impl Writer {
 
 /// What came of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flushed {
+pub struct FlushReport {
     /// Records in it.
     pub events: usize,
     /// There may be more.
@@ -180,7 +180,7 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
     if let Some(tip) = tip {
         same_story(store, tip, journal)?;
     }
-    let mut live = Live::default();
+    let mut live = Holdings::default();
     let snapshot = replay(|on| journal.load(last, on), &mut live)?.snapshot;
     if snapshot <= last {
         return Ok(Base { live, seq: last, gap: None });
@@ -190,7 +190,7 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
         // The journal begins later, but all records since are there; the ledger itself knows what they change.
         let mut own = match tip {
             Some(tip) => reader::live(store.repo(), store.path(), tip.tree)?,
-            None => Live::default(),
+            None => Holdings::default(),
         };
         own.learn_names(&live);
         if !leads_to(own.clone(), last, &live, snapshot, journal)? {
@@ -205,7 +205,7 @@ fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) ->
 /// The ledger ends with a record the journal has too, if it has it.
 fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
     let last = tip.trailers.seq;
-    let another = || LedgerError::AnotherStory { path: store.path().to_owned(), at: last };
+    let another = || LedgerError::Diverged { path: store.path().to_owned(), at: last };
     if last > journal.head()? {
         return Err(another());
     }
@@ -219,9 +219,9 @@ fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> R
 
 /// Whether the records from `after` on make of the one what the snapshot says. Only what somebody changed by hand does not.
 fn leads_to(
-    mut live: Live,
+    mut live: Holdings,
     after: Seq,
-    snapshot: &Live,
+    snapshot: &Holdings,
     at: Seq,
     journal: &mut dyn JournalReader,
 ) -> Result<bool, LedgerError> {
@@ -238,7 +238,7 @@ fn leads_to(
 
 /// From what was held at the snapshot back to what was held before the oldest record there is: what was granted since is
 /// taken away, what was released since is put back with as much as its release tells.
-fn go_back(mut live: Live, at: Seq, oldest: Seq, journal: &mut dyn JournalReader) -> Result<Live, LedgerError> {
+fn go_back(mut live: Holdings, at: Seq, oldest: Seq, journal: &mut dyn JournalReader) -> Result<Holdings, LedgerError> {
     let later: Vec<_> = live.holdings().filter(|held| held.fence >= Some(oldest)).map(|held| held.id).collect();
     for id in later {
         live.let_go(id);
