@@ -16,6 +16,7 @@ mod holdings;
 mod message;
 mod pack;
 mod reader;
+mod recover;
 mod repack;
 mod retain;
 mod status;

@@ -4,24 +4,24 @@
 //! tell. From then on each flush is one page of records, one commit, one pack. After any failure it is thrown away and
 //! a new one begins, so nothing in here has to be put right by hand.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use git2::Oid;
 
 use super::LedgerError;
-use super::holdings::{Holding, Holdings, Stamp, lines};
+use super::holdings::{Holdings, Stamp, lines};
 use super::message::{self, LedgerEvent, Trailers};
 use super::pack::{Kind, Pack, id_of};
 use super::reader;
+use super::recover::{Base, recover};
 use super::store::{BRANCH, Commit, Store};
 use super::tree::Tree;
 use super::tree_path::EVENTS;
-use crate::engine::{Event, Seq, Timestamp};
-use crate::journal::{JournalReader, replay};
+use crate::engine::{Seq, Timestamp};
+use crate::journal::JournalReader;
 
 /// Records in one commit, at the most: a message people can still open.
-const FLUSH_MAX: usize = 4096;
+pub(super) const FLUSH_MAX: usize = 4096;
 
 /// Who commits.
 const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
@@ -40,19 +40,12 @@ pub struct Writer {
     restated: bool,
 }
 
-/// What a journal says about one point of its past.
-struct Base {
-    live: Holdings,
-    seq: Seq,
-    gap: Option<(Seq, Seq)>,
-}
-
 impl Writer {
     /// Opens the ledger at `path`, or makes one, and finds out where it stands.
     pub fn open(path: &Path, journal: &mut dyn JournalReader) -> Result<Writer, LedgerError> {
         let store = Store::open(path)?;
         let tip = store.tip()?;
-        let Base { live, seq, gap } = base(&store, tip.as_ref(), journal)?;
+        let Base { live, seq, gap } = recover(&store, tip.as_ref(), journal)?;
         let mut tree = Tree::default();
         for shelf in live.shelves() {
             let blob = live.blob(shelf).expect("something is held there");
@@ -172,107 +165,6 @@ pub struct FlushReport {
     pub events: usize,
     /// There may be more.
     pub more: bool,
-}
-
-/// What was held where the ledger stands, and where it goes on.
-fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) -> Result<Base, LedgerError> {
-    let last = tip.map_or(Seq::ZERO, |tip| tip.trailers.seq);
-    if let Some(tip) = tip {
-        same_story(store, tip, journal)?;
-    }
-    let mut live = Holdings::default();
-    let snapshot = replay(|on| journal.load(last, on), &mut live)?.snapshot;
-    if snapshot <= last {
-        return Ok(Base { live, seq: last, gap: None });
-    }
-    let oldest = journal.read(last, 1)?.oldest;
-    if oldest <= last.next() {
-        // The journal begins later, but all records since are there; the ledger itself knows what they change.
-        let mut own = match tip {
-            Some(tip) => reader::live(store.repo(), store.path(), tip.tree)?,
-            None => Holdings::default(),
-        };
-        own.learn_names(&live);
-        if !leads_to(own.clone(), last, &live, snapshot, journal)? {
-            own = go_back(live, snapshot, last.next(), journal)?;
-        }
-        return Ok(Base { live: own, seq: last, gap: None });
-    }
-    let seq = Seq(oldest.0 - 1);
-    Ok(Base { live: go_back(live, snapshot, oldest, journal)?, seq, gap: Some((last.next(), seq)) })
-}
-
-/// The ledger ends with a record the journal has too, if it has it.
-fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
-    let last = tip.trailers.seq;
-    let another = || LedgerError::Diverged { path: store.path().to_owned(), at: last };
-    if last > journal.head()? {
-        return Err(another());
-    }
-    let Some(line) = reader::lines(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
-    let page = journal.read(Seq(line.seq.0 - 1), 1)?;
-    match page.records.first() {
-        Some(record) if record.seq == line.seq && *record != line.record() => Err(another()),
-        _ => Ok(()),
-    }
-}
-
-/// Whether the records from `after` on make of the one what the snapshot says. Only what somebody changed by hand does not.
-fn leads_to(
-    mut live: Holdings,
-    after: Seq,
-    snapshot: &Holdings,
-    at: Seq,
-    journal: &mut dyn JournalReader,
-) -> Result<bool, LedgerError> {
-    let mut reached = after;
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
-        for record in page.records.iter().filter(|record| record.seq <= at) {
-            live.apply(record);
-        }
-        reached = page.records.last().map_or(at, |record| record.seq);
-    }
-    Ok(live.holds_the_same(snapshot))
-}
-
-/// From what was held at the snapshot back to what was held before the oldest record there is: what was granted since is
-/// taken away, what was released since is put back with as much as its release tells.
-fn go_back(mut live: Holdings, at: Seq, oldest: Seq, journal: &mut dyn JournalReader) -> Result<Holdings, LedgerError> {
-    let later: Vec<_> = live.holdings().filter(|held| held.fence >= Some(oldest)).map(|held| held.id).collect();
-    for id in later {
-        live.let_go(id);
-    }
-    let mut granted = HashSet::new();
-    let mut reached = Seq(oldest.0 - 1);
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
-        for record in page.records.iter().filter(|record| record.seq <= at) {
-            match &record.event {
-                Event::Reserved { id, .. } => {
-                    granted.insert(*id);
-                }
-                Event::Released { id, session, key, .. } | Event::Amended { id, session, key, .. }
-                    if !granted.contains(id) =>
-                {
-                    let known = live.holdings().find(|held| held.id == *id).cloned();
-                    let (name, since, fence) = match known {
-                        Some(held) => (held.name, held.since, held.fence),
-                        None => (live.name(session).cloned(), None, None),
-                    };
-                    live.let_go(*id);
-                    let (key, session) = (key.clone(), session.clone());
-                    let unknown =
-                        Holding { key, session, name, mode: None, reason: None, since, until: None, fence, id: *id };
-                    live.hold(unknown);
-                    granted.insert(*id);
-                }
-                _ => {}
-            }
-        }
-        reached = page.records.last().map_or(at, |record| record.seq);
-    }
-    Ok(live)
 }
 
 fn body(tree: Oid, parent: Option<Oid>, seconds: i64, message: &str) -> String {
