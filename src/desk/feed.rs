@@ -46,22 +46,22 @@ pub struct Follower {
 
 /// What there is after a record, without looking into the journal.
 #[derive(Debug, PartialEq)]
-pub enum AtHand {
+pub enum Buffered {
     /// Nothing happened since.
-    Nothing,
+    UpToDate,
     /// What happened next, oldest first. The first batch may begin with records that are known already.
     Batches(Vec<Arc<[Record]>>),
-    /// It is not at hand any more; see [`Follower::look_back`].
-    Older,
+    /// It is not at hand any more; see [`Follower::read_journal`].
+    TooOld,
 }
 
 /// What the journal has after a record.
 #[derive(Debug, PartialEq)]
-pub enum Past {
+pub enum FeedPage {
     /// What happened next, oldest first.
     Records(Vec<Record>),
     /// Some of it was dropped when a snapshot was taken.
-    Gone,
+    Dropped,
 }
 
 impl Feed {
@@ -153,9 +153,9 @@ impl Follower {
     }
 
     /// What happened after this record, as far as it is at hand.
-    pub fn at_hand(&self, after: Seq) -> AtHand {
+    pub fn buffered(&self, after: Seq) -> Buffered {
         if self.feed.head() <= after {
-            return AtHand::Nothing;
+            return Buffered::UpToDate;
         }
         let recent = lock(&self.feed.recent);
         let known = recent.batches.partition_point(|batch| batch[batch.len() - 1].seq <= after);
@@ -167,16 +167,16 @@ impl Follower {
                     room = room.saturating_sub(batch.len());
                     begun
                 };
-                AtHand::Batches(recent.batches.range(known..).take_while(fits).cloned().collect())
+                Buffered::Batches(recent.batches.range(known..).take_while(fits).cloned().collect())
             }
-            _ => AtHand::Older,
+            _ => Buffered::TooOld,
         }
     }
 
     /// The same from the journal, a page at a time. Reads a file, so it is nothing for a thread that must not wait.
-    pub fn look_back(&self, after: Seq) -> Result<Past, JournalError> {
+    pub fn read_journal(&self, after: Seq) -> Result<FeedPage, JournalError> {
         let page = lock(&self.feed.journal).read(after, PAGE)?;
-        Ok(if page.begins_late(after) { Past::Gone } else { Past::Records(page.records) })
+        Ok(if page.begins_late(after) { FeedPage::Dropped } else { FeedPage::Records(page.records) })
     }
 }
 
@@ -230,8 +230,8 @@ mod tests {
         (feed, publish)
     }
 
-    fn numbers(at_hand: AtHand) -> Vec<u64> {
-        let AtHand::Batches(batches) = at_hand else { panic!("not at hand: {at_hand:?}") };
+    fn numbers(at_hand: Buffered) -> Vec<u64> {
+        let Buffered::Batches(batches) = at_hand else { panic!("not at hand: {at_hand:?}") };
         batches.iter().flat_map(|batch| batch.iter()).map(|record| record.seq.0).collect()
     }
 
@@ -241,15 +241,15 @@ mod tests {
         publish(1..=3);
         assert_eq!((feed.head(), lock(&feed.recent).held), (Seq(3), 0));
         let follower = feed.follow(1).unwrap();
-        assert_eq!(follower.at_hand(Seq(3)), AtHand::Nothing);
-        assert_eq!(follower.at_hand(Seq(2)), AtHand::Older);
-        assert_eq!(follower.look_back(Seq(1)).unwrap(), Past::Records(records(2..=3)));
+        assert_eq!(follower.buffered(Seq(3)), Buffered::UpToDate);
+        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
+        assert_eq!(follower.read_journal(Seq(1)).unwrap(), FeedPage::Records(records(2..=3)));
         publish(4..=5);
         publish(6..=6);
-        assert_eq!(numbers(follower.at_hand(Seq(3))), [4, 5, 6]);
-        assert_eq!(numbers(follower.at_hand(Seq(4))), [4, 5, 6], "a batch stays whole");
-        assert_eq!(numbers(follower.at_hand(Seq(5))), [6]);
-        assert_eq!(follower.at_hand(Seq(2)), AtHand::Older);
+        assert_eq!(numbers(follower.buffered(Seq(3))), [4, 5, 6]);
+        assert_eq!(numbers(follower.buffered(Seq(4))), [4, 5, 6], "a batch stays whole");
+        assert_eq!(numbers(follower.buffered(Seq(5))), [6]);
+        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
         drop(follower);
         assert_eq!((feed.followers(), lock(&feed.recent).held), (0, 0));
     }
@@ -263,8 +263,8 @@ mod tests {
         publish(2..=2);
         let follower = feed.follow(2).unwrap();
         publish(3..=3);
-        assert_eq!(follower.at_hand(Seq(0)), AtHand::Older);
-        assert_eq!(numbers(follower.at_hand(Seq(2))), [3]);
+        assert_eq!(follower.buffered(Seq(0)), Buffered::TooOld);
+        assert_eq!(numbers(follower.buffered(Seq(2))), [3]);
     }
 
     #[test]
@@ -275,11 +275,11 @@ mod tests {
         publish(1..=many);
         publish(many + 1..=many + 1);
         assert_eq!(lock(&feed.recent).held, 1);
-        assert_eq!(follower.at_hand(Seq(many - 1)), AtHand::Older);
+        assert_eq!(follower.buffered(Seq(many - 1)), Buffered::TooOld);
         publish(many + 2..=3 * many);
         assert_eq!(lock(&feed.recent).held, 0, "a batch larger than all that is kept is not kept");
-        assert_eq!(follower.at_hand(Seq(many + 1)), AtHand::Older);
-        let Past::Records(page) = follower.look_back(Seq(many + 1)).unwrap() else { panic!("it is all there") };
+        assert_eq!(follower.buffered(Seq(many + 1)), Buffered::TooOld);
+        let FeedPage::Records(page) = follower.read_journal(Seq(many + 1)).unwrap() else { panic!("it is all there") };
         assert_eq!((page[0].seq.0, page.len()), (many + 2, PAGE));
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let feed = Arc::new(Feed::new(journal.reader().unwrap()));
         feed.begin(Seq(4));
         let follower = feed.follow(1).unwrap();
-        assert_eq!(follower.look_back(Seq(1)).unwrap(), Past::Gone);
-        assert_eq!(follower.look_back(Seq(2)).unwrap(), Past::Records(records(3..=4)));
+        assert_eq!(follower.read_journal(Seq(1)).unwrap(), FeedPage::Dropped);
+        assert_eq!(follower.read_journal(Seq(2)).unwrap(), FeedPage::Records(records(3..=4)));
     }
 }

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use feed::{AtHand, Feed, Follower, Past};
+pub use feed::{Buffered, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
 
@@ -45,12 +45,12 @@ struct Shared {
     feed: Arc<Feed>,
     metrics: Metrics,
     /// The last append failed, and may be found in the journal all the same.
-    unclear: AtomicBool,
+    outcome_unknown: AtomicBool,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum SubmitError {
     /// Too many requests lie on the desk. Nothing was done.
     #[error("too many requests are waiting to be decided; try again in a moment")]
     Busy,
@@ -59,7 +59,7 @@ pub enum Trouble {
     Stopped,
     /// Whether it was done shows when the journal is read again: the disk failed while it was written.
     #[error("the server is stopping, and whether this was done is not known; ask again")]
-    Unclear,
+    OutcomeUnknown,
 }
 
 /// An answer, with what the session should know besides.
@@ -87,7 +87,7 @@ pub struct Look<'a> {
     pub now: Timestamp,
 }
 
-/// Receives the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::unheard`] gives it back.
+/// Receives the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::return_grants`] gives it back.
 pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
 /// Looks at the state.
@@ -98,7 +98,7 @@ pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;
 pub struct Ticket(u64);
 
 enum Message {
-    Ask {
+    Submit {
         actor: Actor,
         command: Command,
         ticket: Ticket,
@@ -110,9 +110,9 @@ enum Message {
         look: OnLook,
     },
     /// Whoever waited under this ticket is gone.
-    Gone(Ticket),
+    Cancel(Ticket),
     /// A grant reached nobody.
-    Unheard {
+    ReturnGrants {
         session: SessionId,
         grants: Few<Grant>,
     },
@@ -138,8 +138,12 @@ impl Desk {
         let (engine, snapshot) = recover::recover(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
-        let shared =
-            Arc::new(Shared { name: name.into(), feed, metrics: Metrics::new(), unclear: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            name: name.into(),
+            feed,
+            metrics: Metrics::new(),
+            outcome_unknown: AtomicBool::new(false),
+        });
         let desk = Desk { inbox, shared: shared.clone() };
         let mut worker = worker::Worker::new(engine, snapshot, journal, clock, shared);
         worker.begin()?;
@@ -153,14 +157,14 @@ impl Desk {
     }
 
     /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
-    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
+    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, SubmitError> {
         let ticket = Ticket(self.shared.metrics.send());
-        self.send(Message::Ask { actor, command, ticket, asked: Instant::now(), reply })?;
+        self.send(Message::Submit { actor, command, ticket, asked: Instant::now(), reply })?;
         Ok(ticket)
     }
 
     /// Looks at the state. A session's look is a sign of life like any other call.
-    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
+    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), SubmitError> {
         self.shared.metrics.send();
         self.send(Message::Look { actor, look })
     }
@@ -181,15 +185,15 @@ impl Desk {
     }
 
     /// Whoever holds this ticket does not wait for the answer any more.
-    pub fn gone(&self, ticket: Ticket) {
+    pub fn cancel(&self, ticket: Ticket) {
         // This must not get lost, so it waits where a request would be refused; it is rare and the desk is quick.
-        self.insist(Message::Gone(ticket));
+        self.insist(Message::Cancel(ticket));
     }
 
     /// These grants reached no client: it was gone when the reply arrived. They are released, except where the session
     /// has asked for them again since.
-    pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
-        self.insist(Message::Unheard { session, grants });
+    pub fn return_grants(&self, session: SessionId, grants: Few<Grant>) {
+        self.insist(Message::ReturnGrants { session, grants });
     }
 
     /// Whatever comes after this is decided by another policy; see [`Engine::set_policy`].
@@ -213,16 +217,20 @@ impl Desk {
     }
 
     /// What to say where an answer was promised and never came.
-    pub fn silence(&self) -> Trouble {
-        if self.shared.unclear.load(Ordering::SeqCst) { Trouble::Unclear } else { Trouble::Stopped }
+    pub fn no_reply_error(&self) -> SubmitError {
+        if self.shared.outcome_unknown.load(Ordering::SeqCst) {
+            SubmitError::OutcomeUnknown
+        } else {
+            SubmitError::Stopped
+        }
     }
 
-    fn send(&self, message: Message) -> Result<(), Trouble> {
+    fn send(&self, message: Message) -> Result<(), SubmitError> {
         self.inbox.try_send(message).map_err(|error| {
             self.shared.metrics.refuse();
             match error {
-                TrySendError::Full(_) => Trouble::Busy,
-                TrySendError::Disconnected(_) => Trouble::Stopped,
+                TrySendError::Full(_) => SubmitError::Busy,
+                TrySendError::Disconnected(_) => SubmitError::Stopped,
             }
         })
     }

@@ -40,7 +40,7 @@ fn heard(desk: &Desk, session: &str, key: &str) -> Receiver<Reply> {
 /// Gives the grant in a reply back, as a client's connection does that closed before it came.
 fn give_back(desk: &Desk, session: &str, reply: Reply) {
     let Outcome::Granted(grants) = reply.outcome else { panic!("{:?}", reply.outcome) };
-    desk.unheard(SessionId::parse(session).unwrap(), grants);
+    desk.return_grants(SessionId::parse(session).unwrap(), grants);
 }
 
 /// What is held once everything before is decided.

@@ -43,14 +43,14 @@ pub(super) struct Worker {
 /// What goes out once the records of the batch are durable.
 #[derive(Default)]
 struct Outbox {
-    replies: Vec<Answer>,
+    replies: Vec<Delivery>,
     /// Answers to waits.
-    settled: Vec<Answer>,
+    settled: Vec<Delivery>,
     looks: Vec<(Actor, Option<Outcome>, OnLook)>,
 }
 
 /// A reply on its way.
-struct Answer {
+struct Delivery {
     on_reply: OnReply,
     reply: Reply,
 }
@@ -147,7 +147,7 @@ impl Worker {
 
     fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
         match message {
-            Message::Ask { actor, command, ticket, asked, reply } => {
+            Message::Submit { actor, command, ticket, asked, reply } => {
                 self.asked.push(asked);
                 let outcome = self.engine.execute(&actor, command, now, records);
                 match outcome {
@@ -156,7 +156,7 @@ impl Worker {
                         self.engine.execute(&Actor::Desk, leave, now, records);
                         let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { on_reply: reply, reply: stopped });
+                        outbox.replies.push(Delivery { on_reply: reply, reply: stopped });
                     }
                     Outcome::Queued(seq) => {
                         let session = self.engine.waiter(seq).expect("just queued");
@@ -169,7 +169,7 @@ impl Worker {
                             _ => Vec::new(),
                         };
                         let decided = Reply { outcome, notices, seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { on_reply: reply, reply: decided });
+                        outbox.replies.push(Delivery { on_reply: reply, reply: decided });
                     }
                 }
             }
@@ -180,13 +180,13 @@ impl Worker {
                 };
                 outbox.looks.push((actor, refusal, look));
             }
-            Message::Gone(ticket) => {
+            Message::Cancel(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
                     self.engine.execute(&Actor::Desk, leave, now, records);
                 }
             }
-            Message::Unheard { session, grants } => {
+            Message::ReturnGrants { session, grants } => {
                 self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
             }
             Message::Policy(policy) => self.engine.set_policy(policy),
@@ -211,7 +211,7 @@ impl Worker {
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now };
-            outbox.settled.push(Answer { on_reply, reply });
+            outbox.settled.push(Delivery { on_reply, reply });
         }
     }
 
@@ -222,7 +222,7 @@ impl Worker {
         let begun = Instant::now();
         if let Err(error) = self.journal.append(after, records) {
             // Before the answers are dropped, so that whoever waits for one hears why there is none.
-            self.shared.unclear.store(error.leaves_open(), Ordering::SeqCst);
+            self.shared.outcome_unknown.store(error.may_be_stored(), Ordering::SeqCst);
             return Err(error);
         }
         let metrics = &self.shared.metrics;
@@ -247,7 +247,7 @@ impl Worker {
 
     /// Sends all replies: everything behind them is durable now.
     fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
-        for Answer { on_reply, reply } in outbox.replies.drain(..) {
+        for Delivery { on_reply, reply } in outbox.replies.drain(..) {
             on_reply(reply);
         }
         for (actor, refusal, look) in outbox.looks.drain(..) {
@@ -257,7 +257,7 @@ impl Worker {
             };
             look(Look { engine: &self.engine, refusal, notices, now });
         }
-        for Answer { on_reply, reply } in outbox.settled.drain(..) {
+        for Delivery { on_reply, reply } in outbox.settled.drain(..) {
             on_reply(reply);
         }
     }

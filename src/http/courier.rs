@@ -51,7 +51,7 @@ async fn walk(mut parcels: UnboundedReceiver<Parcel>) {
         for Parcel { to, reply, back } in armful.drain(..) {
             let unheard = to.send(reply).err();
             if let (Some(Reply { outcome: Outcome::Granted(grants), .. }), Some((desk, session))) = (unheard, back) {
-                desk.unheard(session, grants);
+                desk.return_grants(session, grants);
             }
         }
     }

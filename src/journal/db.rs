@@ -8,13 +8,13 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::JournalError;
-use super::sqlite::file::{self, Found, OwnerLock};
+use super::sqlite::file::{self, FileState, OwnerLock};
 use super::sqlite::rows;
 use crate::engine::Seq;
 
 /// What [`check`] found in a journal that is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
+pub struct JournalReport {
     /// The oldest record still stored, or the number the next one will get.
     pub oldest: Seq,
     /// The last record ever appended.
@@ -43,7 +43,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), JournalError> {
 }
 
 /// Reads everything in the journal at `path`, in use or not, and says what is there or what is wrong.
-pub fn check(path: &Path) -> Result<Checked, JournalError> {
+pub fn check(path: &Path) -> Result<JournalReport, JournalError> {
     let path = existing(path)?;
     let failed = |error| JournalError::from_sqlite("read", &path, error);
     let db = file::connect_to_read(&path)?;
@@ -61,7 +61,7 @@ pub fn check(path: &Path) -> Result<Checked, JournalError> {
         records += batch.len() as u64;
         Ok(true)
     })?;
-    Ok(Checked { oldest, head, records, snapshot })
+    Ok(JournalReport { oldest, head, records, snapshot })
 }
 
 /// Gives the room of dropped records back to the file system. Answers the size before and after, in bytes. Not while a
@@ -81,8 +81,8 @@ pub fn compact(path: &Path) -> Result<(u64, u64), JournalError> {
 fn existing(path: &Path) -> Result<std::path::PathBuf, JournalError> {
     let path = file::resolve(path)?;
     match file::look(&path)? {
-        Found::Journal => Ok(path),
-        Found::Nothing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
+        FileState::Journal => Ok(path),
+        FileState::Nothing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
     }
 }
 
@@ -160,15 +160,18 @@ mod tests {
     fn a_check_counts_what_is_there_while_it_is_in_use() {
         let place = OnDisk::new();
         let mut journal = place.open();
-        assert_eq!(check(&place.path()).unwrap(), Checked { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None });
+        assert_eq!(
+            check(&place.path()).unwrap(),
+            JournalReport { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None }
+        );
         for seq in 1..=9 {
             journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
         }
         journal.reader().unwrap().save_snapshot(Seq(6), b"six", Seq(4)).unwrap();
-        let expected = Checked { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
+        let expected = JournalReport { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
         assert_eq!(check(&place.path()).unwrap(), expected);
         journal.reader().unwrap().save_snapshot(Seq(9), b"nine", Seq(10)).unwrap();
-        let expected = Checked { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
+        let expected = JournalReport { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
         assert_eq!(check(&place.path()).unwrap(), expected);
     }
 

@@ -10,7 +10,7 @@ use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 use crate::engine::Seq;
 
 /// What lies underneath, for those who want the details.
-type Source = Box<dyn Error + Send + Sync>;
+type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a journal could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub enum JournalError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: Source,
+        source: Cause,
     },
     /// No right to write.
     #[error(
@@ -114,14 +114,14 @@ pub enum JournalError {
         /// With what.
         path: PathBuf,
         /// What the system said.
-        source: Source,
+        source: Cause,
     },
 }
 
 impl JournalError {
     /// Whether what was to be written may be found there after all, once somebody looks again: only a write that never
     /// began, or had no room, has certainly left nothing behind.
-    pub fn leaves_open(&self) -> bool {
+    pub fn may_be_stored(&self) -> bool {
         use JournalError::{Broken, Full, InUse, ReadOnly, Superseded};
         !matches!(self, Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. })
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn each_says_what_to_do() {
         let path = || PathBuf::from("/d/journal.db");
-        let source = || Source::from("quota");
+        let source = || Cause::from("quota");
         let said = [
             JournalError::Superseded { expected: Seq(4), found: Seq(7) },
             JournalError::InUse { path: path(), pid: Some(42) },

@@ -119,7 +119,7 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::journal) enum Found {
+pub(in crate::journal) enum FileState {
     /// No file.
     Nothing,
     /// A journal of a format we know.
@@ -142,7 +142,7 @@ pub(in crate::journal) fn resolve(path: &Path) -> Result<PathBuf, JournalError> 
 }
 
 /// Looks without touching: SQLite itself would change a file of the wrong kind just by being asked for a log.
-pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
+pub(in crate::journal) fn look(path: &Path) -> Result<FileState, JournalError> {
     let failed = |error| JournalError::from_io("read", path, error);
     let foreign = || JournalError::Foreign { path: path.to_owned() };
     match fs::metadata(path) {
@@ -156,7 +156,7 @@ pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
                     "the file is gone, but what was written to it last is in the -wal beside it",
                 ));
             }
-            return Ok(Found::Nothing);
+            return Ok(FileState::Nothing);
         }
         Err(error) => return Err(failed(error)),
     }
@@ -167,7 +167,7 @@ pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
         return Err(foreign());
     }
     check_format(path, number(USER_VERSION_AT).unwrap_or_default().into())?;
-    Ok(Found::Journal)
+    Ok(FileState::Journal)
 }
 
 /// Makes an empty journal under another name and renames it once it is complete, so that a crash leaves nothing that

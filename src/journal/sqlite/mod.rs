@@ -7,11 +7,11 @@ pub(super) mod file;
 pub(super) mod rows;
 
 #[cfg(test)]
+mod failure_tests;
+#[cfg(test)]
 mod file_tests;
 #[cfg(test)]
 mod torn_tests;
-#[cfg(test)]
-mod trouble_tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,7 +74,7 @@ impl SqliteJournal {
         // Looked at before anything is put beside it: a foreign file gets no lock of ours as a neighbour.
         file::look(&path)?;
         let lock = OwnerLock::take(&path)?;
-        if file::look(&path)? == file::Found::Nothing {
+        if file::look(&path)? == file::FileState::Nothing {
             file::create(&path)?;
         }
         let db = file::connect(&path)?;
