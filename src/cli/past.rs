@@ -80,8 +80,8 @@ pub fn holders(path: &Path, text: &str, percent: bool) -> Result<Vec<Holding>> {
     let wanted = key(text, percent)?;
     let reading = LedgerReader::open(path)?;
     let Some(tip) = reading.tip()? else { return Ok(Vec::new()) };
-    let live = reading.live(&tip)?;
-    Ok(live.holdings().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
+    let holdings = reading.holdings(&tip)?;
+    Ok(holdings.iter().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
 }
 
 fn key(text: &str, percent: bool) -> Result<Key> {

@@ -1,4 +1,7 @@
-//! Where a ledger stands and what was held there, from the journal wherever that can tell.
+//! How a writer recovers: which record an existing ledger ends with, and what was held then.
+//!
+//! The journal decides wherever it still has the records. The ledger's own tree is only used for the time before the
+//! journal's snapshot, and only if the records after it lead to that snapshot.
 
 use std::collections::HashSet;
 
@@ -10,63 +13,68 @@ use super::writer::FLUSH_MAX;
 use crate::engine::{Event, Seq};
 use crate::journal::{JournalReader, replay};
 
-/// What a journal says about one point of its past.
-pub(super) struct Base {
-    pub live: Holdings,
+/// Where a writer continues.
+pub(super) struct StartPoint {
+    /// What was held after the record `seq`.
+    pub holdings: Holdings,
+    /// The last record in the ledger, or the last one before the journal's oldest record.
     pub seq: Seq,
+    /// Records that are missing in the ledger and in the journal, the first and the last.
     pub gap: Option<(Seq, Seq)>,
 }
 
-/// What was held where the ledger stands, and where it goes on.
+/// Finds out where a writer continues in the ledger that ends with `tip`.
 pub(super) fn recover(
     store: &Store,
     tip: Option<&Commit>,
     journal: &mut dyn JournalReader,
-) -> Result<Base, LedgerError> {
+) -> Result<StartPoint, LedgerError> {
     let last = tip.map_or(Seq::ZERO, |tip| tip.trailers.seq);
     if let Some(tip) = tip {
-        same_story(store, tip, journal)?;
+        check_same_journal(store, tip, journal)?;
     }
-    let mut live = Holdings::default();
-    let snapshot = replay(|on| journal.load(last, on), &mut live)?.snapshot;
+    let mut holdings = Holdings::default();
+    let snapshot = replay(|on| journal.load(last, on), &mut holdings)?.snapshot;
     if snapshot <= last {
-        return Ok(Base { live, seq: last, gap: None });
+        return Ok(StartPoint { holdings, seq: last, gap: None });
     }
     let oldest = journal.read(last, 1)?.oldest;
     if oldest <= last.next() {
-        // The journal begins later, but all records since are there; the ledger itself knows what they change.
+        // The snapshot is newer than the ledger, but the journal still has every record after the ledger's last one. The
+        // ledger's own tree says what was held there.
         let mut own = match tip {
-            Some(tip) => reader::live(store.repo(), store.path(), tip.tree)?,
+            Some(tip) => reader::holdings(store.repo(), store.path(), tip.tree)?,
             None => Holdings::default(),
         };
-        own.learn_names(&live);
-        if !leads_to(own.clone(), last, &live, snapshot, journal)? {
-            own = go_back(live, snapshot, last.next(), journal)?;
+        own.add_names(&holdings);
+        if !leads_to(own.clone(), last, &holdings, snapshot, journal)? {
+            own = go_back(holdings, snapshot, last.next(), journal)?;
         }
-        return Ok(Base { live: own, seq: last, gap: None });
+        return Ok(StartPoint { holdings: own, seq: last, gap: None });
     }
     let seq = Seq(oldest.0 - 1);
-    Ok(Base { live: go_back(live, snapshot, oldest, journal)?, seq, gap: Some((last.next(), seq)) })
+    Ok(StartPoint { holdings: go_back(holdings, snapshot, oldest, journal)?, seq, gap: Some((last.next(), seq)) })
 }
 
-/// The ledger ends with a record the journal has too, if it has it.
-fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
+/// Fails if the journal has another record under the number of the ledger's last event.
+fn check_same_journal(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
     let last = tip.trailers.seq;
-    let another = || LedgerError::Diverged { path: store.path().to_owned(), at: last };
+    let diverged = || LedgerError::Diverged { path: store.path().to_owned(), at: last };
     if last > journal.head()? {
-        return Err(another());
+        return Err(diverged());
     }
-    let Some(line) = reader::lines(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
-    let page = journal.read(Seq(line.seq.0 - 1), 1)?;
+    let Some(event) = reader::events(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
+    let page = journal.read(Seq(event.seq.0 - 1), 1)?;
     match page.records.first() {
-        Some(record) if record.seq == line.seq && *record != line.record() => Err(another()),
+        Some(record) if record.seq == event.seq && *record != event.record() => Err(diverged()),
         _ => Ok(()),
     }
 }
 
-/// Whether the records from `after` on make of the one what the snapshot says. Only what somebody changed by hand does not.
+/// Whether the records after `after` turn `holdings` into those of the snapshot at `at`. They do, unless the ledger's tree
+/// was changed by hand.
 fn leads_to(
-    mut live: Holdings,
+    mut holdings: Holdings,
     after: Seq,
     snapshot: &Holdings,
     at: Seq,
@@ -76,19 +84,24 @@ fn leads_to(
     while reached < at {
         let page = journal.read(reached, FLUSH_MAX)?;
         for record in page.records.iter().filter(|record| record.seq <= at) {
-            live.apply(record);
+            holdings.apply(record);
         }
         reached = page.records.last().map_or(at, |record| record.seq);
     }
-    Ok(live.holds_the_same(snapshot))
+    Ok(holdings.equals_apart_from_names(snapshot))
 }
 
-/// From what was held at the snapshot back to what was held before the oldest record there is: what was granted since is
-/// taken away, what was released since is put back with as much as its release tells.
-fn go_back(mut live: Holdings, at: Seq, oldest: Seq, journal: &mut dyn JournalReader) -> Result<Holdings, LedgerError> {
-    let later: Vec<_> = live.holdings().filter(|held| held.fence >= Some(oldest)).map(|held| held.id).collect();
+/// Goes back from the holdings of the snapshot at `at` to those before the record `oldest`: removes what was granted since,
+/// and adds what was released since, with the fields that the release has.
+fn go_back(
+    mut holdings: Holdings,
+    at: Seq,
+    oldest: Seq,
+    journal: &mut dyn JournalReader,
+) -> Result<Holdings, LedgerError> {
+    let later: Vec<_> = holdings.iter().filter(|held| held.fence >= Some(oldest)).map(|held| held.id).collect();
     for id in later {
-        live.let_go(id);
+        holdings.remove(id);
     }
     let mut granted = HashSet::new();
     let mut reached = Seq(oldest.0 - 1);
@@ -102,16 +115,16 @@ fn go_back(mut live: Holdings, at: Seq, oldest: Seq, journal: &mut dyn JournalRe
                 Event::Released { id, session, key, .. } | Event::Amended { id, session, key, .. }
                     if !granted.contains(id) =>
                 {
-                    let known = live.holdings().find(|held| held.id == *id).cloned();
+                    let known = holdings.iter().find(|held| held.id == *id).cloned();
                     let (name, since, fence) = match known {
                         Some(held) => (held.name, held.since, held.fence),
-                        None => (live.name(session).cloned(), None, None),
+                        None => (holdings.name(session).cloned(), None, None),
                     };
-                    live.let_go(*id);
+                    holdings.remove(*id);
                     let (key, session) = (key.clone(), session.clone());
                     let unknown =
                         Holding { key, session, name, mode: None, reason: None, since, until: None, fence, id: *id };
-                    live.hold(unknown);
+                    holdings.insert(unknown);
                     granted.insert(*id);
                 }
                 _ => {}
@@ -119,5 +132,5 @@ fn go_back(mut live: Holdings, at: Seq, oldest: Seq, journal: &mut dyn JournalRe
         }
         reached = page.records.last().map_or(at, |record| record.seq);
     }
-    Ok(live)
+    Ok(holdings)
 }

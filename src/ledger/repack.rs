@@ -1,4 +1,4 @@
-//! Keeping the ledger small and quick to look through, with the git program and beside the flushes.
+//! Repacks the ledger with the git program, which keeps it small and quick to read. Runs beside the flushes.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -6,42 +6,42 @@ use std::time::{Duration, Instant};
 
 use crate::git::{Git, GitError};
 
-/// Packs there may be before they are put together. Each costs every look into the ledger a little.
+/// Repack at this many packs. Every pack slows each read of the ledger down a little.
 const PACKS_MAX: usize = 32;
 
-/// How many times as long as it took nothing is tidied: where packs come that fast, the processor is for requests.
-const REST: u32 = 9;
+/// After repacking, wait this many times its duration before the next time. Under load, the processor is for requests.
+const PAUSE_FACTOR: u32 = 9;
 
-/// How long a server that stops waits for it.
+/// How long a stopping server waits for it.
 const FINISH_MAX: Duration = Duration::from_secs(2);
 
-/// Tidies on a thread of its own, one at a time.
+/// Repacks on another thread, one at a time.
 #[derive(Default)]
 pub struct Repacker {
-    /// Answers how long it took.
+    /// Returns how long it took.
     running: Option<JoinHandle<Duration>>,
-    rests_until: Option<Instant>,
+    not_before: Option<Instant>,
 }
 
 impl Repacker {
-    /// Starts if there are too many packs and nothing is under way.
-    pub fn consider(&mut self, path: &Path, packs: usize) {
+    /// Starts if there are too many packs and it is not running.
+    pub fn start_if_due(&mut self, path: &Path, packs: usize) {
         if packs < PACKS_MAX || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
         if let Some(took) = self.running.take().and_then(|thread| thread.join().ok()) {
-            self.rests_until = Some(Instant::now() + took * REST);
+            self.not_before = Some(Instant::now() + took * PAUSE_FACTOR);
         }
-        if self.rests_until.is_some_and(|until| Instant::now() < until) {
+        if self.not_before.is_some_and(|until| Instant::now() < until) {
             return;
         }
         let path = path.to_owned();
-        // A thread inherits how little its parent insists on the processor, and so does the program it starts.
-        let started = std::thread::Builder::new().name("ledger tidy".to_owned()).spawn(move || run(path));
+        // The thread and the program it starts inherit the low priority of this thread.
+        let started = std::thread::Builder::new().name("ledger repack".to_owned()).spawn(move || run(path));
         self.running = started.ok();
     }
 
-    /// Waits for what is under way, but not for long: what git began it finishes alone, and a ledger is whole without.
+    /// Waits for a running repack, but not for long: git finishes it alone, and the ledger is complete without it.
     pub fn finish(&mut self) {
         let begin = Instant::now();
         while self.running.as_ref().is_some_and(|thread| !thread.is_finished()) && begin.elapsed() < FINISH_MAX {
@@ -53,22 +53,22 @@ impl Repacker {
 fn run(path: PathBuf) -> Duration {
     let begin = Instant::now();
     if let Err(error) = repack(&path) {
-        // The ledger is whole, only larger and slower to look through; the next flush tries again.
-        tracing::warn!(%error, ledger = %path.display(), "could not put the ledger's packs together");
+        // The ledger is complete, only larger and slower to read; the next flush tries again.
+        tracing::warn!(%error, ledger = %path.display(), "could not repack the ledger");
     }
     begin.elapsed()
 }
 
-/// Puts packs together where that is worth it, and notes for git which commits touch which paths.
+/// Joins small packs, and writes the commit graph with changed paths, which makes `git log -- PATH` quick.
 pub fn repack(path: &Path) -> Result<(), GitError> {
-    // Packs grow like powers of two, so each object is only moved a few times in its life.
+    // With a geometric progression of pack sizes, each object is only copied a few times.
     let settings = ["repack.writeBitmaps=false", "pack.threads=1"];
     git(path).with(&settings).args(["repack", "--geometric=2", "-d", "-q"]).output()?;
     git(path).args(["commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress"]).output()?;
     Ok(())
 }
 
-/// The git program for this ledger and no other repository.
+/// The git program, for this ledger only.
 pub fn git(path: &Path) -> Git {
     Git::elsewhere(path).env("GIT_DIR", path)
 }

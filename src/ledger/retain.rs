@@ -1,4 +1,6 @@
-//! A journal that forgets nothing the ledger has not written yet, and tells how much that is.
+//! A wrapper around the journal that keeps records from being dropped before they are in the ledger.
+//!
+//! This is the ledger's only influence on the journal. It also tells the status what is appended, for the lag.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use super::LedgerStatus;
 use crate::engine::{Record, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
 
-/// Passes everything on, and keeps records from being dropped too early.
+/// A journal whose snapshots keep every record that is not in the ledger yet.
 pub struct RetainingJournal {
     journal: Box<dyn Journal>,
     status: Arc<LedgerStatus>,
@@ -19,7 +21,6 @@ struct RetainingReader {
 }
 
 impl RetainingJournal {
-    /// The same journal, whose records stay until the ledger has them.
     pub fn new(journal: Box<dyn Journal>, status: Arc<LedgerStatus>) -> RetainingJournal {
         RetainingJournal { journal, status }
     }

@@ -1,8 +1,7 @@
-//! From the journal's records to commits.
+//! Turns the journal's records into commits.
 //!
-//! A writer begins by finding out where the ledger stands and what was held there, from the journal wherever that can
-//! tell. From then on each flush is one page of records, one commit, one pack. After any failure it is thrown away and
-//! a new one begins, so nothing in here has to be put right by hand.
+//! A writer starts where `recover` says. Then each flush is one page of records, one commit and one pack. After any error
+//! the writer is dropped and a new one recovers, so no code here repairs a half-done flush.
 
 use std::path::Path;
 
@@ -11,79 +10,77 @@ use git2::Oid;
 use super::LedgerError;
 use super::holdings::{Holdings, Stamp, lines};
 use super::message::{self, LedgerEvent, Trailers};
-use super::pack::{Kind, Pack, id_of};
+use super::pack::{ObjectKind, Pack, id_of};
 use super::reader;
-use super::recover::{Base, recover};
+use super::recover::{StartPoint, recover};
 use super::store::{BRANCH, Commit, Store};
 use super::tree::Tree;
 use super::tree_path::EVENTS;
 use crate::engine::{Seq, Timestamp};
 use crate::journal::JournalReader;
 
-/// Records in one commit, at the most: a message people can still open.
+/// The most records in one commit; more would make a message that is hard to read.
 pub(super) const FLUSH_MAX: usize = 4096;
 
-/// Who commits.
 const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 
 /// Writes one ledger.
 pub struct Writer {
     store: Store,
-    live: Holdings,
+    holdings: Holdings,
     tree: Tree,
     tip: Option<Commit>,
-    /// The last record that is part of `live`.
+    /// The last record in `holdings`.
     seq: Seq,
-    /// Records the journal does not have any more, to be told with the next commit.
+    /// Records that the journal no longer has; the next commit says so.
     gap: Option<(Seq, Seq)>,
-    /// The tree before is not what the next one builds on.
+    /// The tree of the tip is not what `holdings` says, so the next commit writes the whole tree.
     restated: bool,
 }
 
 impl Writer {
-    /// Opens the ledger at `path`, or makes one, and finds out where it stands.
+    /// Opens the ledger at `path`, or creates one, and recovers.
     pub fn open(path: &Path, journal: &mut dyn JournalReader) -> Result<Writer, LedgerError> {
         let store = Store::open(path)?;
         let tip = store.tip()?;
-        let Base { live, seq, gap } = recover(&store, tip.as_ref(), journal)?;
+        let StartPoint { holdings, seq, gap } = recover(&store, tip.as_ref(), journal)?;
         let mut tree = Tree::default();
-        for shelf in live.shelves() {
-            let blob = live.blob(shelf).expect("something is held there");
-            tree.set(shelf, Some(id_of(Kind::Blob, &blob)));
+        for path in holdings.paths() {
+            let blob = holdings.blob(path).expect("something is held there");
+            tree.set(path, Some(id_of(ObjectKind::Blob, &blob)));
         }
-        let stands = match &tip {
+        let is_current = match &tip {
             Some(tip) => {
                 tree.set(EVENTS.as_bytes(), reader::events_blob(store.repo(), tip));
-                tree.name() == tip.tree
+                tree.id() == tip.tree
             }
-            None => live.shelves().next().is_none(),
+            None => holdings.paths().next().is_none(),
         };
-        if !stands {
-            // Nothing is known about which objects there are, so all are written again.
+        if !is_current {
+            // It is not known which objects exist, so all are written again.
             tree = Tree::default();
             if gap.is_none() {
-                tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree is not what the journal adds up to; the next commit puts it right");
+                tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree does not match the journal; the next commit corrects it");
             }
         }
-        Ok(Writer { store, live, tree, tip, seq, gap, restated: !stands })
+        Ok(Writer { store, holdings, tree, tip, seq, gap, restated: !is_current })
     }
 
-    /// The last record that is written.
+    /// The last record in the ledger.
     pub fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// Where something is held.
-    pub fn shelves(&self) -> impl Iterator<Item = &[u8]> {
-        self.live.shelves()
+    /// The paths in the tree where something is held.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.holdings.paths()
     }
 
-    /// The directory it writes.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Writes the next records, if there are any. Answers how many; fewer than it could take means that those were all.
+    /// Writes the next records as one commit, if there are any.
     pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<FlushReport, LedgerError> {
         let page = journal.read(self.seq, FLUSH_MAX)?;
         if page.begins_late(self.seq) {
@@ -93,38 +90,38 @@ impl Writer {
             return Ok(FlushReport { events: 0, more: false });
         }
         let mut pack = Pack::new();
-        let mut touched = Vec::new();
+        let mut changed = Vec::new();
         if self.restated {
-            touched.extend(self.live.shelves().map(<[u8]>::to_vec));
+            changed.extend(self.holdings.paths().map(<[u8]>::to_vec));
         }
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
-            touched.extend(self.live.apply(&record));
-            let name = record.event.session().and_then(|session| self.live.name(session)).cloned();
+            changed.extend(self.holdings.apply(&record));
+            let name = record.event.session().and_then(|session| self.holdings.name(session)).cloned();
             events.push(LedgerEvent::new(record, name));
         }
-        touched.sort_unstable();
-        touched.dedup();
-        for shelf in &touched {
-            let blob = self.live.blob(shelf).map(|blob| pack.add(Kind::Blob, &blob));
-            self.tree.set(shelf, blob);
+        changed.sort_unstable();
+        changed.dedup();
+        for path in &changed {
+            let blob = self.holdings.blob(path).map(|blob| pack.add(ObjectKind::Blob, &blob));
+            self.tree.set(path, blob);
         }
-        self.tree.set(EVENTS.as_bytes(), Some(pack.add(Kind::Blob, &lines(&events))));
+        self.tree.set(EVENTS.as_bytes(), Some(pack.add(ObjectKind::Blob, &lines(&events))));
         let tree = self.tree.write(&mut pack);
 
-        let seq = events.last().map_or(self.seq, |line| line.seq);
+        let seq = events.last().map_or(self.seq, |event| event.seq);
         let seconds = self.seconds(&events);
         let last_year = self.tip.as_ref().filter(|tip| year(tip.seconds) < year(seconds)).cloned();
         let trailers = Trailers {
             seq,
-            events: events.iter().map(|line| line.seq).collect(),
+            events: events.iter().map(|event| event.seq).collect(),
             gap: self.gap,
             restated: self.restated,
             previous: last_year.as_ref().map(|tip| tip.id),
         };
         let parent = self.tip.as_ref().map(|tip| tip.id).filter(|_| last_year.is_none());
         let body = body(tree, parent, seconds, &message::compose(&events, &trailers));
-        let id = pack.add(Kind::Commit, body.as_bytes());
+        let id = pack.add(ObjectKind::Commit, body.as_bytes());
         self.store.store(&pack.finish())?;
         if let Some(tip) = &last_year {
             self.archive(tip)?;
@@ -137,7 +134,7 @@ impl Writer {
         Ok(FlushReport { events: count, more: count == FLUSH_MAX })
     }
 
-    /// Each year has a root of its own, so that old ones can be given away. The old year keeps a branch.
+    /// Each year starts with a root commit, so that old years can be deleted. The old year gets a branch.
     fn archive(&self, tip: &Commit) -> Result<(), LedgerError> {
         let name = format!("{BRANCH}-{}", year(tip.seconds));
         match self.store.repo().refname_to_id(&name) {
@@ -147,23 +144,23 @@ impl Writer {
         }
     }
 
-    /// When the commit was made, by the journal's clock.
+    /// The time of the commit, by the journal's clock.
     fn seconds(&self, events: &[LedgerEvent]) -> i64 {
         let latest = match events.last() {
-            Some(line) => Some(line.at),
-            None => self.live.holdings().filter_map(|held| held.since).map(|Stamp(at)| at).max(),
+            Some(event) => Some(event.at),
+            None => self.holdings.iter().filter_map(|held| held.since).map(|Stamp(at)| at).max(),
         };
         let own = latest.map_or(0, |Timestamp(ms)| ms.max(0) / 1000);
         own.max(self.tip.as_ref().map_or(0, |tip| tip.seconds))
     }
 }
 
-/// What came of a flush.
+/// What a flush has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushReport {
-    /// Records in it.
+    /// The number of records in the commit.
     pub events: usize,
-    /// There may be more.
+    /// The journal may have more records.
     pub more: bool,
 }
 

@@ -161,14 +161,14 @@ fn a_file_that_may_not_be_written_says_so() {
 #[test]
 fn damage_is_always_reported() {
     let cases = [
-        ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 do not read"),
+        ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 cannot be read"),
         ("UPDATE batch SET records = replace(records, 'opened', 'unheard-of') WHERE first = 5", "unheard-of"),
         (
             "UPDATE batch SET records = CAST(x'ff' AS TEXT) WHERE first = 1",
-            "the records #1 to #2 do not read: invalid utf-8",
+            "the records #1 to #2 cannot be read: invalid utf-8",
         ),
-        ("UPDATE batch SET last = 3 WHERE first = 1", "the row for the records #1 to #3 has others in it"),
-        ("UPDATE batch SET first = 0 WHERE first = 1", "has others in it"),
+        ("UPDATE batch SET last = 3 WHERE first = 1", "the row of the records #1 to #3 has other records"),
+        ("UPDATE batch SET first = 0 WHERE first = 1", "has other records"),
         ("UPDATE batch SET first = -1 WHERE first = 1", "out of range"),
         ("DELETE FROM batch WHERE first = 1", "after #0 comes #3"),
         ("DELETE FROM batch WHERE first = 3", "after #2 comes #5"),

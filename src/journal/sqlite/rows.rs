@@ -145,12 +145,12 @@ fn parse(row: &Row<'_>, path: &Path) -> Result<Vec<Record>, JournalError> {
     let failed = |error| unread(path, error);
     let (first, last) = (number(row, 0).map_err(failed)?, number(row, 1).map_err(failed)?);
     let unreadable = |why: &dyn std::fmt::Display| {
-        JournalError::corrupt(path, format!("the records {first} to {last} do not read: {why}"))
+        JournalError::corrupt(path, format!("the records {first} to {last} cannot be read: {why}"))
     };
     let text = row.get_ref(2).map_err(failed)?.as_str().map_err(|error| unreadable(&error))?;
     let records: Vec<Record> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
     if !records.iter().map(|record| record.seq.0).eq(first.0..=last.0) {
-        let what = format!("the row for the records {first} to {last} has others in it");
+        let what = format!("the row of the records {first} to {last} has other records");
         return Err(JournalError::corrupt(path, what));
     }
     Ok(records)
