@@ -11,7 +11,7 @@ use globset::GlobBuilder;
 
 use super::build::{self, Limits, TooComplex};
 use super::table::{DEAD, Table};
-use super::{cache, meet, pattern};
+use super::{cache, overlap, pattern};
 
 /// States the automaton of a new pattern may have.
 pub const PATTERN_STATES_MAX: usize = 4_000;
@@ -108,7 +108,7 @@ impl Glob {
         let prefix = if self.prefix.len() < other.prefix.len() { &other.prefix } else { &self.prefix };
         let a = self.step(self.start(), prefix)?;
         let b = other.step(other.start(), prefix)?;
-        meet::shortest((&self.program.table, a.0 as u16), (&other.program.table, b.0 as u16), prefix)
+        overlap::shortest((&self.program.table, a.0 as u16), (&other.program.table, b.0 as u16), prefix)
     }
 
     /// The shortest valid path that matches, if there is any; only an old pattern out of a journal may have none.
@@ -174,7 +174,7 @@ impl Program {
         let table = build::table(&parsed, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
         let prefix = table.common_prefix();
-        let shortest = meet::shortest((&table, table.start()), (&table, table.start()), b"");
+        let shortest = overlap::shortest((&table, table.start()), (&table, table.start()), b"");
         Ok(Program {
             after_prefix: table.walk(table.start(), &prefix),
             shortest: shortest.map(Vec::into_boxed_slice),

@@ -5,15 +5,15 @@
 //! [`Key::overlaps`] for the one question everything else is built on.
 //!
 //! In reading order: `form` tells the forms of keys apart, `path` and `name` know their rules, `pattern` the text of
-//! globs; `glob` is a compiled one, made by `build` into a `table`, and `meet` finds what two tables have in common.
+//! globs; `glob` is a compiled one, made by `build` into a `table`, and `overlap` finds what two tables have in common.
 
-mod bad;
 mod build;
 mod cache;
+mod error;
 mod form;
 mod glob;
-mod meet;
 mod name;
+mod overlap;
 mod path;
 mod pattern;
 mod table;
@@ -24,9 +24,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-pub use bad::BadKey;
-use bad::{bad_path, bad_pattern, unknown_namespace};
 use build::Limits;
+pub use error::BadKey;
+use error::{bad_path, bad_pattern, unknown_namespace};
 use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
 pub use name::NAMESPACES;
