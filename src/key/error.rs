@@ -1,18 +1,18 @@
-//! Refusals, and the sentences that explain them.
+//! Errors for text that is not a key, and their messages.
 
 use super::text::quoted;
 use super::{name, path};
 
-/// Text that names nothing.
+/// Why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// The path is one git would refuse, or that cannot be in a repository.
+    /// A path that git refuses, or that cannot be in a repository.
     #[error("{0}")]
     Path(String),
-    /// A logical key, resource URI or pattern does not follow its form.
+    /// A logical key, resource URI or pattern with wrong syntax.
     #[error("{0}")]
     Form(String),
-    /// `word:` in front of something, and no such namespace.
+    /// An unknown namespace.
     #[error("{0}")]
     Namespace(String),
 }
