@@ -49,7 +49,7 @@ fn the_fixture_has_every_kind_of_event() {
     let seen: BTreeSet<&str> = lines().iter().flat_map(|record| words(&record.event)).collect();
     let all = [
         "opened",
-        "opened by nobody",
+        "opened without an owner",
         "opened by itself",
         "opened by a worker",
         "bound",
@@ -97,7 +97,7 @@ fn the_fixture_has_every_kind_of_event() {
 /// The kinds of an event. A new event does not compile here until it is listed; it needs a line in a fixture too.
 fn words(event: &Event) -> Vec<&'static str> {
     match event {
-        Event::Opened { owner: None, .. } => vec!["opened", "opened by nobody"],
+        Event::Opened { owner: None, .. } => vec!["opened", "opened without an owner"],
         Event::Opened { owner: Some(Owner::Itself), .. } => vec!["opened", "opened by itself"],
         Event::Opened { owner: Some(Owner::Worker { iss, .. }), .. } => {
             vec!["opened", "opened by a worker", issuer(iss.is_some())]

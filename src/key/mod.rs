@@ -110,7 +110,7 @@ impl Key {
     pub fn parse(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         match Form::of(text) {
             Form::File(path) if path.ends_with('/') && path.len() > 1 => {
-                Err(bad_path(text, "\"file:\" names one path, not a directory; take off the slash at its end"))
+                Err(bad_path(text, "\"file:\" is for one path, not for a directory; remove the slash at the end"))
             }
             Form::File(path) | Form::Path(path) => match path::strict(path) {
                 Ok(path) => Ok(Key::path(path.as_bytes(), rules.fold_case)),
@@ -131,7 +131,10 @@ impl Key {
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
         let Some(name) = percent_decode(coded) else {
-            return Err(bad_path(text, "a \"%\" is followed by two hexadecimal digits, and stands for itself as %25"));
+            return Err(bad_path(
+                text,
+                "a \"%\" must be followed by two hexadecimal digits; write a literal \"%\" as %25",
+            ));
         };
         Key::literal(&name, rules)
     }

@@ -15,7 +15,7 @@ pub(super) type Reason = &'static str;
 
 const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
 const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
-const PARENT: Reason = "it has a \"..\" component; write where the path really leads, from the top of the repository";
+const PARENT: Reason = "it has a \"..\" component; write the path without it, relative to the top of the repository";
 pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 
@@ -41,7 +41,7 @@ pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
         return Err(EMPTY);
     }
     if last.ends_with(char::is_whitespace) {
-        return Err("it ends with white space; take that off");
+        return Err("it ends with white space; remove that");
     }
     let path = if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) };
     if has_drive_letter(&path) { Err(DRIVE_LETTER) } else { Ok(path) }
@@ -75,7 +75,7 @@ pub(super) fn strict_component(component: &str) -> Result<(), Reason> {
         return Err("it has a component longer than 255 bytes");
     }
     if is_dot_git(component) {
-        return Err("git keeps \".git\" to itself, in any case and spelling");
+        return Err("\".git\" belongs to git itself, in any case and spelling");
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ impl From<path::Reason> for BadPattern {
 pub(super) fn strict(pattern: &str) -> Result<Cow<'_, str>, BadPattern> {
     path::strict_text(pattern)?;
     if pattern.ends_with(char::is_whitespace) {
-        return Err(BadPattern::Path("it ends with white space; take that off"));
+        return Err(BadPattern::Path("it ends with white space; remove that"));
     }
     check_limits(pattern)?;
     let folded = folded_structure(pattern);

@@ -1,4 +1,4 @@
-//! What is held, as far as the records tell: the part of the engine's state that the ledger's tree shows.
+//! What is held according to the records: the part of the engine's state that the ledger's tree shows.
 //!
 //! Separate from the engine, because the ledger needs no queues and no deadlines, and must also start from a tree it
 //! wrote. [`Holdings`] starts from a journal's snapshot, from such a tree, or empty.

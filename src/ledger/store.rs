@@ -110,7 +110,7 @@ impl Store {
         }
         let file = self.path.join(name);
         let lock = self.path.join(format!("{name}.lock"));
-        let dir = file.parent().expect("a ref lies in a directory");
+        let dir = file.parent().expect("a ref is in a directory");
         let write = || -> io::Result<()> {
             fs::create_dir_all(dir)?;
             let mut new = File::options().write(true).create_new(true).open(&lock)?;

@@ -370,7 +370,7 @@ fn each_year_has_its_own_root_commit() {
         seqs.push(one.trailers.seq.0);
         commit = reader.before(&one).unwrap();
     }
-    assert_eq!(seqs, [4, 3, 2], "reading goes on into the year before");
+    assert_eq!(seqs, [4, 3, 2], "reading continues in the year before");
     world.assert_tree_matches_engine();
     drop(writer);
     world.write();

@@ -22,7 +22,7 @@ fn scratch() -> OnDisk {
 /// Where to cut a file: everywhere, or around page boundaries and at some places between them.
 fn cuts(length: usize, seam: usize) -> Vec<usize> {
     let all = std::env::var_os("DIBS_TORN").is_some_and(|how| how == "all");
-    // A header of 32 bytes stands before the log, and one of 24 before each of its pages.
+    // The log has a header of 32 bytes, and each of its pages has one of 24 bytes.
     let at_seam = |at: usize| at < 60 || at + 60 > length || [0, 1, 31, 32, 33, 45, 56, 57].contains(&(at % seam));
     (0..=length).filter(|at| all || at % 1021 == 0 || at_seam(*at)).collect()
 }

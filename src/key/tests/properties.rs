@@ -68,7 +68,7 @@ fn overlap_agrees_with_the_naive_search() {
             met += 1;
         }
     }
-    assert!((20_000..80_000).contains(&met), "{met} of the pairs meet: too one-sided to tell much");
+    assert!((20_000..80_000).contains(&met), "{met} of the pairs overlap: too one-sided a sample");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn bad_paths() {
         (".git/**", ".git"),
         ("**/.git/*", ".git"),
         ("*/GIT~1/*.rs", ".git"),
-        ("file:src/", "slash at its end"),
+        ("file:src/", "slash at the end"),
     ];
     for (text, reason) in table {
         let bad = refused(text);
