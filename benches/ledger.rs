@@ -108,7 +108,7 @@ impl Work {
                 let at = self.roll(held.len() as u64) as usize;
                 release(&session, held[at].key.clone())
             };
-            self.engine.execute(&Actor::Session(intro), command, self.now, &mut records);
+            let _ = self.engine.execute(&Actor::Session(intro), command, self.now, &mut records);
         }
         journal.append(after, &records).unwrap();
     }

@@ -73,7 +73,7 @@ fn seed(place: &Place, name: &str, count: usize, snapshot: bool) {
             let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
             (ask.wants[0].ttl, ask.reason) = (Ttl(3600), Some("moving the parser into a crate of its own".into()));
             let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-            assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
+            assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
         }
         journal.append(after, &records).expect("it is written");
         records.clear();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Record, ReservationId, Reserve, SessionId,
-    Timestamp, Ttl, Want,
+    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve,
+    SessionId, Timestamp, Ttl, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -39,11 +39,11 @@ impl Full {
     pub fn hold(&mut self, keys: impl Iterator<Item = String>) {
         for text in keys {
             let outcome = self.execute(reserve(&self.session, parse(&text)));
-            assert!(matches!(outcome, Outcome::Granted(_)), "{text}: {outcome:?}");
+            assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{text}: {outcome:?}");
         }
     }
 
-    pub fn execute(&mut self, command: Command) -> Outcome {
+    pub fn execute(&mut self, command: Command) -> Result<Outcome, Refusal> {
         self.records.clear();
         self.engine.execute(&self.actor, command, NOW, &mut self.records)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp};
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
@@ -46,7 +46,7 @@ struct Outbox {
     replies: Vec<Answer>,
     /// Answers to waits.
     settled: Vec<Answer>,
-    looks: Vec<(Actor, Option<Outcome>, OnLook)>,
+    looks: Vec<(Actor, Option<Refusal>, OnLook)>,
 }
 
 /// An answer on its way; a grant that reaches nobody is taken back from the session.
@@ -136,13 +136,13 @@ impl Counter {
     fn pass_time(&mut self, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
         if self.engine.next_due().is_some_and(|due| due <= now) {
             let before = records.len();
-            self.engine.execute(&Actor::Desk, Command::Tick, now, records);
+            self.run_own(Command::Tick, now, records);
             log::passed(&self.shared.name, &records[before..]);
             self.settle(now, outbox);
         }
         if self.counted.until(now) >= COUNT_EVERY {
             self.counted = now;
-            self.engine.execute(&Actor::Desk, Command::Count, now, records);
+            self.run_own(Command::Count, now, records);
         }
     }
 
@@ -156,14 +156,14 @@ impl Counter {
                 };
                 let outcome = self.engine.execute(&actor, command, now, records);
                 match outcome {
-                    Outcome::Queued(waiter) if self.closing => {
+                    Ok(Outcome::Queued(waiter)) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                        self.engine.execute(&Actor::Desk, leave, now, records);
-                        let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
+                        self.run_own(leave, now, records);
+                        let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
                         outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
                     }
-                    Outcome::Queued(seq) => {
+                    Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         self.tickets.insert(ticket, seq);
                         self.waiting.insert(seq, (ticket, session, reply));
@@ -179,16 +179,13 @@ impl Counter {
                 }
             }
             Message::Look { actor, look } => {
-                let refusal = match self.engine.execute(&actor, Command::Touch, now, records) {
-                    Outcome::Done => None,
-                    refusal => Some(refusal),
-                };
+                let refusal = self.engine.execute(&actor, Command::Touch, now, records).err();
                 outbox.looks.push((actor, refusal, look));
             }
             Message::Gone(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, now, records);
                 }
             }
             Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
@@ -199,9 +196,9 @@ impl Counter {
                 let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, now, records);
                 }
-                self.engine.execute(&Actor::Desk, Command::Count, now, records);
+                self.run_own(Command::Count, now, records);
             }
         }
         self.settle(now, outbox);
@@ -274,14 +271,19 @@ impl Counter {
     }
 
     fn take_back(&mut self, session: SessionId, grants: Few<Grant>, now: Timestamp, records: &mut Vec<Record>) {
-        self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
+        self.run_own(Command::Unheard { session, grants }, now, records);
+    }
+
+    /// Runs a command of the desk itself. Those are never refused.
+    fn run_own(&mut self, command: Command, now: Timestamp, records: &mut Vec<Record>) {
+        self.engine.execute(&Actor::Desk, command, now, records).expect("a command of the desk is never refused");
     }
 }
 
 /// Answers everybody, and says what was granted to those who were not there any more.
 fn tell(answers: &mut Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
     let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
-        (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
+        (Err(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some(session)) => Some((session, grants)),
         _ => None,
     };
     answers.drain(..).filter_map(unheard).collect()

@@ -1,24 +1,22 @@
 //! Commands in, records and an outcome out; and what concerns a session as a whole.
 
-use super::command::{Actor, Command, Intro, Notice, Outcome, Pause, Person};
+use super::command::{Actor, Command, Intro, Notice, Outcome, Pause, Person, Refusal};
 use super::ids::{SessionId, Text, Timestamp};
 use super::record::{Answer, EndState, Event, LeftWhy, Record, Why};
 use super::state::Engine;
 
 impl Engine {
     /// Decides one command. What changes is in `out`, numbered and applied; it counts once it is durable.
-    pub fn execute(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
-        if let Err(refusal) = self.admit(actor, &command, now, out) {
-            return refusal;
-        }
-        let outcome = self.decide(actor, &command, now, out);
+    pub fn execute(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Result<Outcome, Refusal> {
+        self.admit(actor, &command, now, out)?;
+        let result = self.decide(actor, &command, now, out);
         self.seat(now, out);
-        match &outcome {
-            Outcome::Refused(_) => self.totals.conflicts += 1,
-            Outcome::Deadlock(_) => self.totals.deadlocks += 1,
+        match &result {
+            Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
+            Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
             _ => {}
         }
-        outcome
+        result
     }
 
     /// When there is something to end; `Tick` before then does nothing.
@@ -66,14 +64,14 @@ impl Engine {
         command: &Command,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Refusal> {
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
             Actor::Session(intro) => self.greet(intro, repeats_end, now, out),
             Actor::Admin(_) => match command.session() {
                 Some(session) => match self.session_ids.get(session) {
                     Some(slot) => self.still_alive(*slot, repeats_end),
-                    None => Err(Outcome::NoSession(session.clone())),
+                    None => Err(Refusal::UnknownSession(session.clone())),
                 },
                 None => Ok(()),
             },
@@ -87,17 +85,17 @@ impl Engine {
         repeats_end: bool,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Refusal> {
         let Some(slot) = self.find_session(&intro.id) else {
             if self.alive >= self.policy.sessions {
-                return Err(Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
+                return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
             }
             let (session, name, feature) = (intro.id.clone(), intro.name.clone(), intro.feature.clone());
             self.emit(now, out, Event::Opened { session, name, feature, owner: Some(intro.owner.clone()) });
             return Ok(());
         };
         match &self.sessions[slot].owner {
-            Some(owner) if *owner != intro.owner => return Err(Outcome::NotYours),
+            Some(owner) if *owner != intro.owner => return Err(Refusal::NotOwner),
             Some(_) => {}
             None if self.sessions[slot].end.is_none() => {
                 self.emit(now, out, Event::Bound { session: intro.id.clone(), owner: intro.owner.clone() });
@@ -109,18 +107,18 @@ impl Engine {
         Ok(())
     }
 
-    fn still_alive(&self, slot: u32, repeats_end: bool) -> Result<(), Outcome> {
+    fn still_alive(&self, slot: u32, repeats_end: bool) -> Result<(), Refusal> {
         match &self.sessions[slot].end {
             Some(end) if !repeats_end => {
-                Err(Outcome::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
+                Err(Refusal::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
             }
             _ => Ok(()),
         }
     }
 
-    fn decide(&mut self, actor: &Actor, command: &Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
+    fn decide(&mut self, actor: &Actor, command: &Command, now: Timestamp, out: &mut Vec<Record>) -> Result<Outcome, Refusal> {
         match command {
-            Command::Touch => Outcome::Done,
+            Command::Touch => Ok(Outcome::Done),
             Command::Create { session, name, feature } => {
                 self.create(session, name.as_ref(), feature.as_ref(), now, out)
             }
@@ -134,17 +132,17 @@ impl Engine {
             Command::Release { session, keys } => self.release(session, keys, now, out),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(session);
-                Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into())
+                Ok(Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into()))
             }
             Command::Renew { session, keys, ttl } => self.renew(session, keys, *ttl, now, out),
-            Command::Heartbeat { session } => self.heartbeat(session, now),
+            Command::Heartbeat { session } => Ok(self.heartbeat(session, now)),
             Command::End { session, state } => {
                 let slot = self.slot(session);
                 if self.sessions[slot].end.is_none() {
                     self.end(slot, *state, now, out);
                 }
                 let end = self.sessions[slot].end.as_ref().expect("it has ended by now");
-                Outcome::Ended { state: end.state, released: end.released.clone() }
+                Ok(Outcome::Ended { state: end.state, released: end.released.clone() })
             }
             Command::Override { id, reason } => {
                 let by = match actor {
@@ -155,11 +153,11 @@ impl Engine {
             }
             Command::Unheard { session, grants } => {
                 self.take_back(session, grants, now, out);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Command::Leave { waiter, why } => {
                 self.leave(*waiter, *why, now, out);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Command::Ask { session, request, key, reason } => {
                 self.ask(session, *request, key, reason.clone(), now, out)
@@ -169,14 +167,14 @@ impl Engine {
             }
             Command::Tick => {
                 self.tick(now, out);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Command::Count => {
                 let counted = (self.totals.conflicts, self.totals.deadlocks);
                 if counted != self.totals.counted {
                     self.emit(now, out, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
                 }
-                Outcome::Done
+                Ok(Outcome::Done)
             }
         }
     }
@@ -188,16 +186,17 @@ impl Engine {
         feature: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         if let Some(slot) = self.session_ids.get(session).copied() {
-            return self.still_alive(slot, false).err().unwrap_or(Outcome::Done);
+            self.still_alive(slot, false)?;
+            return Ok(Outcome::Done);
         }
         if self.alive >= self.policy.sessions {
-            return Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions };
+            return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
         }
         let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
         self.emit(now, out, Event::Opened { session, name, feature, owner: None });
-        Outcome::Done
+        Ok(Outcome::Done)
     }
 
     fn heartbeat(&mut self, session: &SessionId, now: Timestamp) -> Outcome {

@@ -243,7 +243,7 @@ mod tests {
         }
 
         fn ask(&mut self, command: Command) -> Outcome {
-            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new())
+            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new()).unwrap()
         }
 
         fn reserve(&mut self, text: &str) {

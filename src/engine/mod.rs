@@ -19,8 +19,8 @@ mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Checked, Command, Conflict, CycleStep, Few, Grant, Intro, Named, Notice, Outcome, Pause, Person, Reserve,
-    UnlockRequest,
+    Actor, Checked, Command, Conflict, CycleStep, Few, Grant, Intro, Named, Notice, Outcome, Pause, Person, Refusal,
+    Reserve, UnlockRequest,
 };
 pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};
 pub use image::Image;

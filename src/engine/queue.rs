@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use super::command::{Outcome, Reserve};
+use super::command::{Outcome, Refusal, Reserve};
 use super::ids::{Seq, Text, Timestamp};
 use super::record::{Event, LeftWhy, Record, Want};
 use super::state::{Engine, Spot, Waiter};
@@ -20,17 +20,15 @@ impl Engine {
         until: Timestamp,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let limit = self.policy.waiters_per_session;
         if self.sessions[slot].waits.len() >= limit {
-            return Outcome::OverQuota { what: "waiting requests of one session", limit };
+            return Err(Refusal::OverQuota { what: "waiting requests of one session", limit });
         }
         // Versions only grow, so a wrong one now is wrong for good.
-        if let Some(refusal) = self.wrong_version(wants, ask.if_version) {
-            return refusal;
-        }
+        self.at_version(wants, ask.if_version)?;
         if let Some(cycle) = self.circle(slot, wants, ask.mode, Seq(u64::MAX)) {
-            return Outcome::Deadlock(cycle);
+            return Err(Refusal::Deadlock(cycle));
         }
         let Reserve { mode, if_version, .. } = *ask;
         let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
@@ -38,28 +36,28 @@ impl Engine {
         let waiter = self.waiters.get_mut(&seq).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
         self.patience.insert((until, seq));
-        Outcome::Queued(seq)
+        Ok(Outcome::Queued(seq))
     }
 
     /// Ends a wait without a grant; those behind it may move up.
     pub(super) fn leave(&mut self, seq: Seq, why: LeftWhy, now: Timestamp, out: &mut Vec<Record>) {
         let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
-        let outcome = match why {
-            LeftWhy::Version => self.wrong_version(&waiter.wants, waiter.if_version),
+        let refusal = match why {
+            LeftWhy::Version => self.at_version(&waiter.wants, waiter.if_version).err(),
             LeftWhy::Paused => {
-                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Outcome::Paused(Box::new(pause)))
+                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Refusal::Paused(Box::new(pause)))
             }
             LeftWhy::TimedOut => {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
-                Some(Outcome::WaitOver { why, conflicts })
+                Some(Refusal::WaitOver { why, conflicts })
             }
-            LeftWhy::Deadlock => self.circle(waiter.session, &waiter.wants, waiter.mode, seq).map(Outcome::Deadlock),
+            LeftWhy::Deadlock => self.circle(waiter.session, &waiter.wants, waiter.mode, seq).map(Refusal::Deadlock),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => None,
         };
-        let outcome = outcome.unwrap_or(Outcome::WaitOver { why, conflicts: Vec::new() });
+        let refusal = refusal.unwrap_or(Refusal::WaitOver { why, conflicts: Vec::new() });
         let session = self.sessions[waiter.session].id.clone();
         self.emit(now, out, Event::Left { waiter: seq, session, why });
-        self.settled.push((seq, outcome));
+        self.settled.push((seq, Err(refusal)));
         self.freed.extend(waiter.wants.into_iter().map(|want| want.key));
     }
 
@@ -86,7 +84,7 @@ impl Engine {
             };
             let Some(waiter) = self.waiters.get(&seq) else { continue };
             // Versions only grow: such a wait would never be granted, and those behind it need not stand there for it.
-            if self.wrong_version(&waiter.wants, waiter.if_version).is_some() {
+            if self.at_version(&waiter.wants, waiter.if_version).is_err() {
                 self.leave(seq, LeftWhy::Version, now, out);
                 continue;
             }
@@ -100,7 +98,7 @@ impl Engine {
             let spots: Vec<_> = waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect();
             let Waiter { session: slot, wants, mode, reason, .. } = waiter;
             let grants = self.grant(slot, &session, &wants, &spots, mode, reason.as_ref(), now, out);
-            self.settled.push((seq, Outcome::Granted(grants)));
+            self.settled.push((seq, Ok(Outcome::Granted(grants))));
         }
     }
 

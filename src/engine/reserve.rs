@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
 
-use super::command::{Conflict, Few, Grant, Named, Outcome, Reserve};
+use super::command::{Conflict, Few, Grant, Named, Outcome, Refusal, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
 use super::record::{Event, Mode, Record, Want, Why};
@@ -31,7 +31,7 @@ impl Engine {
         feature: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let slot = self.slot(&ask.session);
         let wants = without_repeats(&ask.wants);
         let spot = |want: &Want| self.spot(slot, &want.key);
@@ -54,36 +54,34 @@ impl Engine {
         feature: Option<&Text>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let fresh = spots.iter().filter(|spot| spot.held().is_none()).count();
         if fresh > 0
             && let Some(pause) = self.pause_of(slot, feature)
         {
-            return Outcome::Paused(Box::new(pause));
+            return Err(Refusal::Paused(Box::new(pause)));
         }
-        if let Some(refusal) = self.over_quota(slot, fresh) {
-            return refusal;
-        }
+        self.within_quota(slot, fresh)?;
         if self.is_blocked(slot, wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
                 Some(wait) => self.enqueue(slot, ask, wants, feature, now.after(wait), now, out),
-                None => Outcome::Refused(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX))),
+                None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX)))),
             };
         }
-        if let Some(refusal) = self.wrong_version(wants, ask.if_version) {
-            return refusal;
-        }
-        Outcome::Granted(self.grant(slot, &ask.session, wants, spots, ask.mode, ask.reason.as_ref(), now, out))
+        self.at_version(wants, ask.if_version)?;
+        Ok(Outcome::Granted(self.grant(slot, &ask.session, wants, spots, ask.mode, ask.reason.as_ref(), now, out)))
     }
 
-    /// Whether a session may have so many more reservations. What it waits for counts as if it had it: the wait is
-    /// granted later without asking again.
-    pub(super) fn over_quota(&self, slot: u32, more: usize) -> Option<Outcome> {
+    /// Refuses if a session may not have this many more reservations. What it waits for counts as held, because the wait
+    /// is granted later without another check.
+    pub(super) fn within_quota(&self, slot: u32, more: usize) -> Result<(), Refusal> {
         let session = &self.sessions[slot];
         let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
         let limit = self.policy.reservations_per_session;
-        let over = more > 0 && session.held.len() + waited_for + more > limit;
-        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
+        if more > 0 && session.held.len() + waited_for + more > limit {
+            return Err(Refusal::OverQuota { what: "reservations of one session", limit });
+        }
+        Ok(())
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
@@ -179,12 +177,12 @@ impl Engine {
         keys: &[Named],
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         if let [named] = keys
             && let Some(held) = self.own(slot, named).held()
         {
-            return Outcome::Released([self.release_one(held, &Why::Released, now, out)].into());
+            return Ok(Outcome::Released([self.release_one(held, &Why::Released, now, out)].into()));
         }
         let spots: Vec<Spot> = keys.iter().map(|named| self.own(slot, named)).collect();
         let holder = |(named, spot): (&Named, &Spot)| match spot.held() {
@@ -192,7 +190,7 @@ impl Engine {
             None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
         };
         match keys.iter().zip(&spots).find_map(holder) {
-            Some((key, holder)) => Outcome::NotHeld { key, holder: Some(holder) },
+            Some((key, holder)) => Err(Refusal::NotHeld { key, holder: Some(holder) }),
             None => {
                 let mut released = Few::with_capacity(keys.len());
                 for held in spots.iter().filter_map(|spot| spot.held()) {
@@ -201,7 +199,7 @@ impl Engine {
                         released.push(self.release_one(held, &Why::Released, now, out));
                     }
                 }
-                Outcome::Released(released)
+                Ok(Outcome::Released(released))
             }
         }
     }
@@ -213,7 +211,7 @@ impl Engine {
         ttl: Option<Ttl>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
         for named in keys {
@@ -222,10 +220,10 @@ impl Engine {
                 None => {
                     let lapsed = &self.sessions[slot].lapsed;
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
-                        return Outcome::Lapsed { key: named.key.clone() };
+                        return Err(Refusal::Lapsed { key: named.key.clone() });
                     }
                     let holder = self.holder_of(named).map(|other| self.person(other));
-                    return Outcome::NotHeld { key: named.key.clone(), holder };
+                    return Err(Refusal::NotHeld { key: named.key.clone(), holder });
                 }
             }
         }
@@ -233,7 +231,7 @@ impl Engine {
             let (mode, before) = (self.reservations[*reservation].mode, self.reservations[*reservation].ttl);
             self.amend(*reservation, mode, ttl.unwrap_or(before), None, now, out);
         }
-        Outcome::Granted(held.into_iter().map(|reservation| self.grant_of(reservation)).collect())
+        Ok(Outcome::Granted(held.into_iter().map(|reservation| self.grant_of(reservation)).collect()))
     }
 
     pub(super) fn take_away(
@@ -243,12 +241,12 @@ impl Engine {
         reason: Text,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
-            return Outcome::NoReservation;
+            return Err(Refusal::UnknownReservation);
         };
         let key = self.release_one(slot, &Why::Overridden { by, reason }, now, out);
-        Outcome::Released([key].into())
+        Ok(Outcome::Released([key].into()))
     }
 
     /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
@@ -408,10 +406,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn wrong_version(&self, wants: &[Want], if_version: Option<u64>) -> Option<Outcome> {
-        let wanted = if_version?;
-        let odd = wants.iter().find(|want| self.version_of(&want.key) != wanted)?;
-        Some(Outcome::WrongVersion { key: odd.key.clone(), version: self.version_of(&odd.key) })
+    /// Refuses if a key is not at the version the request expects.
+    pub(super) fn at_version(&self, wants: &[Want], if_version: Option<u64>) -> Result<(), Refusal> {
+        let Some(expected) = if_version else { return Ok(()) };
+        match wants.iter().find(|want| self.version_of(&want.key) != expected) {
+            Some(want) => {
+                Err(Refusal::WrongVersion { key: want.key.clone(), version: self.version_of(&want.key) })
+            }
+            None => Ok(()),
+        }
     }
 
     fn version_of(&self, key: &Key) -> u64 {

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::command::{Notice, Outcome, UnlockRequest};
+use super::command::{Notice, Outcome, Refusal, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::{Index, NONE, Place, PlaceId, Standing};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
@@ -101,7 +101,7 @@ pub struct Engine {
     /// Waits for a key their own session lost in the command being executed, or holds only shared since.
     pub(super) weakened: BTreeSet<Seq>,
     /// Waits that are over, and how; see [`Engine::take_settled`].
-    pub(super) settled: Vec<(Seq, Outcome)>,
+    pub(super) settled: Vec<(Seq, Result<Outcome, Refusal>)>,
 }
 
 /// Where a key stands for one session, found once while a command is decided.
@@ -635,7 +635,7 @@ impl Engine {
     }
 
     /// The waits that ended since this was last called, and how.
-    pub fn take_settled(&mut self) -> Vec<(Seq, Outcome)> {
+    pub fn take_settled(&mut self) -> Vec<(Seq, Result<Outcome, Refusal>)> {
         std::mem::take(&mut self.settled)
     }
 
@@ -695,7 +695,7 @@ mod tests {
         let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
         let mut records = Vec::new();
         let mut ask = |engine: &mut Engine, command| {
-            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records)
+            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records).unwrap()
         };
         let reserve = |session: &SessionId| {
             let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::command::{Named, Outcome, Person};
+use super::command::{Named, Outcome, Person, Refusal};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
 use super::record::{Answer, Event, Mode, Record, Want, Why};
 use super::state::Engine;
@@ -20,12 +20,12 @@ impl Engine {
         reason: Text,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         // Whoever holds exactly what is named so comes before those whose patterns only touch it.
         let found = [Some(&named.key), named.literal.as_ref()].into_iter().flatten();
         let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(touches, _)| *touches);
-        let Some((_, held)) = found else { return Outcome::NobodyHolds(named.key.clone()) };
+        let Some((_, held)) = found else { return Err(Refusal::NoOtherHolder(named.key.clone())) };
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
         // Asking again changes the reason of the request that is pending already.
@@ -33,7 +33,7 @@ impl Engine {
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
         self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
-        Outcome::Request(Box::new(self.requests[&request].clone()))
+        Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
     }
 
     /// The holder answers, or the asker takes the request back.
@@ -47,25 +47,25 @@ impl Engine {
         hand_over: Option<ReservationId>,
         now: Timestamp,
         out: &mut Vec<Record>,
-    ) -> Outcome {
-        let Some(request) = self.requests.get(&id).cloned() else { return Outcome::NoRequest };
+    ) -> Result<Outcome, Refusal> {
+        let Some(request) = self.requests.get(&id).cloned() else { return Err(Refusal::UnknownRequest) };
         let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
         if session != expected {
             // Somebody who neither asked nor was asked learns no more than that.
             return if answer == Answer::Withdrawn && *session != request.holder {
-                Outcome::NoRequest
+                Err(Refusal::UnknownRequest)
             } else {
-                Outcome::NotTheHolder(self.person_by_id(expected))
+                Err(Refusal::NotTheHolder(self.person_by_id(expected)))
             };
         }
         match request.answer {
-            Some(before) if before == answer => return Outcome::Request(Box::new(request)),
-            Some(_) => return Outcome::AnsweredBefore(Box::new(request)),
+            Some(before) if before == answer => return Ok(Outcome::Request(Box::new(request))),
+            Some(_) => return Err(Refusal::AnsweredBefore(Box::new(request))),
             None => {}
         }
         if answer != Answer::Approved {
             self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
-            return Outcome::Request(Box::new(self.requests[&id].clone()));
+            return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
         }
         let slot = self.slot(session);
         let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
@@ -73,9 +73,7 @@ impl Engine {
         let (mode, ttl) = (self.reservations[held].mode, self.reservations[held].ttl);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key.clone(), ttl };
-            if let Some(refusal) = self.cannot_hand_over(slot, asker, &want, mode) {
-                return refusal;
-            }
+            self.can_hand_over(slot, asker, &want, mode)?;
         }
         // Answered first, so that the release finds nothing pending from this asker.
         let by = Some(session.clone());
@@ -86,22 +84,25 @@ impl Engine {
             let spot = self.spot(asker, &want.key);
             self.grant(asker, &request.by, &[want], &[spot], mode, Some(&request.reason), now, out);
         }
-        Outcome::Request(Box::new(self.requests[&id].clone()))
+        Ok(Outcome::Request(Box::new(self.requests[&id].clone())))
     }
 
     /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
-    fn cannot_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Option<Outcome> {
+    fn can_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Result<(), Refusal> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
         let giver = &self.sessions[holder].id;
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
         if !others.is_empty() {
-            return Some(Outcome::Refused(others));
+            return Err(Refusal::Locked(others));
         }
         // What the asker waits for is counted already.
         let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
         let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
-        let full = self.over_quota(asker, usize::from(!counted));
-        full.or_else(|| self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock))
+        self.within_quota(asker, usize::from(!counted))?;
+        match self.circle_by_holding(asker, &want.key, mode) {
+            Some(cycle) => Err(Refusal::Deadlock(cycle)),
+            None => Ok(()),
+        }
     }
 
     /// A reservation ended before its holder answered.

@@ -12,11 +12,11 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, blocked, refusal};
+use super::outcome::{self, blocked, not_done};
 use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -73,21 +73,21 @@ pub async fn reserve(
     let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
             Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
             let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
         }
-        (Outcome::Refused(conflicts), _) => {
+        (Err(Refusal::Locked(conflicts)), _) => {
             let sentence = "File already reserved";
             let refused = blocked(Code::ResourceLocked, sentence, &conflicts, &[], reply.now);
             Err(refused.with_notices(notices))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -167,16 +167,16 @@ pub async fn renew(
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
             Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
             let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
             Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -317,8 +317,8 @@ async fn check_paths(
 fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Released(keys) => Ok((keys, notices)),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 

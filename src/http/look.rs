@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
 use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
+use super::outcome::{self, not_done};
 use super::parts::{Asked, At, Json};
 use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
@@ -120,11 +120,11 @@ pub async fn take_away(
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
-        Outcome::Released(keys) => {
+        Ok(Outcome::Released(keys)) => {
             let released_count = keys.len() as u64;
             Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
         }
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 

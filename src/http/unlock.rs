@@ -9,7 +9,7 @@ use super::error::{ApiError, ApiResult};
 use super::files;
 use super::ids::new_id;
 use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
+use super::outcome::{self, not_done};
 use super::parts::{At, Json, created};
 use crate::desk::Reply;
 use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
@@ -133,7 +133,7 @@ async fn respond(
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Request(request)) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }

@@ -252,7 +252,7 @@ mod tests {
             wait: None,
             if_version: None,
         };
-        engine.execute(&Actor::Session(intro), Command::Reserve(ask), Timestamp(1_700_000_000_000), records);
+        engine.execute(&Actor::Session(intro), Command::Reserve(ask), Timestamp(1_700_000_000_000), records).unwrap();
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         reserve(&mut engine, "cy", &["shared"], Mode::Shared, &mut records);
         reserve(&mut engine, "bo", &["mine"], Mode::Exclusive, &mut records);
         let release = Command::ReleaseAll { session: SessionId::parse("bo").unwrap() };
-        engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records);
+        engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records).unwrap();
         let mut live = Live::default();
         let mut touched = Vec::new();
         records.iter().for_each(|record| live.apply(record, &mut touched));

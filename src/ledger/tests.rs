@@ -42,7 +42,7 @@ impl World {
         let after = self.engine.head();
         let mut records = Vec::new();
         self.now = self.now.after(Duration::from_millis(250));
-        self.engine.execute(&actor, command, self.now, &mut records);
+        self.engine.execute(&actor, command, self.now, &mut records).unwrap();
         self.journal.append(after, &records).unwrap();
     }
 

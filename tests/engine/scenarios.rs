@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Record, ReservationId, Reserve, Seq, SessionId, Timestamp,
-    Ttl, Want,
+    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
+    Timestamp, Ttl, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -81,7 +81,7 @@ fn finish(live: &mut Stage, scene: &str) {
 }
 
 /// Starts again, lets somebody new ask for everything there is, and lets time pass until all of it is over.
-fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Outcome)>, Vec<Outcome>) {
+fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Result<Outcome, Refusal>)>, Vec<Result<Outcome, Refusal>>) {
     let (mut records, mut settled, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     let mut now = Timestamp(1_000_000);
     engine.resume(now, &mut records);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Actor, Answer, Command, EndState, Engine, Event, Grant, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
-    Record, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Want, Why,
+    Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -84,29 +84,29 @@ impl Stage {
     /// The answer, and after it what else happened.
     fn ask(&mut self, actor: &Actor, command: Command, now: Timestamp, verb: &str) -> Vec<String> {
         let mut records = Vec::new();
-        let outcome = self.engine.execute(actor, command, now, &mut records);
-        self.tell(outcome, records, verb)
+        let result = self.engine.execute(actor, command, now, &mut records);
+        self.tell(result, records, verb)
     }
 
-    fn tell(&mut self, outcome: Outcome, records: Vec<Record>, verb: &str) -> Vec<String> {
-        let settled: HashMap<Seq, Outcome> = self.engine.take_settled().into_iter().collect();
+    fn tell(&mut self, result: Result<Outcome, Refusal>, records: Vec<Record>, verb: &str) -> Vec<String> {
+        let settled: HashMap<Seq, Result<Outcome, Refusal>> = self.engine.take_settled().into_iter().collect();
         for record in &records {
             if let Event::Reserved { id, .. } = &record.event {
                 self.fences.insert(*id, record.seq);
                 self.ids.insert(record.seq, *id);
             }
         }
-        if let Outcome::Request(request) = &outcome
+        if let Ok(Outcome::Request(request)) = &result
             && !self.requests.contains(&request.id)
         {
             self.requests.push(request.id);
         }
-        let mut said = vec![self.words(&outcome)];
-        let answered = match &outcome {
-            Outcome::Granted(grants) => grants.iter().map(|grant| grant.fence).collect(),
+        let mut said = vec![self.words(&result)];
+        let answered = match &result {
+            Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(outcome, Outcome::Released(_) | Outcome::Ended { .. });
+        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
         for record in &records {
             said.extend(match &record.event {
                 Event::Opened { session, .. } => {
@@ -127,21 +127,21 @@ impl Stage {
                 Event::Queued { .. } => None,
                 Event::Seated { waiter, .. } => Some(format!("seated {waiter}")),
                 Event::Left { waiter, why, .. } => {
-                    let more = settled.get(waiter).map(|outcome| self.words(outcome)).filter(|text| !text.is_empty());
+                    let more = settled.get(waiter).map(|result| self.words(result)).filter(|text| !text.is_empty());
                     let more = more.map(|text| format!(": {text}")).unwrap_or_default();
                     Some(format!("left {waiter} ({}{more})", left_word(*why)))
                 }
                 Event::Counted { conflicts, deadlocks } => Some(format!("counted {conflicts} and {deadlocks}")),
                 Event::UnlockRequested { .. } => None,
-                Event::UnlockAnswered { request, answer, .. } => match &outcome {
-                    Outcome::Request(answered) if answered.id == *request => None,
+                Event::UnlockAnswered { request, answer, .. } => match &result {
+                    Ok(Outcome::Request(answered)) if answered.id == *request => None,
                     _ => Some(format!("{} {}", request_name(*request, &self.requests), answer_word(Some(*answer)))),
                 },
             });
         }
         for record in &records {
             if let Event::Seated { waiter, session } = &record.event
-                && let Some(Outcome::Granted(grants)) = settled.get(waiter)
+                && let Some(Ok(Outcome::Granted(grants))) = settled.get(waiter)
             {
                 self.granted.insert(*waiter, (session.clone(), grants.to_vec()));
             }
@@ -160,7 +160,7 @@ impl Stage {
         };
         let mut records = Vec::new();
         self.engine.resume(now, &mut records);
-        self.tell(Outcome::Done, records, "restart").split_off(1)
+        self.tell(Ok(Outcome::Done), records, "restart").split_off(1)
     }
 
     /// Verbs that change nothing.
@@ -286,8 +286,8 @@ impl Stage {
         Key::parse(text, &self.rules()).expect("a key")
     }
 
-    fn words(&self, outcome: &Outcome) -> String {
-        outcome_words(outcome, &self.requests)
+    fn words(&self, result: &Result<Outcome, Refusal>) -> String {
+        result_words(result, &self.requests)
     }
 }
 
