@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::clock::{computed, rounds, thread_cpu};
 use common::commands::{Full, NOW, actor, id, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl};
+use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn};
 use git_dibs::key::Key;
 
 fn main() {
@@ -126,14 +126,14 @@ fn check() {
 fn queue_up() {
     const WAITERS: usize = 10_000;
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
         let session = SessionId::parse(&format!("s{who}")).unwrap();
         let Command::Reserve(mut ask) = reserve(&session, parse(&path)) else { unreachable!() };
         ask.wait = wait.then_some(Duration::from_secs(300));
         let begin = thread_cpu();
-        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-        records.clear();
+        let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+        turn.records.clear();
         (outcome, thread_cpu() - begin)
     };
     // Everybody holds one key and waits for the next one's: a chain that only the last wait would close.

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve,
-    SessionId, Timestamp, Ttl, Want,
+    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Refusal, ReservationId, Reserve, SessionId,
+    Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ pub struct Full {
     pub engine: Engine,
     pub actor: Actor,
     pub session: SessionId,
-    records: Vec<Record>,
+    turn: Turn,
 }
 
 impl Full {
@@ -25,7 +25,7 @@ impl Full {
     pub fn new() -> Full {
         let session = SessionId::parse("bench").unwrap();
         let actor = actor(&session);
-        Full { engine: Engine::new(Policy::default()), actor, session, records: Vec::new() }
+        Full { engine: Engine::new(Policy::default()), actor, session, turn: Turn::at(NOW) }
     }
 
     /// With so many paths and patterns held.
@@ -44,8 +44,8 @@ impl Full {
     }
 
     pub fn execute(&mut self, command: Command) -> Result<Outcome, Refusal> {
-        self.records.clear();
-        self.engine.execute(&self.actor, command, NOW, &mut self.records)
+        self.turn.records.clear();
+        self.engine.execute(&mut self.turn, &self.actor, command)
     }
 
     /// Each key in turn is reserved and released, so often in all.

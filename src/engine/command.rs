@@ -178,7 +178,7 @@ pub enum Outcome {
     Done,
     /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
-    /// The request waits. Its result comes later, under this number; see [`Engine::take_settled`](super::Engine::take_settled).
+    /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
     Queued(Seq),
     /// These keys were released.
     Released(Few<Key>),

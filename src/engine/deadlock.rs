@@ -15,7 +15,7 @@ use super::ids::Seq;
 use super::index::PlaceId;
 use super::record::{Mode, Want};
 use super::reserve::{clash, is_enough, stands_before};
-use super::state::{Engine, Spot};
+use super::state::{Engine, Stand};
 use crate::key::Key;
 
 /// Where at most so many wait, looking again costs less than remembering that one has looked.
@@ -27,6 +27,20 @@ struct Edge<'a> {
     from: u32,
     wants: &'a Key,
     holds: &'a Key,
+}
+
+/// One key that a session waits for, or would.
+#[derive(Clone, Copy)]
+struct Demand<'a> {
+    session: u32,
+    key: &'a Key,
+    /// The key's place, if it has one.
+    place: Option<PlaceId>,
+    /// How the session holds the key already.
+    held: Option<Mode>,
+    mode: Mode,
+    /// Waits from this one on are behind it in the queue.
+    before: Seq,
 }
 
 /// A search from one end.
@@ -108,7 +122,8 @@ impl Engine {
         let mut ahead = Side::from(session);
         for want in wants {
             let spot = self.spot(session, &want.key);
-            self.blocked_at(spot, self.mode_of(spot), session, &want.key, mode, place, &mut ahead);
+            let (key, at, held) = (&want.key, spot.place(), self.mode_of(spot));
+            self.blocked_at(Demand { session, key, place: at, held, mode, before: place }, &mut ahead);
         }
         self.join(ahead, behind)
     }
@@ -117,10 +132,12 @@ impl Engine {
     pub(super) fn circle_by_holding<'a>(&'a self, session: u32, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
         for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
+            let mut demand = self.demand_of(session, stand);
             // A wait for that very key is over then, or only wants more of it.
-            let held = if wants == key { Some(mode) } else { self.mode_of(spot) };
-            self.blocked_at(spot, held, session, wants, stand.mode, stand.waiter, &mut ahead);
+            if demand.key == key {
+                demand.held = Some(mode);
+            }
+            self.blocked_at(demand, &mut ahead);
         }
         if ahead.ways.is_empty() {
             return None;
@@ -161,27 +178,24 @@ impl Engine {
     /// Whom the session waits for, by each of its waits.
     fn waits_of<'a>(&'a self, session: u32, side: &mut Side<'a>) {
         for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
-            self.blocked_at(spot, self.mode_of(spot), session, wants, stand.mode, stand.waiter, side);
+            self.blocked_at(self.demand_of(session, stand), side);
         }
     }
 
+    /// What one entry of a session's waits demands.
+    fn demand_of(&self, session: u32, stand: &Stand) -> Demand<'_> {
+        let Stand { waiter: before, place, mode } = *stand;
+        let held = self.mode_of(self.spot_at(session, place));
+        Demand { session, key: &self.index.place(place).key, place: Some(place), held, mode, before }
+    }
+
     /// Whom the session waits for, or would, with one key: the same as the blockers of that key.
-    #[expect(clippy::too_many_arguments, reason = "a request for one key, taken apart")]
-    fn blocked_at<'a>(
-        &'a self,
-        spot: Spot,
-        held: Option<Mode>,
-        from: u32,
-        wants: &'a Key,
-        mode: Mode,
-        before: Seq,
-        side: &mut Side<'a>,
-    ) {
+    fn blocked_at<'a>(&'a self, demand: Demand<'a>, side: &mut Side<'a>) {
+        let Demand { session: from, key: wants, place, held, mode, before } = demand;
         if is_enough(held, mode) {
             return;
         }
-        let _: ControlFlow<()> = self.index.meet_at(spot.place(), wants, |id| {
+        let _: ControlFlow<()> = self.index.meet_at(place, wants, |id| {
             let place = self.index.place(id);
             let queue = &place.waiters[..place.waiters.partition_point(|waiter| waiter.seq < before)];
             let mut first = 0;

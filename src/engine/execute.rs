@@ -2,15 +2,16 @@
 
 use super::command::{Actor, Command, Intro, Notice, Outcome, Pause, Person, Refusal};
 use super::ids::{SessionId, Text, Timestamp};
-use super::record::{Answer, EndState, Event, LeftWhy, Record, Why};
+use super::record::{Answer, EndState, Event, LeftWhy, Why};
 use super::state::Engine;
+use super::turn::Turn;
 
 impl Engine {
     /// Decides one command. What changes is in `out`, numbered and applied; it counts once it is durable.
-    pub fn execute(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Result<Outcome, Refusal> {
-        self.admit(actor, &command, now, out)?;
-        let result = self.decide(actor, &command, now, out);
-        self.seat(now, out);
+    pub fn execute(&mut self, turn: &mut Turn, actor: &Actor, command: Command) -> Result<Outcome, Refusal> {
+        self.admit(turn, actor, &command)?;
+        let result = self.decide(turn, actor, &command);
+        self.seat(turn);
         match &result {
             Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
             Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
@@ -27,24 +28,24 @@ impl Engine {
 
     /// After a replay: whatever is alive gets its full time again, because nobody could renew while we were away.
     /// Nobody waits any more either: their connections are gone.
-    pub fn resume(&mut self, now: Timestamp, out: &mut Vec<Record>) {
+    pub fn resume(&mut self, turn: &mut Turn) {
         self.expiries.clear();
         for (slot, reservation) in self.reservations.iter_mut() {
-            reservation.expires = now.after(reservation.ttl.duration());
+            reservation.expires = turn.now.after(reservation.ttl.duration());
             self.expiries.set(reservation.expires, reservation.fence, slot);
         }
         self.silences.clear();
         for (slot, session) in self.sessions.iter_mut().filter(|(_, session)| session.end.is_none()) {
-            session.last_seen = now;
-            self.silences.set(now.after(self.policy.session_timeout), session.opened, slot);
+            session.last_seen = turn.now;
+            self.silences.set(turn.now.after(self.policy.session_timeout), session.opened, slot);
         }
         let waiters: Vec<_> = self.waiters.keys().copied().collect();
         for waiter in waiters {
-            self.leave(waiter, LeftWhy::Stopped, now, out);
+            self.leave(turn, waiter, LeftWhy::Stopped);
         }
-        self.freed.clear();
-        self.weakened.clear();
-        self.settled.clear();
+        turn.freed.clear();
+        turn.weakened.clear();
+        turn.settled.clear();
     }
 
     /// What the session should know. Early releases and answers are told once; what needs an answer, until it has one.
@@ -60,14 +61,13 @@ impl Engine {
     /// Whether this actor may ask for this at all. A session's own call brings it to life and keeps it alive.
     fn admit(
         &mut self,
+        turn: &mut Turn,
         actor: &Actor,
         command: &Command,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<(), Refusal> {
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
-            Actor::Session(intro) => self.greet(intro, repeats_end, now, out),
+            Actor::Session(intro) => self.greet(turn, intro, repeats_end),
             Actor::Admin(_) => match command.session() {
                 Some(session) => match self.session_ids.get(session) {
                     Some(slot) => self.still_alive(*slot, repeats_end),
@@ -81,29 +81,28 @@ impl Engine {
 
     fn greet(
         &mut self,
+        turn: &mut Turn,
         intro: &Intro,
         repeats_end: bool,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<(), Refusal> {
         let Some(slot) = self.find_session(&intro.id) else {
             if self.alive >= self.policy.sessions {
                 return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
             }
             let (session, name, feature) = (intro.id.clone(), intro.name.clone(), intro.feature.clone());
-            self.emit(now, out, Event::Opened { session, name, feature, owner: Some(intro.owner.clone()) });
+            self.emit(turn, Event::Opened { session, name, feature, owner: Some(intro.owner.clone()) });
             return Ok(());
         };
         match &self.sessions[slot].owner {
             Some(owner) if *owner != intro.owner => return Err(Refusal::NotOwner),
             Some(_) => {}
             None if self.sessions[slot].end.is_none() => {
-                self.emit(now, out, Event::Bound { session: intro.id.clone(), owner: intro.owner.clone() });
+                self.emit(turn, Event::Bound { session: intro.id.clone(), owner: intro.owner.clone() });
             }
             None => {}
         }
         self.still_alive(slot, repeats_end)?;
-        self.sessions[slot].last_seen = now;
+        self.sessions[slot].last_seen = turn.now;
         Ok(())
     }
 
@@ -116,30 +115,30 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, actor: &Actor, command: &Command, now: Timestamp, out: &mut Vec<Record>) -> Result<Outcome, Refusal> {
+    fn decide(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
         match command {
             Command::Touch => Ok(Outcome::Done),
             Command::Create { session, name, feature } => {
-                self.create(session, name.as_ref(), feature.as_ref(), now, out)
+                self.create(turn, session, name.as_ref(), feature.as_ref())
             }
             Command::Reserve(ask) => {
                 let feature = match actor {
                     Actor::Session(intro) => intro.feature.as_ref(),
                     _ => None,
                 };
-                self.reserve(ask, feature, now, out)
+                self.reserve(turn, ask, feature)
             }
-            Command::Release { session, keys } => self.release(session, keys, now, out),
+            Command::Release { session, keys } => self.release(turn, session, keys),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(session);
-                Ok(Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into()))
+                Ok(Outcome::Released(self.release_everything(turn, slot, &Why::Released).into()))
             }
-            Command::Renew { session, keys, ttl } => self.renew(session, keys, *ttl, now, out),
-            Command::Heartbeat { session } => Ok(self.heartbeat(session, now)),
+            Command::Renew { session, keys, ttl } => self.renew(turn, session, keys, *ttl),
+            Command::Heartbeat { session } => Ok(self.heartbeat(turn.now, session)),
             Command::End { session, state } => {
                 let slot = self.slot(session);
                 if self.sessions[slot].end.is_none() {
-                    self.end(slot, *state, now, out);
+                    self.end(turn, slot, *state);
                 }
                 let end = self.sessions[slot].end.as_ref().expect("it has ended by now");
                 Ok(Outcome::Ended { state: end.state, released: end.released.clone() })
@@ -149,30 +148,30 @@ impl Engine {
                     Actor::Admin(name) => name.clone(),
                     _ => "desk".into(),
                 };
-                self.take_away(id, by, reason.clone(), now, out)
+                self.take_away(turn, id, by, reason.clone())
             }
             Command::Unheard { session, grants } => {
-                self.take_back(session, grants, now, out);
+                self.take_back(turn, session, grants);
                 Ok(Outcome::Done)
             }
             Command::Leave { waiter, why } => {
-                self.leave(*waiter, *why, now, out);
+                self.leave(turn, *waiter, *why);
                 Ok(Outcome::Done)
             }
             Command::Ask { session, request, key, reason } => {
-                self.ask(session, *request, key, reason.clone(), now, out)
+                self.ask(turn, session, *request, key, reason.clone())
             }
             Command::Respond { session, request, answer, note, hand_over } => {
-                self.respond(session, *request, *answer, note.clone(), *hand_over, now, out)
+                self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
             }
             Command::Tick => {
-                self.tick(now, out);
+                self.tick(turn);
                 Ok(Outcome::Done)
             }
             Command::Count => {
                 let counted = (self.totals.conflicts, self.totals.deadlocks);
                 if counted != self.totals.counted {
-                    self.emit(now, out, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
+                    self.emit(turn, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
                 }
                 Ok(Outcome::Done)
             }
@@ -181,11 +180,10 @@ impl Engine {
 
     fn create(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         name: Option<&Text>,
         feature: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         if let Some(slot) = self.session_ids.get(session).copied() {
             self.still_alive(slot, false)?;
@@ -195,11 +193,11 @@ impl Engine {
             return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
         }
         let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
-        self.emit(now, out, Event::Opened { session, name, feature, owner: None });
+        self.emit(turn, Event::Opened { session, name, feature, owner: None });
         Ok(Outcome::Done)
     }
 
-    fn heartbeat(&mut self, session: &SessionId, now: Timestamp) -> Outcome {
+    fn heartbeat(&mut self, now: Timestamp, session: &SessionId) -> Outcome {
         let slot = self.slot(session);
         let mut expires = now.after(self.policy.session_timeout);
         self.sessions[slot].last_seen = now;
@@ -213,11 +211,11 @@ impl Engine {
     }
 
     /// Everything a session holds, waits for and asks goes with it, in one batch of records.
-    fn end(&mut self, slot: u32, state: EndState, now: Timestamp, out: &mut Vec<Record>) {
-        self.release_everything(slot, &Why::Ended, now, out);
+    fn end(&mut self, turn: &mut Turn, slot: u32, state: EndState) {
+        self.release_everything(turn, slot, &Why::Ended);
         let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
         for waiter in waits {
-            self.leave(waiter, LeftWhy::Ended, now, out);
+            self.leave(turn, waiter, LeftWhy::Ended);
         }
         let session = self.sessions[slot].id.clone();
         let mut asked: Vec<_> =
@@ -225,19 +223,20 @@ impl Engine {
         asked.sort();
         for request in asked {
             let event = Event::UnlockAnswered { request, answer: Answer::Withdrawn, by: None, note: None };
-            self.emit(now, out, event);
+            self.emit(turn, event);
         }
-        self.emit(now, out, Event::Ended { session, state });
+        self.emit(turn, Event::Ended { session, state });
     }
 
-    fn tick(&mut self, now: Timestamp, out: &mut Vec<Record>) {
+    fn tick(&mut self, turn: &mut Turn) {
+        let now = turn.now;
         while let Some((fence, slot)) = self.expiries.pop_due(now) {
             let Some(reservation) = self.reservations.get(slot).filter(|r| r.fence == fence) else { continue };
             if reservation.expires > now {
                 self.expiries.set(reservation.expires, fence, slot);
                 continue;
             }
-            self.release_one(slot, &Why::Expired, now, out);
+            self.release_one(turn, slot, &Why::Expired);
         }
         while let Some((opened, slot)) = self.silences.pop_due(now) {
             let Some(session) = self.sessions.get(slot).filter(|s| s.opened == opened && s.end.is_none()) else {
@@ -250,15 +249,15 @@ impl Engine {
                 self.silences.set(due, opened, slot);
                 continue;
             }
-            self.end(slot, EndState::Lost, now, out);
+            self.end(turn, slot, EndState::Lost);
         }
         // A wait whose time is up at the very moment its keys are free is granted, also where they are free because
         // the one before gave up: it stays for the seating that ends every command.
-        self.seat(now, out);
+        self.seat(turn);
         while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
             let waiter = &self.waiters[&seq];
             if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
-                self.leave(seq, LeftWhy::TimedOut, now, out);
+                self.leave(turn, seq, LeftWhy::TimedOut);
             } else {
                 self.patience.remove(&(due, seq));
             }

@@ -227,7 +227,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::engine::{Actor, Command, Outcome, Reserve};
+    use crate::engine::{Actor, Command, Outcome, Reserve, Turn};
 
     struct World {
         engine: Engine,
@@ -243,7 +243,7 @@ mod tests {
         }
 
         fn ask(&mut self, command: Command) -> Outcome {
-            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new()).unwrap()
+            self.engine.execute(&mut Turn::at(Timestamp(0)), &Actor::Admin("test".into()), command).unwrap()
         }
 
         fn reserve(&mut self, text: &str) {

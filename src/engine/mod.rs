@@ -15,6 +15,7 @@ mod reserve;
 mod slab;
 mod state;
 mod timer;
+mod turn;
 mod unlock;
 mod view;
 
@@ -26,4 +27,5 @@ pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Tt
 pub use image::Image;
 pub use record::{Answer, EndState, Event, LeftWhy, Mode, Owner, Record, Want, Why};
 pub use state::{Engine, Policy, Totals};
+pub use turn::Turn;
 pub use view::{Numbers, SessionView, WaitView};

@@ -8,8 +8,9 @@ use hashbrown::HashSet;
 use super::command::{Conflict, Few, Grant, Named, Outcome, Refusal, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::PlaceId;
-use super::record::{Event, Mode, Record, Want, Why};
+use super::record::{Event, Mode, Want, Why};
 use super::state::{Engine, Reservation, Spot, paused_feature};
+use super::turn::Turn;
 use crate::key::Key;
 
 /// Conflicts one answer lists; with more than this, nobody reads them.
@@ -24,36 +25,44 @@ pub(super) enum Blocker {
     Waiter(Seq),
 }
 
+/// A request for keys that can be granted.
+pub(super) struct KeyRequest<'a> {
+    pub session: u32,
+    pub id: &'a SessionId,
+    pub wants: &'a [Want],
+    /// Where each of these keys stands for the session.
+    pub spots: &'a [Spot],
+    pub mode: Mode,
+    pub reason: Option<&'a Text>,
+}
+
 impl Engine {
     pub(super) fn reserve(
         &mut self,
+        turn: &mut Turn,
         ask: &Reserve,
         feature: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(&ask.session);
         let wants = without_repeats(&ask.wants);
         let spot = |want: &Want| self.spot(slot, &want.key);
         match &*wants {
-            [want] => self.reserve_at(slot, ask, &wants, &[spot(want)], feature, now, out),
+            [want] => self.reserve_at(turn, slot, ask, &wants, &[spot(want)], feature),
             many => {
                 let spots: Vec<Spot> = many.iter().map(spot).collect();
-                self.reserve_at(slot, ask, many, &spots, feature, now, out)
+                self.reserve_at(turn, slot, ask, many, &spots, feature)
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one request, and what was found out about it")]
     fn reserve_at(
         &mut self,
+        turn: &mut Turn,
         slot: u32,
         ask: &Reserve,
         wants: &[Want],
         spots: &[Spot],
         feature: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let fresh = spots.iter().filter(|spot| spot.held().is_none()).count();
         if fresh > 0
@@ -64,12 +73,14 @@ impl Engine {
         self.within_quota(slot, fresh)?;
         if self.is_blocked(slot, wants, spots, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
-                Some(wait) => self.enqueue(slot, ask, wants, feature, now.after(wait), now, out),
+                Some(wait) => self.enqueue(turn, slot, ask, wants, feature, turn.now.after(wait)),
                 None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX)))),
             };
         }
         self.at_version(wants, ask.if_version)?;
-        Ok(Outcome::Granted(self.grant(slot, &ask.session, wants, spots, ask.mode, ask.reason.as_ref(), now, out)))
+        let Reserve { session: ref id, mode, ref reason, .. } = *ask;
+        let request = KeyRequest { session: slot, id, wants, spots, mode, reason: reason.as_ref() };
+        Ok(Outcome::Granted(self.grant(turn, &request)))
     }
 
     /// Refuses if a session may not have this many more reservations. What it waits for counts as held, because the wait
@@ -85,76 +96,56 @@ impl Engine {
     }
 
     /// Gives a session all of these keys; nothing may be in the way.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, which a wait keeps apart too")]
-    pub(super) fn grant(
-        &mut self,
-        slot: u32,
-        session: &SessionId,
-        wants: &[Want],
-        spots: &[Spot],
-        mode: Mode,
-        reason: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Few<Grant> {
+    pub(super) fn grant(&mut self, turn: &mut Turn, request: &KeyRequest<'_>) -> Few<Grant> {
+        let KeyRequest { wants, spots, .. } = *request;
         if let ([want], [spot]) = (wants, spots) {
-            let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
-            self.stop_line(want, *spot, now, out);
+            let held = self.grant_one(turn, request, want, *spot);
+            self.stop_line(turn, want, *spot);
             return [self.grant_of(held)].into();
         }
         let mut grants = Few::with_capacity(wants.len());
         for (want, spot) in wants.iter().zip(spots) {
-            let held = self.grant_one(slot, session, want, *spot, mode, reason, now, out);
+            let held = self.grant_one(turn, request, want, *spot);
             grants.push(self.grant_of(held));
         }
         for (want, spot) in wants.iter().zip(spots) {
-            self.stop_line(want, *spot, now, out);
+            self.stop_line(turn, want, *spot);
         }
         grants
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the same for one key")]
-    fn grant_one(
-        &mut self,
-        slot: u32,
-        session: &SessionId,
-        want: &Want,
-        spot: Spot,
-        mode: Mode,
-        reason: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> u32 {
+    fn grant_one(&mut self, turn: &mut Turn, request: &KeyRequest<'_>, want: &Want, spot: Spot) -> u32 {
+        let KeyRequest { session, id, mode, reason, .. } = *request;
         if let Some(held) = spot.held() {
-            self.amend(held, mode, want.ttl, reason.cloned(), now, out);
+            self.amend(turn, held, mode, want.ttl, reason.cloned());
             return held;
         }
         let reserved = |_: &Engine| Event::Reserved {
             id: want.id,
-            session: session.clone(),
+            session: id.clone(),
             key: want.key.clone(),
             mode,
             ttl: want.ttl,
             reason: reason.cloned(),
         };
-        self.emit_at(now, out, reserved, spot);
-        *self.sessions[slot].held.last().expect("just granted")
+        self.emit_at(turn, reserved, spot);
+        *self.sessions[session].held.last().expect("just granted")
     }
 
     /// If that was the beginning of a pause, nobody it stops waits any longer. A pause that only goes on leaves those
     /// alone who came since: they wait for more of what they hold.
-    fn stop_line(&mut self, want: &Want, before: Spot, now: Timestamp, out: &mut Vec<Record>) {
+    fn stop_line(&mut self, turn: &mut Turn, want: &Want, before: Spot) {
         if before.held().is_none()
             && let Some(feature) = paused_feature(&want.key)
         {
-            self.dismiss_paused(&feature, now, out);
+            self.dismiss_paused(turn, &feature);
         }
     }
 
     /// Renews a reservation, and puts on record what else changed.
-    fn amend(&mut self, held: u32, mode: Mode, ttl: Ttl, reason: Option<Text>, now: Timestamp, out: &mut Vec<Record>) {
+    fn amend(&mut self, turn: &mut Turn, held: u32, mode: Mode, ttl: Ttl, reason: Option<Text>) {
         let reservation = &mut self.reservations[held];
-        reservation.expires = reservation.expires.max(now.after(ttl.duration()));
+        reservation.expires = reservation.expires.max(turn.now.after(ttl.duration()));
         reservation.renewals = reservation.renewals.wrapping_add(1);
         let reason = reason.or_else(|| reservation.reason.clone());
         if (reservation.mode, reservation.ttl, &reservation.reason) == (mode, ttl, &reason) {
@@ -162,27 +153,26 @@ impl Engine {
         }
         if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
             // Others may hold it beside us now.
-            self.freed.push(reservation.key.clone());
-            self.weaken(held);
+            turn.freed.push(reservation.key.clone());
+            self.weaken(turn, held);
         }
         let reservation = &self.reservations[held];
         let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
         let session = self.sessions[session].id.clone();
-        self.emit(now, out, Event::Amended { id, session, key, mode, ttl, reason });
+        self.emit(turn, Event::Amended { id, session, key, mode, ttl, reason });
     }
 
     pub(super) fn release(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         keys: &[Named],
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         if let [named] = keys
             && let Some(held) = self.own(slot, named).held()
         {
-            return Ok(Outcome::Released([self.release_one(held, &Why::Released, now, out)].into()));
+            return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
         }
         let spots: Vec<Spot> = keys.iter().map(|named| self.own(slot, named)).collect();
         let holder = |(named, spot): (&Named, &Spot)| match spot.held() {
@@ -196,7 +186,7 @@ impl Engine {
                 for held in spots.iter().filter_map(|spot| spot.held()) {
                     // The same name twice means the same reservation, and that is over by then.
                     if self.reservations.get(held).is_some() {
-                        released.push(self.release_one(held, &Why::Released, now, out));
+                        released.push(self.release_one(turn, held, &Why::Released));
                     }
                 }
                 Ok(Outcome::Released(released))
@@ -206,11 +196,10 @@ impl Engine {
 
     pub(super) fn renew(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         keys: &[Named],
         ttl: Option<Ttl>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         let mut held = Vec::with_capacity(keys.len());
@@ -229,76 +218,74 @@ impl Engine {
         }
         for reservation in &held {
             let (mode, before) = (self.reservations[*reservation].mode, self.reservations[*reservation].ttl);
-            self.amend(*reservation, mode, ttl.unwrap_or(before), None, now, out);
+            self.amend(turn, *reservation, mode, ttl.unwrap_or(before), None);
         }
         Ok(Outcome::Granted(held.into_iter().map(|reservation| self.grant_of(reservation)).collect()))
     }
 
     pub(super) fn take_away(
         &mut self,
+        turn: &mut Turn,
         id: &ReservationId,
         by: Text,
         reason: Text,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
             return Err(Refusal::UnknownReservation);
         };
-        let key = self.release_one(slot, &Why::Overridden { by, reason }, now, out);
+        let key = self.release_one(turn, slot, &Why::Overridden { by, reason });
         Ok(Outcome::Released([key].into()))
     }
 
     /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
-    pub(super) fn take_back(&mut self, session: &SessionId, grants: &[Grant], now: Timestamp, out: &mut Vec<Record>) {
+    pub(super) fn take_back(&mut self, turn: &mut Turn, session: &SessionId, grants: &[Grant]) {
         let Some(session) = self.session_ids.get(session).copied() else { return };
         for grant in grants {
             let Some(slot) = self.held_by(session, &grant.key) else { continue };
             let held = &self.reservations[slot];
             // What was held before and only renewed is not given up either.
             if held.id == grant.id && held.renewals == 0 {
-                self.release_one(slot, &Why::Unheard, now, out);
+                self.release_one(turn, slot, &Why::Unheard);
             }
         }
     }
 
     pub(super) fn release_everything(
         &mut self,
+        turn: &mut Turn,
         session: u32,
         why: &Why,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
-        held.into_iter().map(|slot| self.release_one(slot, why, now, out)).collect()
+        held.into_iter().map(|slot| self.release_one(turn, slot, why)).collect()
     }
 
     /// Ends one reservation, and says of what. Whoever asked for the key need not wait for an answer any more.
-    pub(super) fn release_one(&mut self, slot: u32, why: &Why, now: Timestamp, out: &mut Vec<Record>) -> Key {
+    pub(super) fn release_one(&mut self, turn: &mut Turn, slot: u32, why: &Why) -> Key {
         let Reservation { id, place, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
-            self.freed.push(self.reservations[slot].key.clone());
-            self.weaken(slot);
+            turn.freed.push(self.reservations[slot].key.clone());
+            self.weaken(turn, slot);
         }
         let released = |engine: &Engine| {
             let held = &engine.reservations[slot];
             let session = engine.sessions[held.session].id.clone();
             Event::Released { id: held.id, session, key: held.key.clone(), why: why.clone() }
         };
-        let freed = self.emit_at(now, out, released, Spot::new(Some(place), Some(slot)));
+        let freed = self.emit_at(turn, released, Spot::new(Some(place), Some(slot)));
         if !self.pending.is_empty() {
-            self.make_moot(&id, why, now, out);
+            self.make_moot(turn, &id, why);
         }
         freed.expect("a release frees a key")
     }
 
     /// Takes note of the waits that count on this reservation of their own session.
-    fn weaken(&mut self, slot: u32) {
+    fn weaken(&self, turn: &mut Turn, slot: u32) {
         let reservation = &self.reservations[slot];
         let waiters = self.index.place(reservation.place).waiters.iter();
         let own = waiters.filter(|waiter| waiter.session == reservation.session);
-        self.weakened.extend(own.map(|waiter| waiter.seq));
+        turn.weakened.extend(own.map(|waiter| waiter.seq));
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.

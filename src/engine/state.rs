@@ -11,12 +11,13 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::command::{Notice, Outcome, Refusal, UnlockRequest};
+use super::command::{Notice, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::{Index, NONE, Place, PlaceId, Standing};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
 use super::slab::Slab;
 use super::timer::Timer;
+use super::turn::Turn;
 use crate::key::{Claim, Key, Kind};
 
 /// What the configuration says about the rules.
@@ -96,12 +97,6 @@ pub struct Engine {
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
     /// The session last asked for.
     pub(super) recent: Cell<u32>,
-    /// Keys freed by the command being executed; waiters for them may be seated.
-    pub(super) freed: Vec<Key>,
-    /// Waits for a key their own session lost in the command being executed, or holds only shared since.
-    pub(super) weakened: BTreeSet<Seq>,
-    /// Waits that are over, and how; see [`Engine::take_settled`].
-    pub(super) settled: Vec<(Seq, Result<Outcome, Refusal>)>,
 }
 
 /// Where a key stands for one session, found once while a command is decided.
@@ -252,15 +247,12 @@ impl Engine {
             silences: Timer::default(),
             patience: BTreeSet::new(),
             recent: Cell::new(0),
-            freed: Vec::new(),
-            weakened: BTreeSet::new(),
-            settled: Vec::new(),
         }
     }
 
     /// Makes an event happen: numbers it, applies it and puts it on record.
-    pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
-        self.emit_at(now, out, |_| event, UNKNOWN);
+    pub(super) fn emit(&mut self, turn: &mut Turn, event: Event) -> Seq {
+        self.emit_at(turn, |_| event, UNKNOWN);
         self.seq
     }
 
@@ -269,15 +261,14 @@ impl Engine {
     #[inline]
     pub(super) fn emit_at(
         &mut self,
-        now: Timestamp,
-        out: &mut Vec<Record>,
+        turn: &mut Turn,
         event: impl FnOnce(&Engine) -> Event,
         spot: Spot,
     ) -> Option<Key> {
         let seq = self.seq.next();
         // Made right where it will lie; pushing it would move it there.
-        out.extend(std::iter::once_with(|| Record { seq, at: now, event: event(self) }));
-        self.follow(out.last().expect("just pushed"), spot)
+        turn.records.extend(std::iter::once_with(|| Record { seq, at: turn.now, event: event(self) }));
+        self.follow(turn.records.last().expect("just pushed"), spot)
     }
 
     /// Follows one record. Only the next one fits.
@@ -634,11 +625,6 @@ impl Engine {
         held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }
 
-    /// The waits that ended since this was last called, and how.
-    pub fn take_settled(&mut self) -> Vec<(Seq, Result<Outcome, Refusal>)> {
-        std::mem::take(&mut self.settled)
-    }
-
     /// What the configuration says about the rules.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -686,16 +672,16 @@ fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, LeftWhy, Reserve};
+    use crate::engine::{Actor, Command, LeftWhy, Outcome, Reserve};
 
     #[test]
     fn waiting_for_a_key_that_rests_leaves_nothing_behind() {
         let mut engine = Engine::new(Policy::default());
         let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
         let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
-        let mut records = Vec::new();
+        let mut turn = Turn::at(Timestamp(0));
         let mut ask = |engine: &mut Engine, command| {
-            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records).unwrap()
+            engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap()
         };
         let reserve = |session: &SessionId| {
             let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };

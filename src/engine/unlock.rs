@@ -6,20 +6,21 @@ use uuid::Uuid;
 
 use super::command::{Named, Outcome, Person, Refusal};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
-use super::record::{Answer, Event, Mode, Record, Want, Why};
+use super::record::{Answer, Event, Mode, Want, Why};
+use super::reserve::KeyRequest;
 use super::state::Engine;
+use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
     /// Asks whoever holds the key, or a pattern that covers it.
     pub(super) fn ask(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         request: Uuid,
         named: &Named,
         reason: Text,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         // Whoever holds exactly what is named so comes before those whose patterns only touch it.
@@ -32,21 +33,19 @@ impl Engine {
         let pending = self.pending.get(&reservation).into_iter().flatten();
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
-        self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
+        self.emit(turn, Event::UnlockRequested { request, reservation, key, session, reason });
         Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
     }
 
     /// The holder answers, or the asker takes the request back.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one command")]
     pub(super) fn respond(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         id: Uuid,
         answer: Answer,
         note: Option<Text>,
         hand_over: Option<ReservationId>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
     ) -> Result<Outcome, Refusal> {
         let Some(request) = self.requests.get(&id).cloned() else { return Err(Refusal::UnknownRequest) };
         let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
@@ -64,7 +63,7 @@ impl Engine {
             None => {}
         }
         if answer != Answer::Approved {
-            self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
+            self.emit(turn, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
             return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
         }
         let slot = self.slot(session);
@@ -77,12 +76,13 @@ impl Engine {
         }
         // Answered first, so that the release finds nothing pending from this asker.
         let by = Some(session.clone());
-        self.emit(now, out, Event::UnlockAnswered { request: id, answer, by, note });
-        self.release_one(held, &Why::Approved { request: id }, now, out);
+        self.emit(turn, Event::UnlockAnswered { request: id, answer, by, note });
+        self.release_one(turn, held, &Why::Approved { request: id });
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
             let spot = self.spot(asker, &want.key);
-            self.grant(asker, &request.by, &[want], &[spot], mode, Some(&request.reason), now, out);
+            let (id, reason) = (&request.by, Some(&request.reason));
+            self.grant(turn, &KeyRequest { session: asker, id, wants: &[want], spots: &[spot], mode, reason });
         }
         Ok(Outcome::Request(Box::new(self.requests[&id].clone())))
     }
@@ -106,11 +106,11 @@ impl Engine {
     }
 
     /// A reservation ended before its holder answered.
-    pub(super) fn make_moot(&mut self, id: &ReservationId, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
+    pub(super) fn make_moot(&mut self, turn: &mut Turn, id: &ReservationId, why: &Why) {
         let Some(pending) = self.pending.get(id).cloned() else { return };
         for request in pending {
             if !matches!(why, Why::Approved { request: approved } if *approved == request) {
-                self.emit(now, out, Event::UnlockAnswered { request, answer: Answer::Moot, by: None, note: None });
+                self.emit(turn, Event::UnlockAnswered { request, answer: Answer::Moot, by: None, note: None });
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Intro, Mode, Outcome, Owner, Policy, Record, Refusal,
-    ReservationId, Reserve, SessionId, Timestamp, Ttl, Want,
+    Actor, Answer, Command, EndState, Engine, Event, Intro, Mode, Outcome, Owner, Policy, Refusal,
+    ReservationId, Reserve, SessionId, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -12,21 +12,20 @@ use uuid::Uuid;
 /// An engine, and an easy way to ask it for something.
 struct Counter {
     engine: Engine,
-    now: Timestamp,
-    records: Vec<Record>,
+    turn: Turn,
     made: u128,
 }
 
 impl Counter {
     fn new() -> Counter {
-        Counter { engine: Engine::new(Policy::default()), now: Timestamp(0), records: Vec::new(), made: 0 }
+        Counter { engine: Engine::new(Policy::default()), turn: Turn::default(), made: 0 }
     }
 
     /// The records are those of the last command.
     fn ask(&mut self, session: &SessionId, command: Command) -> Result<Outcome, Refusal> {
         let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
-        self.records.clear();
-        self.engine.execute(&Actor::Session(intro), command, self.now, &mut self.records)
+        self.turn.records.clear();
+        self.engine.execute(&mut self.turn, &Actor::Session(intro), command)
     }
 
     fn reserve(&mut self, session: &SessionId, keys: impl Iterator<Item = Key>, if_version: Option<u64>) -> Result<Outcome, Refusal> {
@@ -60,12 +59,13 @@ fn a_release_wakes_one_of_a_thousand() {
     for number in 0..999 {
         let release = Command::Release { session: session(number), keys: [key(0).into()].into() };
         counter.ask(&session(number), release).unwrap();
-        let events: Vec<&Event> = counter.records.iter().map(|record| &record.event).collect();
+        let events: Vec<&Event> = counter.turn.records.iter().map(|record| &record.event).collect();
         let [Event::Released { .. }, Event::Seated { session: seated, .. }, Event::Reserved { .. }] = events[..] else {
             panic!("one release, one wake-up: {events:?}");
         };
         assert_eq!(*seated, session(number + 1));
-        let [(_, Ok(Outcome::Granted(_)))] = counter.engine.take_settled()[..] else { panic!("one answer") };
+        let [(_, Ok(Outcome::Granted(_)))] = counter.turn.settled[..] else { panic!("one answer") };
+        counter.turn.settled.clear();
     }
 }
 
@@ -108,7 +108,7 @@ fn the_key_that_ran_out_first_is_forgotten_first() {
     let mut counter = Counter::new();
     let session = session(0);
     counter.reserve(&session, (0..257).map(key), None).unwrap();
-    counter.now = Timestamp(300_000);
+    counter.turn.now = Timestamp(300_000);
     counter.ask(&session, Command::Tick).unwrap();
     let mut renew = |number| {
         let keys = [key(number).into()].into();

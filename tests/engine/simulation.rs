@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intro, LeftWhy, Mode, Named,
-    Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Want, Why,
+    Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Turn, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -204,9 +204,9 @@ impl Simulation {
         }
         self.last.commands.push_back((self.now, who, session.clone(), ask.clone()));
         let (actor, command) = self.in_words(who, session, &ask);
-        let mut out = Vec::new();
-        let result = self.engine.execute(&actor, command, self.now, &mut out);
-        let settled = self.engine.take_settled();
+        let mut turn = Turn::at(self.now);
+        let result = self.engine.execute(&mut turn, &actor, command);
+        let Turn { records: out, settled, .. } = turn;
         *self.seen.entry(("answered", word(&result))).or_insert(0) += 1;
         for (_, result) in &settled {
             *self.seen.entry(("settled", word(result))).or_insert(0) += 1;
@@ -388,9 +388,10 @@ impl Simulation {
         } else {
             Engine::restore(policy, through_text(&self.engine.image()))
         };
-        let mut out = Vec::new();
-        self.engine.resume(self.now, &mut out);
-        assert!(self.engine.take_settled().is_empty(), "nobody is there to hear of it");
+        let mut turn = Turn::at(self.now);
+        self.engine.resume(&mut turn);
+        assert!(turn.settled.is_empty(), "nobody is there to hear of it");
+        let out = turn.records;
         for record in &out {
             assert!(matches!(record.event, Event::Left { why: LeftWhy::Stopped, .. }));
             self.follow(record, &Ask::Tick);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Actor, Answer, Command, EndState, Engine, Event, Grant, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
-    Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Want, Why,
+    Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Turn, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -83,13 +83,14 @@ impl Stage {
 
     /// The answer, and after it what else happened.
     fn ask(&mut self, actor: &Actor, command: Command, now: Timestamp, verb: &str) -> Vec<String> {
-        let mut records = Vec::new();
-        let result = self.engine.execute(actor, command, now, &mut records);
-        self.tell(result, records, verb)
+        let mut turn = Turn::at(now);
+        let result = self.engine.execute(&mut turn, actor, command);
+        self.tell(result, turn, verb)
     }
 
-    fn tell(&mut self, result: Result<Outcome, Refusal>, records: Vec<Record>, verb: &str) -> Vec<String> {
-        let settled: HashMap<Seq, Result<Outcome, Refusal>> = self.engine.take_settled().into_iter().collect();
+    fn tell(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
+        let settled: HashMap<Seq, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
+        let records = turn.records;
         for record in &records {
             if let Event::Reserved { id, .. } = &record.event {
                 self.fences.insert(*id, record.seq);
@@ -158,9 +159,9 @@ impl Stage {
         } else {
             replay(policy, &self.records)
         };
-        let mut records = Vec::new();
-        self.engine.resume(now, &mut records);
-        self.tell(Ok(Outcome::Done), records, "restart").split_off(1)
+        let mut turn = Turn::at(now);
+        self.engine.resume(&mut turn);
+        self.tell(Ok(Outcome::Done), turn, "restart").split_off(1)
     }
 
     /// Verbs that change nothing.
