@@ -12,9 +12,9 @@ use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
 use super::ids::Seq;
-use super::index::PlaceId;
 use super::record::{Mode, Want};
 use super::reserve::{clash, is_enough, stands_before};
+use super::slab::{PlaceSlot, SessionSlot};
 use super::state::{Engine, Stand};
 use crate::key::Key;
 
@@ -24,7 +24,7 @@ const SHORT_QUEUE: usize = 8;
 /// Somebody waits for somebody: what they want, and what of the other's is in the way.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
-    from: u32,
+    from: SessionSlot,
     wants: &'a Key,
     holds: &'a Key,
 }
@@ -32,10 +32,10 @@ struct Edge<'a> {
 /// One key that a session waits for, or would.
 #[derive(Clone, Copy)]
 struct Demand<'a> {
-    session: u32,
+    session: SessionSlot,
     key: &'a Key,
     /// The key's place, if it has one.
-    place: Option<PlaceId>,
+    place: Option<PlaceSlot>,
     /// How the session holds the key already.
     held: Option<Mode>,
     mode: Mode,
@@ -46,19 +46,19 @@ struct Demand<'a> {
 /// A search from one end.
 struct Side<'a> {
     /// Where the search began, which is no way to anywhere.
-    root: u32,
+    root: SessionSlot,
     /// The way to every session that was reached, in the order in which they were.
     ways: Vec<Way<'a>>,
     /// Where among the ways a session's is.
-    reached: HashMap<u32, usize>,
+    reached: HashMap<SessionSlot, usize>,
     /// The way whose end was looked at last, or the root before the first.
     at: Option<usize>,
     /// Up to which position the queue of a place was followed; the rest of the name decides who in it counts.
-    followed: HashMap<(PlaceId, bool, Mode), usize>,
+    followed: HashMap<(PlaceSlot, bool, Mode), usize>,
 }
 
 struct Way<'a> {
-    end: u32,
+    end: SessionSlot,
     /// The last step.
     edge: Edge<'a>,
     /// The steps before it.
@@ -66,12 +66,12 @@ struct Way<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn from(root: u32) -> Self {
+    fn from(root: SessionSlot) -> Self {
         Self { root, ways: Vec::new(), reached: HashMap::new(), at: None, followed: HashMap::new() }
     }
 
     /// From the session that is looked at, one step leads to this one.
-    fn reach(&mut self, end: u32, edge: Edge<'a>) {
+    fn reach(&mut self, end: SessionSlot, edge: Edge<'a>) {
         if end != self.root
             && let Entry::Vacant(new) = self.reached.entry(end)
         {
@@ -86,7 +86,7 @@ impl<'a> Side<'a> {
     }
 
     /// The next session to look at.
-    fn next(&mut self) -> Option<u32> {
+    fn next(&mut self) -> Option<SessionSlot> {
         let at = self.at.map_or(0, |at| at + 1);
         let way = self.ways.get(at)?;
         self.at = Some(at);
@@ -94,12 +94,12 @@ impl<'a> Side<'a> {
     }
 
     /// The first session, from the given way on, that the other side has reached too.
-    fn meets(&self, other: &Side<'_>, first: usize) -> Option<u32> {
+    fn meets(&self, other: &Side<'_>, first: usize) -> Option<SessionSlot> {
         self.ways[first..].iter().map(|way| way.end).find(|end| other.reached.contains_key(end))
     }
 
     /// The steps to a session that was reached, the last one first.
-    fn steps(&self, end: u32) -> impl Iterator<Item = Edge<'a>> {
+    fn steps(&self, end: SessionSlot) -> impl Iterator<Item = Edge<'a>> {
         let last = self.reached.get(&end).map(|at| &self.ways[*at]);
         std::iter::successors(last, |way| way.before.map(|at| &self.ways[at])).map(|way| way.edge)
     }
@@ -109,7 +109,7 @@ impl Engine {
     /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
     pub(super) fn circle<'a>(
         &'a self,
-        session: u32,
+        session: SessionSlot,
         wants: &'a [Want],
         mode: Mode,
         place: Seq,
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
-    pub(super) fn circle_by_holding<'a>(&'a self, session: u32, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
+    pub(super) fn circle_by_holding<'a>(&'a self, session: SessionSlot, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
         for stand in &self.sessions[session].stands {
             let mut demand = self.demand_of(session, stand);
@@ -176,14 +176,14 @@ impl Engine {
     }
 
     /// Whom the session waits for, by each of its waits.
-    fn waits_of<'a>(&'a self, session: u32, side: &mut Side<'a>) {
+    fn waits_of<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         for stand in &self.sessions[session].stands {
             self.blocked_at(self.demand_of(session, stand), side);
         }
     }
 
     /// What one entry of a session's waits demands.
-    fn demand_of(&self, session: u32, stand: &Stand) -> Demand<'_> {
+    fn demand_of(&self, session: SessionSlot, stand: &Stand) -> Demand<'_> {
         let Stand { waiter: before, place, mode } = *stand;
         let held = self.mode_of(self.spot_at(session, place));
         Demand { session, key: &self.index.place(place).key, place: Some(place), held, mode, before }
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     /// Who waits for the session: for what it holds, or behind it in the queue.
-    fn waiting_for<'a>(&'a self, session: u32, side: &mut Side<'a>) {
+    fn waiting_for<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         if self.waiters.is_empty() {
             return;
         }
@@ -240,8 +240,8 @@ impl Engine {
     /// Who waits for a key that is held, or stands behind a wait for it.
     fn waiting_behind<'a>(
         &'a self,
-        to: u32,
-        (place, holds): (Option<PlaceId>, &'a Key),
+        to: SessionSlot,
+        (place, holds): (Option<PlaceSlot>, &'a Key),
         mode: Mode,
         after: Option<Seq>,
         side: &mut Side<'a>,

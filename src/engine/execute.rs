@@ -3,6 +3,7 @@
 use super::command::{Actor, Command, Intro, Notice, Outcome, Pause, Person, Refusal};
 use super::ids::{SessionId, Text, Timestamp};
 use super::record::{Answer, EndState, Event, LeftWhy, Why};
+use super::slab::SessionSlot;
 use super::state::Engine;
 use super::turn::Turn;
 
@@ -106,7 +107,7 @@ impl Engine {
         Ok(())
     }
 
-    fn still_alive(&self, slot: u32, repeats_end: bool) -> Result<(), Refusal> {
+    fn still_alive(&self, slot: SessionSlot, repeats_end: bool) -> Result<(), Refusal> {
         match &self.sessions[slot].end {
             Some(end) if !repeats_end => {
                 Err(Refusal::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
@@ -211,7 +212,7 @@ impl Engine {
     }
 
     /// Everything a session holds, waits for and asks goes with it, in one batch of records.
-    fn end(&mut self, turn: &mut Turn, slot: u32, state: EndState) {
+    fn end(&mut self, turn: &mut Turn, slot: SessionSlot, state: EndState) {
         self.release_everything(turn, slot, &Why::Ended);
         let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
         for waiter in waits {
@@ -265,7 +266,7 @@ impl Engine {
     }
 
     /// The pause that stops a session, if a feature of its own or of its token has one that is not its own.
-    pub(super) fn pause_of(&self, slot: u32, feature: Option<&Text>) -> Option<Pause> {
+    pub(super) fn pause_of(&self, slot: SessionSlot, feature: Option<&Text>) -> Option<Pause> {
         if self.pauses.is_empty() {
             return None;
         }
@@ -285,7 +286,7 @@ impl Engine {
         })
     }
 
-    pub(super) fn person(&self, slot: u32) -> Person {
+    pub(super) fn person(&self, slot: SessionSlot) -> Person {
         let session = &self.sessions[slot];
         Person { session: session.id.clone(), name: session.name.clone() }
     }

@@ -7,6 +7,7 @@ use super::command::{Outcome, Refusal, Reserve};
 use super::ids::{Seq, Text, Timestamp};
 use super::record::{Event, LeftWhy, Want};
 use super::reserve::KeyRequest;
+use super::slab::SessionSlot;
 use super::state::{Engine, Spot, Waiter};
 use super::turn::Turn;
 
@@ -15,7 +16,7 @@ impl Engine {
     pub(super) fn enqueue(
         &mut self,
         turn: &mut Turn,
-        slot: u32,
+        slot: SessionSlot,
         ask: &Reserve,
         wants: &[Want],
         feature: Option<&Text>,

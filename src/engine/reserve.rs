@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 
 use super::command::{Conflict, Few, Grant, Named, Outcome, Refusal, Reserve};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::PlaceId;
 use super::record::{Event, Mode, Want, Why};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Reservation, Spot, paused_feature};
 use super::turn::Turn;
 use crate::key::Key;
@@ -20,14 +20,14 @@ const CONFLICTS_LISTED: usize = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blocker {
     /// A reservation, by its slot.
-    Holder(u32),
+    Holder(ReservationSlot),
     /// An earlier request that waits.
     Waiter(Seq),
 }
 
 /// A request for keys that can be granted.
 pub(super) struct KeyRequest<'a> {
-    pub session: u32,
+    pub session: SessionSlot,
     pub id: &'a SessionId,
     pub wants: &'a [Want],
     /// Where each of these keys stands for the session.
@@ -58,7 +58,7 @@ impl Engine {
     fn reserve_at(
         &mut self,
         turn: &mut Turn,
-        slot: u32,
+        slot: SessionSlot,
         ask: &Reserve,
         wants: &[Want],
         spots: &[Spot],
@@ -85,7 +85,7 @@ impl Engine {
 
     /// Refuses if a session may not have this many more reservations. What it waits for counts as held, because the wait
     /// is granted later without another check.
-    pub(super) fn within_quota(&self, slot: u32, more: usize) -> Result<(), Refusal> {
+    pub(super) fn within_quota(&self, slot: SessionSlot, more: usize) -> Result<(), Refusal> {
         let session = &self.sessions[slot];
         let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
         let limit = self.policy.reservations_per_session;
@@ -114,7 +114,7 @@ impl Engine {
         grants
     }
 
-    fn grant_one(&mut self, turn: &mut Turn, request: &KeyRequest<'_>, want: &Want, spot: Spot) -> u32 {
+    fn grant_one(&mut self, turn: &mut Turn, request: &KeyRequest<'_>, want: &Want, spot: Spot) -> ReservationSlot {
         let KeyRequest { session, id, mode, reason, .. } = *request;
         if let Some(held) = spot.held() {
             self.amend(turn, held, mode, want.ttl, reason.cloned());
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// Renews a reservation, and puts on record what else changed.
-    fn amend(&mut self, turn: &mut Turn, held: u32, mode: Mode, ttl: Ttl, reason: Option<Text>) {
+    fn amend(&mut self, turn: &mut Turn, held: ReservationSlot, mode: Mode, ttl: Ttl, reason: Option<Text>) {
         let reservation = &mut self.reservations[held];
         reservation.expires = reservation.expires.max(turn.now.after(ttl.duration()));
         reservation.renewals = reservation.renewals.wrapping_add(1);
@@ -253,7 +253,7 @@ impl Engine {
     pub(super) fn release_everything(
         &mut self,
         turn: &mut Turn,
-        session: u32,
+        session: SessionSlot,
         why: &Why,
     ) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
@@ -262,7 +262,7 @@ impl Engine {
     }
 
     /// Ends one reservation, and says of what. Whoever asked for the key need not wait for an answer any more.
-    pub(super) fn release_one(&mut self, turn: &mut Turn, slot: u32, why: &Why) -> Key {
+    pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
         let Reservation { id, place, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
             turn.freed.push(self.reservations[slot].key.clone());
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     /// Takes note of the waits that count on this reservation of their own session.
-    fn weaken(&self, turn: &mut Turn, slot: u32) {
+    fn weaken(&self, turn: &mut Turn, slot: ReservationSlot) {
         let reservation = &self.reservations[slot];
         let waiters = self.index.place(reservation.place).waiters.iter();
         let own = waiters.filter(|waiter| waiter.session == reservation.session);
@@ -289,7 +289,7 @@ impl Engine {
     }
 
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
-    pub(super) fn is_blocked(&self, session: u32, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
+    pub(super) fn is_blocked(&self, session: SessionSlot, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
         wants.iter().zip(spots).any(|(want, spot)| {
             self.blockers(*spot, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())
@@ -301,11 +301,11 @@ impl Engine {
     fn blockers<B>(
         &self,
         spot: Spot,
-        session: u32,
+        session: SessionSlot,
         key: &Key,
         mode: Mode,
         before: Seq,
-        mut see: impl FnMut(PlaceId, Blocker) -> ControlFlow<B>,
+        mut see: impl FnMut(PlaceSlot, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let held = self.mode_of(spot);
         if is_enough(held, mode) {
@@ -329,7 +329,7 @@ impl Engine {
     }
 
     /// Everything in the way, told to a person: holders, and where there are none, whoever waits and came before.
-    pub(super) fn conflicts(&self, session: u32, wants: &[Want], mode: Mode, before: Seq) -> Vec<Conflict> {
+    pub(super) fn conflicts(&self, session: SessionSlot, wants: &[Want], mode: Mode, before: Seq) -> Vec<Conflict> {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
@@ -347,13 +347,13 @@ impl Engine {
             });
         }
         let found = if holders.is_empty() { waiters } else { holders };
-        let tell = |(position, place, blocker): (usize, PlaceId, Blocker)| {
+        let tell = |(position, place, blocker): (usize, PlaceSlot, Blocker)| {
             self.conflict(position, &wants[position].key, place, blocker)
         };
         found.into_iter().map(tell).collect()
     }
 
-    pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceId, blocker: Blocker) -> Conflict {
+    pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceSlot, blocker: Blocker) -> Conflict {
         let place = self.index.place(place);
         let example = asked.overlaps(&place.key).and_then(|overlap| overlap.example);
         let (asked, queue_length) = (asked.clone(), place.waiters.len());
@@ -408,7 +408,7 @@ impl Engine {
         self.index.find(key).map_or(self.version_floor, |place| self.index.place(place).version)
     }
 
-    pub(super) fn grant_of(&self, slot: u32) -> Grant {
+    pub(super) fn grant_of(&self, slot: ReservationSlot) -> Grant {
         let held = &self.reservations[slot];
         Grant {
             id: held.id,
@@ -425,7 +425,7 @@ impl Engine {
     }
 
     /// What the session holds under this name.
-    fn own(&self, session: u32, named: &Named) -> Spot {
+    fn own(&self, session: SessionSlot, named: &Named) -> Spot {
         let spot = self.spot(session, &named.key);
         match &named.literal {
             Some(key) if spot.held().is_none() => self.spot(session, key),
@@ -434,7 +434,7 @@ impl Engine {
     }
 
     /// The session that holds exactly what is named so, or the first of them.
-    fn holder_of(&self, named: &Named) -> Option<u32> {
+    fn holder_of(&self, named: &Named) -> Option<SessionSlot> {
         let first = |key: &Key| {
             let place = self.index.place(self.index.find(key)?);
             place.holders.iter().next().map(|slot| self.reservations[slot].session)

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, NONE, Place, PlaceId, Standing};
+use super::index::{Index, Place, Standing};
 use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
-use super::slab::Slab;
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab};
 use super::timer::Timer;
 use super::turn::Turn;
 use crate::key::{Claim, Key, Kind};
@@ -67,14 +67,14 @@ pub struct Engine {
     pub(super) policy: Policy,
     pub(super) seq: Seq,
     pub(super) index: Index,
-    pub(super) reservations: Slab<Reservation>,
+    pub(super) reservations: Slab<ReservationSlot, Reservation>,
     /// Every grant in the order of its fence, some of them over; see [`Engine::compact`].
-    pub(super) grants: Vec<(Seq, u32)>,
-    pub(super) sessions: Slab<Session>,
-    pub(super) session_ids: HashMap<SessionId, u32>,
+    pub(super) grants: Vec<(Seq, ReservationSlot)>,
+    pub(super) sessions: Slab<SessionSlot, Session>,
+    pub(super) session_ids: HashMap<SessionId, SessionSlot>,
     pub(super) alive: usize,
     /// Sessions that are over, the oldest first.
-    pub(super) ended: VecDeque<u32>,
+    pub(super) ended: VecDeque<SessionSlot>,
     /// Waiters by the seq that queued them, so iteration order is fairness order.
     pub(super) waiters: BTreeMap<Seq, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
@@ -83,48 +83,48 @@ pub struct Engine {
     /// Requests without an answer, by what they ask for.
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// The features whose line is stopped, and the place that stops it.
-    pub(super) pauses: HashMap<Text, PlaceId>,
+    pub(super) pauses: HashMap<Text, PlaceSlot>,
     /// Places that are only remembered, the one that is so for longest first, and since which record. An entry whose
     /// place is gone, or was held or waited for since, means nothing.
-    pub(super) resting: VecDeque<(PlaceId, Seq)>,
+    pub(super) resting: VecDeque<(PlaceSlot, Seq)>,
     /// The version a key starts with.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
 
     // Working memory.
-    pub(super) expiries: Timer,
-    pub(super) silences: Timer,
+    pub(super) expiries: Timer<ReservationSlot>,
+    pub(super) silences: Timer<SessionSlot>,
     pub(super) patience: BTreeSet<(Timestamp, Seq)>,
     /// The session last asked for.
-    pub(super) recent: Cell<u32>,
+    pub(super) recent: Cell<SessionSlot>,
 }
 
 /// Where a key stands for one session, found once while a command is decided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     // Two plain numbers, so that it travels in a register.
-    place: PlaceId,
-    held: u32,
+    place: PlaceSlot,
+    held: ReservationSlot,
 }
 
 impl Spot {
-    pub fn new(place: Option<PlaceId>, held: Option<u32>) -> Self {
-        Self { place: place.unwrap_or(NONE), held: held.unwrap_or(NONE) }
+    pub fn new(place: Option<PlaceSlot>, held: Option<ReservationSlot>) -> Self {
+        Self { place: place.unwrap_or(PlaceSlot::NONE), held: held.unwrap_or(ReservationSlot::NONE) }
     }
 
     /// The key's place, if it has one.
-    pub fn place(self) -> Option<PlaceId> {
-        (self.place != NONE).then_some(self.place)
+    pub fn place(self) -> Option<PlaceSlot> {
+        self.place.some()
     }
 
     /// The session's reservation of it.
-    pub fn held(self) -> Option<u32> {
-        (self.held != NONE).then_some(self.held)
+    pub fn held(self) -> Option<ReservationSlot> {
+        self.held.some()
     }
 }
 
 /// Nothing was found yet.
-const UNKNOWN: Spot = Spot { place: NONE, held: NONE };
+const UNKNOWN: Spot = Spot { place: PlaceSlot::NONE, held: ReservationSlot::NONE };
 
 /// Counts since the first record.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -154,8 +154,8 @@ pub(super) struct Reservation {
     pub reason: Option<Text>,
     pub since: Timestamp,
     pub fence: Seq,
-    pub session: u32,
-    pub place: PlaceId,
+    pub session: SessionSlot,
+    pub place: PlaceSlot,
     /// Where it stands in its session's list.
     pub position: u32,
     pub ttl: Ttl,
@@ -175,7 +175,7 @@ pub(super) struct Session {
     pub started: Timestamp,
     pub end: Option<End>,
     /// Reservations, in no order.
-    pub held: Vec<u32>,
+    pub held: Vec<ReservationSlot>,
     pub waits: BTreeSet<Seq>,
     /// Where these stand: an entry for each key of each wait, in the order of the waits.
     pub stands: SmallVec<[Stand; 1]>,
@@ -195,7 +195,7 @@ pub(super) struct Session {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stand {
     pub waiter: Seq,
-    pub place: PlaceId,
+    pub place: PlaceSlot,
     pub mode: Mode,
 }
 
@@ -208,10 +208,10 @@ pub(super) struct End {
 
 #[derive(Debug, Clone)]
 pub(super) struct Waiter {
-    pub session: u32,
+    pub session: SessionSlot,
     pub wants: Vec<Want>,
     /// Where it stands for each of them.
-    pub places: Vec<PlaceId>,
+    pub places: Vec<PlaceSlot>,
     pub mode: Mode,
     pub reason: Option<Text>,
     pub if_version: Option<u64>,
@@ -246,7 +246,7 @@ impl Engine {
             expiries: Timer::default(),
             silences: Timer::default(),
             patience: BTreeSet::new(),
-            recent: Cell::new(0),
+            recent: Cell::new(SessionSlot::NONE),
         }
     }
 
@@ -386,7 +386,7 @@ impl Engine {
         self.silences.set(at.after(self.policy.session_timeout), seq, slot);
     }
 
-    fn ended(&mut self, at: Timestamp, slot: u32, state: EndState) {
+    fn ended(&mut self, at: Timestamp, slot: SessionSlot, state: EndState) {
         let session = &mut self.sessions[slot];
         assert!(session.held.is_empty() && session.waits.is_empty(), "an ending session lets go of everything first");
         let released = std::mem::take(&mut session.leaving);
@@ -403,7 +403,7 @@ impl Engine {
     }
 
     /// What lies in this slot is held from now on.
-    pub(super) fn reserved(&mut self, slot: u32) {
+    pub(super) fn reserved(&mut self, slot: ReservationSlot) {
         let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
         if let Some(feature) = paused_feature(key) {
             self.pauses.insert(feature, place);
@@ -417,7 +417,7 @@ impl Engine {
         self.totals.granted += 1;
     }
 
-    fn released(&mut self, slot: u32, at: Timestamp, why: &Why) -> Key {
+    fn released(&mut self, slot: ReservationSlot, at: Timestamp, why: &Why) -> Key {
         let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
         let key = key.clone();
         self.reservations.remove(slot);
@@ -453,7 +453,7 @@ impl Engine {
     }
 
     /// Remembers the version of a key nobody holds, and forgets the oldest such.
-    fn rest(&mut self, place: PlaceId) {
+    fn rest(&mut self, place: PlaceSlot) {
         self.index.rest(place, self.seq);
         self.resting.push_back((place, self.seq));
         while self.index.remembered() > VERSIONS_REMEMBERED {
@@ -580,12 +580,12 @@ impl Engine {
     }
 
     /// The slot of a session that is known.
-    pub(super) fn slot(&self, id: &SessionId) -> u32 {
+    pub(super) fn slot(&self, id: &SessionId) -> SessionSlot {
         self.find_session(id).expect("a session in a record or past the door is known")
     }
 
     /// The slot of a session. One command asks for the same one several times.
-    pub(super) fn find_session(&self, id: &SessionId) -> Option<u32> {
+    pub(super) fn find_session(&self, id: &SessionId) -> Option<SessionSlot> {
         let recent = self.recent.get();
         if self.sessions.get(recent).is_some_and(|session| session.id == *id) {
             return Some(recent);
@@ -596,12 +596,12 @@ impl Engine {
     }
 
     /// The reservation of exactly this key by this session.
-    pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
+    pub(super) fn held_by(&self, session: SessionSlot, key: &Key) -> Option<ReservationSlot> {
         self.spot(session, key).held()
     }
 
     /// Where this key stands for this session.
-    pub(super) fn spot(&self, session: u32, key: &Key) -> Spot {
+    pub(super) fn spot(&self, session: SessionSlot, key: &Key) -> Spot {
         match self.index.find(key) {
             Some(place) => self.spot_at(session, place),
             None => UNKNOWN,
@@ -609,8 +609,8 @@ impl Engine {
     }
 
     /// The same for a key whose place is known.
-    pub(super) fn spot_at(&self, session: u32, place: PlaceId) -> Spot {
-        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
+    pub(super) fn spot_at(&self, session: SessionSlot, place: PlaceSlot) -> Spot {
+        let is_ours = |slot: &ReservationSlot| self.reservations[*slot].session == session;
         Spot::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
     }
 
@@ -620,7 +620,7 @@ impl Engine {
     }
 
     /// How a session holds what this place stands for, if it does.
-    pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
+    pub(super) fn mode_at(&self, place: &Place, session: SessionSlot) -> Option<Mode> {
         let held = place.holders.iter().map(|slot| &self.reservations[slot]);
         held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }

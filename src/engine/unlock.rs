@@ -8,6 +8,7 @@ use super::command::{Named, Outcome, Person, Refusal};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
 use super::record::{Answer, Event, Mode, Want, Why};
 use super::reserve::KeyRequest;
+use super::slab::{ReservationSlot, SessionSlot};
 use super::state::Engine;
 use super::turn::Turn;
 use crate::key::Key;
@@ -88,7 +89,7 @@ impl Engine {
     }
 
     /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
-    fn can_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Result<(), Refusal> {
+    fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
         let giver = &self.sessions[holder].id;
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
@@ -117,8 +118,8 @@ impl Engine {
 
     /// The reservation of somebody else that stands in the way of this key: exactly this key first, else the oldest.
     /// And whether it only touches it.
-    fn other_holder(&self, session: u32, key: &Key) -> Option<(bool, u32)> {
-        let mut best: Option<(bool, Seq, u32)> = None;
+    fn other_holder(&self, session: SessionSlot, key: &Key) -> Option<(bool, ReservationSlot)> {
+        let mut best: Option<(bool, Seq, ReservationSlot)> = None;
         let _: ControlFlow<()> = self.index.meet(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter().filter(|slot| self.reservations[*slot].session != session) {
