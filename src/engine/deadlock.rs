@@ -12,10 +12,11 @@ use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
 use super::ids::Seq;
-use super::record::{Mode, Want};
-use super::reserve::{clash, is_enough, stands_before};
-use super::slab::{PlaceSlot, SessionSlot};
+use super::record::{LeftWhy, Mode, Want};
+use super::conflict::{clash, is_enough, stands_before};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Stand};
+use super::turn::Turn;
 use crate::key::Key;
 
 /// Where at most so many wait, looking again costs less than remembering that one has looked.
@@ -106,6 +107,24 @@ impl<'a> Side<'a> {
 }
 
 impl Engine {
+    /// Takes note of the waits that count on this reservation of their own session.
+    pub(super) fn weaken(&self, turn: &mut Turn, slot: ReservationSlot) {
+        let reservation = &self.reservations[slot];
+        let waiters = self.index.place(reservation.place).waiters.iter();
+        let own = waiters.filter(|waiter| waiter.session == reservation.session);
+        turn.weakened.extend(own.map(|waiter| waiter.seq));
+    }
+
+    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
+    /// those waits for the session, neither would ever be granted.
+    pub(super) fn dismiss_circle(&mut self, turn: &mut Turn, seq: Seq) {
+        let Some(waiter) = self.waiters.get(&seq) else { return };
+        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
+            self.totals.deadlocks += 1;
+            self.leave(turn, seq, LeftWhy::Deadlock);
+        }
+    }
+
     /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
     pub(super) fn circle<'a>(
         &'a self,

@@ -3,15 +3,23 @@
 //! Nothing in here knows a clock, a file or a socket: the time arrives as `now`, changes leave as records.
 //! Start at [`Engine::execute`]; all state changes happen in [`Engine::apply`], which replay also uses.
 
+mod apply;
+mod check;
 mod command;
+mod conflict;
 mod deadlock;
 mod execute;
+mod expiry;
 mod ids;
 mod image;
 mod index;
+mod notice;
+mod pause;
 mod queue;
 mod record;
+mod release;
 mod reserve;
+mod session;
 mod slab;
 mod state;
 mod timer;

@@ -108,30 +108,4 @@ impl Engine {
     pub(super) fn spots_of(&self, waiter: &Waiter) -> Vec<Spot> {
         waiter.places.iter().map(|place| self.spot_at(waiter.session, *place)).collect()
     }
-
-    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
-    /// those waits for the session, neither would ever be granted.
-    fn dismiss_circle(&mut self, turn: &mut Turn, seq: Seq) {
-        let Some(waiter) = self.waiters.get(&seq) else { return };
-        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
-            self.totals.deadlocks += 1;
-            self.leave(turn, seq, LeftWhy::Deadlock);
-        }
-    }
-
-    /// A pause begins: sessions of that feature do not get anything new, so they do not wait for it either.
-    pub(super) fn dismiss_paused(&mut self, turn: &mut Turn, feature: &Text) {
-        let stopped: Vec<Seq> = self
-            .waiters
-            .iter()
-            .filter(|(_, waiter)| {
-                let pause = self.pause_of(waiter.session, waiter.feature.as_ref());
-                pause.is_some_and(|pause| pause.feature == *feature)
-            })
-            .map(|(seq, _)| *seq)
-            .collect();
-        for seq in stopped {
-            self.leave(turn, seq, LeftWhy::Paused);
-        }
-    }
 }

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::command::{Named, Outcome, Person, Refusal};
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
+use super::command::{Named, Outcome, Refusal};
+use super::ids::{ReservationId, Seq, SessionId, Text};
 use super::record::{Answer, Event, Mode, Want, Why};
 use super::reserve::KeyRequest;
 use super::slab::{ReservationSlot, SessionSlot};
@@ -131,12 +131,5 @@ impl Engine {
             ControlFlow::Continue(())
         });
         best.map(|(touches, _, slot)| (touches, slot))
-    }
-
-    fn person_by_id(&self, id: &SessionId) -> Person {
-        match self.session_ids.get(id) {
-            Some(slot) => self.person(*slot),
-            None => Person { session: id.clone(), name: None },
-        }
     }
 }
