@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::clock::{computed, rounds, thread_cpu};
 use common::commands::{Full, NOW, actor, id, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn};
+use git_dibs::engine::{Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn};
 use git_dibs::key::Key;
 
 fn main() {
@@ -77,7 +77,7 @@ fn profile(name: &str, rounds: usize) {
         // Half of them are held, half are free.
         "check" => {
             for (position, text) in texts.iter().cycle().take(rounds).enumerate() {
-                black_box(full.engine.check(None, position, &parse(text), Mode::Exclusive));
+                black_box(full.engine.check(None, position, &parse(text), Intent::Reserve(Mode::Exclusive)));
             }
         }
         "parse" => {
@@ -113,7 +113,7 @@ fn check() {
         let run = |full: &Full| {
             computed(|| {
                 for (position, path) in paths.iter().enumerate() {
-                    black_box(full.engine.check(None, position, &parse(path), Mode::Exclusive));
+                    black_box(full.engine.check(None, position, &parse(path), Intent::Reserve(Mode::Exclusive)));
                 }
             })
         };

@@ -392,11 +392,22 @@ pub enum Notice {
     Paused(Pause),
 }
 
-/// What a check found for one key.
+/// What the caller of a check is about to do with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To reserve it. Reservations of other sessions block it as they would block the request.
+    Reserve(Mode),
+    /// To change it. Sessions that hold it shared may change it beside each other.
+    Change,
+    /// To look at it. Only exclusive reservations of other sessions are in the way.
+    Look,
+}
+
+/// The result of a check of one key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
-    /// Who is in the way.
+pub struct KeyCheck {
+    /// Reservations of other sessions that are in the way.
     pub conflicts: Vec<Conflict>,
-    /// The asking session holds it, or a pattern that covers it.
+    /// The session holds the key itself, or a pattern that covers it.
     pub held: bool,
 }

@@ -28,7 +28,7 @@ mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Checked, Command, Conflict, CycleStep, Few, Grant, Intro, Named, Notice, Outcome, Pause, Person, Refusal,
+    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, Intro, KeyCheck, Named, Notice, Outcome, Pause, Person, Refusal,
     Reserve, UnlockRequest,
 };
 pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};

@@ -16,7 +16,7 @@ use super::outcome::{self, blocked, not_done};
 use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{Actor, Command, Few, Intent, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -237,7 +237,8 @@ pub async fn check_query(
         Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
     };
     let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
-    let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
+    let intent = read(word("intent"))?.intent;
+    let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
@@ -265,7 +266,7 @@ async fn check_paths(
     session: Option<SessionId>,
     body: wire::Check,
 ) -> ApiResult<Json<wire::Checked>> {
-    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
     let most = app.limits().keys_per_check;
@@ -286,7 +287,7 @@ async fn check_paths(
         let see = move |engine: &crate::engine::Engine, _| {
             let mut answer = wire::Checked::default();
             for (key, position) in piece.iter().zip(first..) {
-                let checked = engine.check(session.as_ref(), position, key, mode);
+                let checked = engine.check(session.as_ref(), position, key, intent);
                 answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
                 if checked.conflicts.is_empty() {
                     answer.clear.push(paths[position].clone());
@@ -395,6 +396,14 @@ pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
         }
         Some(text) if text.trim().is_empty() => Ok(None),
         other => Ok(other.cloned()),
+    }
+}
+
+fn intent(check: &wire::Check) -> Intent {
+    match check.intent {
+        None => Intent::Reserve(mode(check.mode)),
+        Some(wire::Intent::Change) => Intent::Change,
+        Some(wire::Intent::Look) => Intent::Look,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intro, LeftWhy, Mode, Named,
+    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, Intro, LeftWhy, Mode, Named,
     Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Turn, Want, Why,
 };
 use git_dibs::key::Key;
@@ -329,12 +329,13 @@ impl Simulation {
         if step.is_multiple_of(3) {
             let key = self.any_key();
             let mode = self.any_mode();
+            let intent = *self.chance.pick(&[Intent::Reserve(mode), Intent::Change, Intent::Look]);
             let seat = self.chance.below(SEATS + 1);
             let id = self.seats.get(seat).map(|(id, ..)| id.clone());
             let session = id.as_ref().and_then(|id| self.number(id));
             let asked = self.spelled(key);
-            let mut seen = self.engine.check(id.as_ref(), 0, &asked, mode);
-            let mut expected = self.model.check(session, key, mode);
+            let mut seen = self.engine.check(id.as_ref(), 0, &asked, intent);
+            let mut expected = self.model.check(session, key, intent);
             sort(&mut seen.conflicts);
             sort(&mut expected.conflicts);
             assert_eq!(seen, expected, "a check finds what a scan finds");

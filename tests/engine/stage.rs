@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Grant, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
+    Actor, Answer, Command, EndState, Engine, Event, Grant, Intent, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
     Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Turn, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
@@ -170,7 +170,7 @@ impl Stage {
         let found = match verb {
             "checks" => {
                 let key = self.key(line.keys[0]);
-                let checked = self.engine.check(id.as_ref(), 0, &key, line.mode());
+                let checked = self.engine.check(id.as_ref(), 0, &key, line.intent());
                 let pause = id.as_ref().and_then(|id| self.engine.paused(id, None));
                 let mut said: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
                 said.sort();
@@ -321,6 +321,16 @@ impl<'a> Line<'a> {
 
     fn time(&self, name: &str) -> Option<Duration> {
         self.options.get(name).map(|text| time(text))
+    }
+
+    /// What a check is for: `intent=change`, `intent=look`, or a reservation.
+    fn intent(&self) -> Intent {
+        match self.options.get("intent") {
+            Some(&"change") => Intent::Change,
+            Some(&"look") => Intent::Look,
+            Some(other) => panic!("there is no intent {other:?}"),
+            None => Intent::Reserve(self.mode()),
+        }
     }
 
     fn mode(&self) -> Mode {

@@ -11,7 +11,7 @@ mod wait;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Answer, Checked, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, Refusal,
+    Answer, Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, Refusal,
     ReservationId, Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
 };
 use git_dibs::key::Key;
@@ -296,16 +296,18 @@ impl Model {
         }
     }
 
-    pub fn check(&self, session: Option<usize>, key: usize, mode: Mode) -> Checked {
-        let mut checked = Checked { conflicts: Vec::new(), held: false };
-        for held in self.held.iter().filter(|held| self.world.meet(held.key, key)) {
-            if Some(held.session) == session {
-                checked.held |= self.world.covers[held.key][key];
-            } else if clash(held.mode, mode) {
-                checked.conflicts.push(self.held_conflict(0, key, held));
-            }
-        }
-        checked
+    pub fn check(&self, session: Option<usize>, key: usize, intent: Intent) -> KeyCheck {
+        let overlapping = || self.held.iter().filter(|held| self.world.meet(held.key, key));
+        let others: Vec<&Held> = overlapping().filter(|held| Some(held.session) != session).collect();
+        let held = overlapping().any(|held| Some(held.session) == session && self.world.covers[held.key][key]);
+        let all_shared = others.iter().all(|other| other.mode == Mode::Shared);
+        let in_the_way = |other: &&&Held| match intent {
+            Intent::Reserve(mode) => clash(other.mode, mode),
+            Intent::Look => other.mode == Mode::Exclusive,
+            Intent::Change => !(held && all_shared),
+        };
+        let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        KeyCheck { conflicts, held }
     }
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
