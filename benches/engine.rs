@@ -13,7 +13,9 @@ use std::time::Duration;
 use common::clock::{computed, rounds, thread_cpu};
 use common::commands::{Full, NOW, actor, id, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn};
+use git_dibs::engine::{
+    Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn,
+};
 use git_dibs::key::Key;
 
 fn main() {

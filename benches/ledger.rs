@@ -15,8 +15,8 @@ use common::commands::{parse, release};
 use common::http::Http;
 use common::{inside, load, table};
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Turn,
-    Want,
+    Actor, Command, Engine, Mode, Owner, Policy, ReservationId, Reserve, SessionId, SessionIdentity, Timestamp, Ttl,
+    Turn, Want,
 };
 use git_dibs::journal::{Journal, SqliteJournal};
 use git_dibs::ledger::{Kept, Ledger, Status, Writer, tidy};
@@ -96,7 +96,7 @@ impl Work {
             self.now = self.now.after(Duration::from_millis(10));
             let session = SessionId::parse(&format!("agent-{}", self.roll(100))).unwrap();
             let name = Some(format!("Agent {session}").into());
-            let intro = Intro { id: session.clone(), name, feature: None, owner: Owner::Itself };
+            let intro = SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself };
             let held = self.engine.held(&session);
             let command = if held.len() < 3 {
                 let key = parse(&file(self.roll(FILES)));

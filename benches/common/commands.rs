@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Refusal, ReservationId, Reserve, SessionId,
-    Timestamp, Ttl, Turn, Want,
+    Actor, Command, Engine, KeyName, Mode, Outcome, Owner, Policy, Refusal, ReservationId, Reserve, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -58,7 +58,7 @@ impl Full {
 }
 
 pub fn actor(session: &SessionId) -> Actor {
-    Actor::Session(Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself })
+    Actor::Session(SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself })
 }
 
 pub fn reserve(session: &SessionId, key: Key) -> Command {
@@ -73,7 +73,7 @@ pub fn reserve(session: &SessionId, key: Key) -> Command {
 }
 
 pub fn release(session: &SessionId, key: Key) -> Command {
-    Command::Release { session: session.clone(), keys: [Named::from(key)].into() }
+    Command::Release { session: session.clone(), keys: [KeyName::from(key)].into() }
 }
 
 /// Ids are made at the door; making them is not what is measured.

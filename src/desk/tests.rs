@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::engine::{Intro, Mode, Owner, ReservationId, Reserve, Seq, Ttl, Want};
+use crate::engine::{Mode, Owner, ReservationId, Reserve, Seq, SessionIdentity, Ttl, Want};
 use crate::journal::MemoryJournal;
 use crate::key::{Key, KeyRules};
 
@@ -26,7 +26,7 @@ fn ask(session: &str, key: &str) -> (Actor, Command) {
     let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl(60) };
     let (wait, mode) = (Some(Duration::from_secs(60)), Mode::Exclusive);
     let reserve = Reserve { session: id.clone(), wants: [want].into(), mode, reason: None, wait, if_version: None };
-    (Actor::Session(Intro { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
+    (Actor::Session(SessionIdentity { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
 }
 
 /// Asks and stays to hear the answer.

@@ -22,7 +22,7 @@ impl Engine {
             Intent::Look => Mode::Shared,
         };
         let mut check = KeyCheck { conflicts: Vec::new(), held: false };
-        let _: ControlFlow<()> = self.index.meet(key, |id| {
+        let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];

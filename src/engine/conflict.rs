@@ -1,4 +1,4 @@
-//! What is in the way of a request.
+//! What blocks a request: reservations of other sessions, and requests that wait and came before it.
 
 use std::ops::ControlFlow;
 
@@ -6,69 +6,73 @@ use super::command::Conflict;
 use super::ids::Seq;
 use super::record::{Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
-use super::state::{Engine, Spot};
+use super::state::{Engine, Lookup};
 use crate::key::Key;
 
-/// Conflicts one answer lists; with more than this, nobody reads them.
+/// The most conflicts that one refusal lists.
 const CONFLICTS_LISTED: usize = 100_000;
 
-/// What stands between a request and one of its keys.
+/// What blocks one key of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blocker {
-    /// A reservation, by its slot.
     Holder(ReservationSlot),
-    /// An earlier request that waits.
     Waiter(Seq),
 }
 
 impl Engine {
-    /// Whether anything is in the way of a request that would stand in the queue at `place`.
-    pub(super) fn is_blocked(&self, session: SessionSlot, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
-        wants.iter().zip(spots).any(|(want, spot)| {
-            self.blockers(*spot, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+    /// Whether anything blocks a request at this position in the queue.
+    pub(super) fn is_blocked(
+        &self,
+        session: SessionSlot,
+        wants: &[Want],
+        lookups: &[Lookup],
+        mode: Mode,
+        place: Seq,
+    ) -> bool {
+        wants.iter().zip(lookups).any(|(want, lookup)| {
+            self.blockers(*lookup, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())
         })
     }
 
-    /// Shows everything in the way of one key: other sessions' reservations, and requests that wait and came before.
-    /// `spot` is where the key stands for the session.
+    /// Calls `visit` with everything that blocks one key, until it breaks. Only waits before `before` count.
     fn blockers<B>(
         &self,
-        spot: Spot,
+        lookup: Lookup,
         session: SessionSlot,
         key: &Key,
         mode: Mode,
         before: Seq,
-        mut see: impl FnMut(PlaceSlot, Blocker) -> ControlFlow<B>,
+        mut visit: impl FnMut(PlaceSlot, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let held = self.mode_of(spot);
+        let held = self.mode_of(lookup);
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
-        self.index.meet_at(spot.place(), key, |id| {
+        self.index.visit_overlaps_at(lookup.place(), key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
                 if reservation.session != session && clash(reservation.mode, mode) {
-                    see(id, Blocker::Holder(slot))?;
+                    visit(id, Blocker::Holder(slot))?;
                 }
             }
-            for waiter in place.waiters.iter().take_while(|waiter| waiter.seq < before) {
+            for waiter in place.queue.iter().take_while(|waiter| waiter.seq < before) {
                 if waiter.session != session && stands_before(waiter.mode, held, mode) {
-                    see(id, Blocker::Waiter(waiter.seq))?;
+                    visit(id, Blocker::Waiter(waiter.seq))?;
                 }
             }
             ControlFlow::Continue(())
         })
     }
 
-    /// Everything in the way, told to a person: holders, and where there are none, whoever waits and came before.
+    /// Everything that blocks a request, for the refusal: the holders, or where there are none, the waits ahead of it.
     pub(super) fn conflicts(&self, session: SessionSlot, wants: &[Want], mode: Mode, before: Seq) -> Vec<Conflict> {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
-            let spot = self.spot(session, &want.key);
-            let _: ControlFlow<()> = self.blockers(spot, session, &want.key, mode, before, |place, blocker| {
+            let lookup = self.lookup(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(lookup, session, &want.key, mode, before, |place, blocker| {
                 let list = match blocker {
                     Blocker::Holder(_) => &mut holders,
                     Blocker::Waiter(_) => &mut waiters,
@@ -90,7 +94,7 @@ impl Engine {
     pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceSlot, blocker: Blocker) -> Conflict {
         let place = self.index.place(place);
         let example = asked.overlaps(&place.key).and_then(|overlap| overlap.example);
-        let (asked, queue_length) = (asked.clone(), place.waiters.len());
+        let (asked, queue_length) = (asked.clone(), place.queue.len());
         match blocker {
             Blocker::Holder(slot) => {
                 let held = &self.reservations[slot];
@@ -98,7 +102,7 @@ impl Engine {
                     asked,
                     position,
                     key: held.key.clone(),
-                    who: self.person(held.session),
+                    who: self.session_name(held.session),
                     mode: held.mode,
                     reason: held.reason.clone(),
                     since: held.since,
@@ -114,7 +118,7 @@ impl Engine {
                     asked,
                     position,
                     key: place.key.clone(),
-                    who: self.person(waiter.session),
+                    who: self.session_name(waiter.session),
                     mode: waiter.mode,
                     reason: waiter.reason.clone(),
                     since: waiter.since,
@@ -128,18 +132,19 @@ impl Engine {
     }
 }
 
-/// What one holds can be renewed or downgraded, whoever waits for it.
+/// Whether a session that holds a key so needs no other session's consent for `wanted`. A reservation can always be
+/// renewed or made shared, even while others wait for it.
 pub(super) fn is_enough(held: Option<Mode>, wanted: Mode) -> bool {
     held == Some(Mode::Exclusive) || held == Some(wanted)
 }
 
-/// Two sessions cannot have this at once.
+/// Whether two sessions cannot hold overlapping keys in these modes.
 pub(super) fn clash(one: Mode, other: Mode) -> bool {
     one == Mode::Exclusive || other == Mode::Exclusive
 }
 
-/// Whether a wait stands before a request of another session that came later. A holder that wants more than it has does
-/// not stand behind those who wait for it anyway.
+/// Whether a wait is ahead of a later request of another session. A session that holds the key and wants it exclusively
+/// is not blocked by waits that its own reservation blocks: each would wait for the other.
 pub(super) fn stands_before(waiting: Mode, held: Option<Mode>, mode: Mode) -> bool {
     clash(waiting, mode) && !held.is_some_and(|held| clash(held, waiting))
 }

@@ -1,4 +1,4 @@
-//! Commands in, records and a result out. Each rule has a file of its own; this one sends a command to its rule.
+//! Commands in, records and a result out. This file passes each command to its rule.
 
 use super::command::{Actor, Command, Outcome, Refusal};
 use super::record::{Event, Why};
@@ -6,11 +6,12 @@ use super::state::Engine;
 use super::turn::Turn;
 
 impl Engine {
-    /// Decides one command. What changes is in `out`, numbered and applied; it counts once it is durable.
+    /// Decides one command. What changes is in `turn.records` afterwards, numbered and applied. It counts once it is
+    /// durable.
     pub fn execute(&mut self, turn: &mut Turn, actor: &Actor, command: Command) -> Result<Outcome, Refusal> {
         self.admit(turn, actor, &command)?;
         let result = self.decide(turn, actor, &command);
-        self.seat(turn);
+        self.grant_waiters(turn);
         match &result {
             Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
             Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
@@ -22,9 +23,7 @@ impl Engine {
     fn decide(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
         match command {
             Command::Touch => Ok(Outcome::Done),
-            Command::Create { session, name, feature } => {
-                self.create(turn, session, name.as_ref(), feature.as_ref())
-            }
+            Command::Create { session, name, feature } => self.create(turn, session, name.as_ref(), feature.as_ref()),
             Command::Reserve(ask) => {
                 let feature = match actor {
                     Actor::Session(intro) => intro.feature.as_ref(),
@@ -52,7 +51,7 @@ impl Engine {
                     Actor::Admin(name) => name.clone(),
                     _ => "desk".into(),
                 };
-                self.take_away(turn, id, by, reason.clone())
+                self.override_reservation(turn, id, by, reason.clone())
             }
             Command::Unheard { session, grants } => {
                 self.take_back(turn, session, grants);
@@ -62,9 +61,7 @@ impl Engine {
                 self.leave(turn, *waiter, *why);
                 Ok(Outcome::Done)
             }
-            Command::Ask { session, request, key, reason } => {
-                self.ask(turn, session, *request, key, reason.clone())
-            }
+            Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason.clone()),
             Command::Respond { session, request, answer, note, hand_over } => {
                 self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
             }
@@ -74,7 +71,7 @@ impl Engine {
             }
             Command::Count => {
                 let counted = (self.totals.conflicts, self.totals.deadlocks);
-                if counted != self.totals.counted {
+                if counted != self.totals.recorded_refusals {
                     self.emit(turn, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
                 }
                 Ok(Outcome::Done)

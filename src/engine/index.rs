@@ -1,9 +1,9 @@
-//! Which keys in use meet a given key, without looking at the ones that cannot.
+//! Finds the keys in use that overlap a given key, without looking at those that cannot.
 //!
-//! Names form a tree of components with one hash table for all its edges. A path or a name is a node; a pattern is
-//! anchored at the directory all its matches lie under. Sibling lists and counts cover only what is *live* (held or
-//! waited for), so a walk never sees what is merely remembered. The answers equal [`Key::overlaps`] pair by pair;
-//! a test says so.
+//! Keys form a tree of path components, with one hash table for all its edges. A path or a name is a node. A pattern is
+//! anchored at the directory that contains all its matches. Sibling lists and counts contain only *live* keys (held or
+//! waited for), so a walk does not visit *idle* keys, of which only the version is remembered. The result is always the
+//! same as comparing each pair with [`Key::overlaps`]; a test checks that.
 
 use std::cell::Cell;
 use std::hash::BuildHasher;
@@ -16,48 +16,44 @@ use super::record::Mode;
 use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use crate::key::{Claim, Glob, GlobState, Key};
 
-/// The tree of paths, and the tree of names that are no paths.
+/// The roots: of the tree of paths, and of the tree of logical names.
 const PATHS: NodeSlot = NodeSlot::new(0);
 const NAMES: NodeSlot = NodeSlot::new(1);
 
 /// One key that is held, waited for or remembered.
 #[derive(Debug)]
 pub struct Place {
-    /// The key, spelled as whoever came first spelled it.
+    /// In its first spelling.
     pub key: Key,
-    /// How often a holder let go of it.
+    /// How often it was released.
     pub version: u64,
-    /// Who holds it, in the order of the grants.
+    /// In the order of the grants.
     pub holders: Holders,
-    /// Who waits for it; ascending, because waiters come in the order of their numbers.
-    pub waiters: Vec<Standing>,
-    /// Somebody held it once, so its version means something.
+    /// Waits for it, in the order of the queue.
+    pub queue: Vec<QueueEntry>,
+    /// It was held before, so its version must be remembered.
     pub was_held: bool,
-    /// The record that let it rest, when it last came to be only remembered.
-    rested: Seq,
-    /// Where it hangs in the tree.
+    /// The record that last made it idle.
+    idle_since: Seq,
     node: NodeSlot,
 }
 
 impl Place {
     /// Held or waited for.
     pub fn is_live(&self) -> bool {
-        !self.holders.is_empty() || !self.waiters.is_empty()
+        !self.holders.is_empty() || !self.queue.is_empty()
     }
 }
 
-/// A waiter as the places of its keys know it.
+/// A wait in the queue of one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
-    /// Its place in the queue.
+pub struct QueueEntry {
     pub seq: Seq,
-    /// Whose it is.
     pub session: SessionSlot,
-    /// How it would hold.
     pub mode: Mode,
 }
 
-/// Reservations of one key: nearly always none or one, so the first needs no memory of its own.
+/// The reservations of one key. Nearly always there is at most one, so the first needs no allocation.
 #[derive(Debug)]
 pub struct Holders {
     first: ReservationSlot,
@@ -69,12 +65,11 @@ impl Holders {
         Self { first: ReservationSlot::NONE, more: Vec::new() }
     }
 
-    /// Nobody holds it.
     pub fn is_empty(&self) -> bool {
         self.first == ReservationSlot::NONE
     }
 
-    /// Every reservation, oldest first.
+    /// The oldest first.
     pub fn iter(&self) -> impl Iterator<Item = ReservationSlot> + '_ {
         self.first.some().into_iter().chain(self.more.iter().copied())
     }
@@ -102,9 +97,9 @@ struct Node {
     place: PlaceSlot,
     /// Live places at this node, anchored at it, or below it.
     live: u32,
-    /// Nodes whose parent this is, live or not; a node goes when it has neither children nor places.
+    /// Child nodes, live or not. A node without children and places is removed.
     children: u32,
-    /// Places that hang here, live or not: its own and the anchored ones.
+    /// Places at this node, live or not: its own and the anchored ones.
     places: u32,
     /// The list of live children.
     first_child: NodeSlot,
@@ -115,7 +110,7 @@ struct Node {
     name: Box<[u8]>,
 }
 
-/// Every node that was ever needed; those that nothing needs any more are in the list of free ones.
+/// All nodes, the free ones included.
 struct Nodes(Vec<Node>);
 
 impl ops::Index<NodeSlot> for Nodes {
@@ -144,7 +139,7 @@ pub struct Index {
     /// Places that are held or waited for.
     live: usize,
     hasher: DefaultHashBuilder,
-    /// The place last found: one command looks for the same key several times.
+    /// The place that was found last: one command looks for the same key several times.
     recent: Cell<PlaceSlot>,
 }
 
@@ -182,7 +177,7 @@ impl Node {
 }
 
 impl Index {
-    /// The place of exactly this key, if it is in use or remembered.
+    /// The place of exactly this key.
     pub fn find(&self, key: &Key) -> Option<PlaceSlot> {
         let recent = self.recent.get();
         if self.places.get(recent).is_some_and(|place| place.key == *key) {
@@ -194,7 +189,6 @@ impl Index {
         Some(id)
     }
 
-    /// The place behind a number that is in use.
     pub fn place(&self, id: PlaceSlot) -> &Place {
         &self.places[id]
     }
@@ -203,50 +197,50 @@ impl Index {
         &mut self.places[id]
     }
 
-    /// How many keys are in use or remembered.
+    /// How many keys are live or idle.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many of them are only remembered.
-    pub fn remembered(&self) -> usize {
+    /// How many keys are idle.
+    pub fn idle_len(&self) -> usize {
         self.keys.len() - self.live
     }
 
-    /// Brings back a key as an image remembers it.
-    pub fn recall(&mut self, key: &Key, version: u64, was_held: bool) {
-        let id = self.find_or_make(key, version);
+    /// Restores a key from an image.
+    pub fn restore(&mut self, key: &Key, version: u64, was_held: bool) {
+        let id = self.find_or_insert(key, version);
         self.place_mut(id).was_held = was_held;
     }
 
-    /// The place is only remembered from this record on.
-    pub fn rest(&mut self, id: PlaceSlot, since: Seq) {
-        self.place_mut(id).rested = since;
+    /// Marks a place as idle since this record.
+    pub fn set_idle(&mut self, id: PlaceSlot, since: Seq) {
+        self.place_mut(id).idle_since = since;
     }
 
-    /// Whether the place is still there, and only remembered since this record.
-    pub fn is_resting(&self, id: PlaceSlot, since: Seq) -> bool {
-        self.places.get(id).is_some_and(|place| place.rested == since && !place.is_live())
+    /// Whether the place still exists and has been idle since exactly this record.
+    pub fn is_idle_since(&self, id: PlaceSlot, since: Seq) -> bool {
+        self.places.get(id).is_some_and(|place| place.idle_since == since && !place.is_live())
     }
 
-    /// Every place, live or remembered, in no order.
+    /// Every place, live or idle, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().map(|(_, place)| place)
     }
 
-    /// The place of this key, made if need be with the given version.
-    pub fn find_or_make(&mut self, key: &Key, version: u64) -> PlaceSlot {
+    /// The place of this key. A new one gets the given version.
+    pub fn find_or_insert(&mut self, key: &Key, version: u64) -> PlaceSlot {
         if let Some(id) = self.find(key) {
             return id;
         }
         let node = match key.claim() {
-            Claim::Path(path) => self.make_node(PATHS, path),
-            Claim::Glob(glob) => self.make_node(PATHS, glob.anchor()),
-            Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
+            Claim::Path(path) => self.insert_node(PATHS, path),
+            Claim::Glob(glob) => self.insert_node(PATHS, glob.anchor()),
+            Claim::Name(name) | Claim::Below(name) => self.insert_node(NAMES, name),
         };
-        let (holders, waiters) = (Holders::new(), Vec::new());
-        let (was_held, rested) = (false, Seq::ZERO);
-        let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
+        let (holders, queue) = (Holders::new(), Vec::new());
+        let (was_held, idle_since) = (false, Seq::ZERO);
+        let place = Place { key: key.clone(), version, holders, queue, was_held, idle_since, node };
         let id = self.places.insert(place);
         if is_one_node(key) {
             self.nodes[node].place = id;
@@ -258,7 +252,7 @@ impl Index {
         id
     }
 
-    /// Forgets a place nobody holds or waits for, and its version with it.
+    /// Forgets an idle place and its version.
     pub fn forget(&mut self, id: PlaceSlot) {
         let place = self.places.take(id);
         assert!(!place.is_live(), "a live place is never forgotten");
@@ -273,13 +267,11 @@ impl Index {
         self.prune(place.node);
     }
 
-    /// A reservation holds the place from now on.
-    pub fn hold(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
+    pub fn add_holder(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| place.holders.push(reservation));
     }
 
-    /// A reservation holds the place no more.
-    pub fn let_go(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
+    pub fn remove_holder(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| {
             place.holders.remove(reservation);
             place.version += 1;
@@ -287,132 +279,131 @@ impl Index {
         });
     }
 
-    /// A waiter stands at the place.
-    pub fn queue(&mut self, id: PlaceSlot, waiter: Standing) {
+    /// Adds a wait to the queue of a place. A wait that names the key twice is added once.
+    pub fn enqueue(&mut self, id: PlaceSlot, waiter: QueueEntry) {
         self.change(id, |place| {
-            if place.waiters.last() != Some(&waiter) {
-                place.waiters.push(waiter);
+            if place.queue.last() != Some(&waiter) {
+                place.queue.push(waiter);
             }
         });
     }
 
-    /// A waiter left the place.
-    pub fn leave(&mut self, id: PlaceSlot, waiter: Seq) {
-        self.change(id, |place| place.waiters.retain(|other| other.seq != waiter));
+    pub fn dequeue(&mut self, id: PlaceSlot, waiter: Seq) {
+        self.change(id, |place| place.queue.retain(|other| other.seq != waiter));
     }
 
-    /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
-        self.meet_at(self.find(key), key, see)
+    /// Calls `visit` with every live place whose key overlaps `key`, until it breaks.
+    pub fn visit_overlaps<B>(&self, key: &Key, visit: impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        self.visit_overlaps_at(self.find(key), key, visit)
     }
 
-    /// The same where the key's place is known, or known not to be there.
-    pub fn meet_at<B>(
+    /// The same for a caller that has already looked for the key's place.
+    pub fn visit_overlaps_at<B>(
         &self,
         place: Option<PlaceSlot>,
         key: &Key,
-        mut see: impl FnMut(PlaceSlot) -> ControlFlow<B>,
+        mut visit: impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         match key.claim() {
             Claim::Path(path) => match place {
-                Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
-                None => self.meet_path(path, &mut see),
+                Some(id) => self.visit_known_path(self.place(id).node, path, &mut visit),
+                None => self.visit_path(path, &mut visit),
             },
-            Claim::Glob(glob) => self.meet_glob(glob, &mut see),
-            Claim::Name(name) => self.meet_name(name, &mut see),
-            Claim::Below(name) => self.meet_below(name, &mut see),
+            Claim::Glob(glob) => self.visit_glob(glob, &mut visit),
+            Claim::Name(name) => self.visit_name(name, &mut visit),
+            Claim::Below(name) => self.visit_below(name, &mut visit),
         }
     }
 
-    fn meet_path<B>(&self, path: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_path<B>(&self, path: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
         if self.nodes[PATHS].live == 0 {
             return ControlFlow::Continue(());
         }
         for name in path.split(|b| *b == b'/') {
-            self.see_above(&self.nodes[at], path, see)?;
+            self.visit_above(&self.nodes[at], path, visit)?;
             match self.child(at, name) {
                 Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.see_at(at, see)
+        self.visit_node(at, visit)
     }
 
-    /// The same for a path that has a node: up from there, with no names to look up.
-    fn meet_known_path<B>(
+    /// The same for a path that has a node: goes up from there, without looking up names.
+    fn visit_known_path<B>(
         &self,
         node: NodeSlot,
         path: &[u8],
-        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.see_at(node, see)?;
+        self.visit_node(node, visit)?;
         let mut at = self.nodes[node].parent;
         while at != NodeSlot::NONE {
             let node = &self.nodes[at];
-            self.see_above(node, path, see)?;
+            self.visit_above(node, path, visit)?;
             at = node.parent;
         }
         ControlFlow::Continue(())
     }
 
-    /// At the node of a path: the path itself, and whatever lies below and needs it as a directory.
-    fn see_at<B>(&self, at: NodeSlot, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    /// At the node of a path: the path itself, and everything below, which needs the path to be a directory.
+    fn visit_node<B>(&self, at: NodeSlot, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let node = &self.nodes[at];
-        self.see_own(node, see)?;
-        node.anchored.iter().try_for_each(|id| see(*id))?;
-        self.see_all_below(at, see)
+        self.visit_own(node, visit)?;
+        node.anchored.iter().try_for_each(|id| visit(*id))?;
+        self.visit_all_below(at, visit)
     }
 
     /// At a node above a path: a held file where the path needs a directory, and patterns that reach down to it.
-    fn see_above<B>(
+    fn visit_above<B>(
         &self,
         node: &Node,
         path: &[u8],
-        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.see_own(node, see)?;
+        self.visit_own(node, visit)?;
         for id in &node.anchored {
             let glob = self.glob(*id);
             if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
-                see(*id)?;
+                visit(*id)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_glob<B>(&self, glob: &Glob, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
         let mut state = Some(glob.start());
         if !glob.anchor().is_empty() {
             for name in glob.anchor().split(|b| *b == b'/') {
                 let node = &self.nodes[at];
-                self.see_own(node, see)?;
-                self.see_meeting(node, glob, see)?;
+                self.visit_own(node, visit)?;
+                self.visit_meeting(node, glob, visit)?;
                 match self.child(at, name) {
                     Some(child) if self.nodes[child].live > 0 => at = child,
                     _ => return ControlFlow::Continue(()),
                 }
             }
             // A held path where the pattern has a directory.
-            self.see_own(&self.nodes[at], see)?;
+            self.visit_own(&self.nodes[at], visit)?;
             state = state.and_then(|state| glob.step(state, glob.anchor())).and_then(|state| glob.step(state, b"/"));
         }
-        self.see_meeting(&self.nodes[at], glob, see)?;
+        self.visit_meeting(&self.nodes[at], glob, visit)?;
         match state {
-            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), see),
+            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), visit),
             None => ControlFlow::Continue(()),
         }
     }
 
-    /// Below `at`, with the pattern having read everything up to and including the slash after it.
+    /// Walks the nodes below `at`. `state` is the state of the pattern after the path to `at` and a slash.
     fn walk_glob<B>(
         &self,
         at: NodeSlot,
         glob: &Glob,
         state: GlobState,
         path: &mut Vec<u8>,
-        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let length = path.len();
         for child in self.live_children(at) {
@@ -423,69 +414,69 @@ impl Index {
             }
             path.extend_from_slice(&node.name);
             if node.place != PlaceSlot::NONE && (glob.accepts(state) || glob.claims_directory(path)) {
-                self.see_own(node, see)?;
+                self.visit_own(node, visit)?;
             }
-            self.see_meeting(node, glob, see)?;
+            self.visit_meeting(node, glob, visit)?;
             if let Some(state) = glob.step(state, b"/") {
-                self.walk_glob(child, glob, state, path, see)?;
+                self.walk_glob(child, glob, state, path, visit)?;
             }
             path.truncate(length);
         }
         ControlFlow::Continue(())
     }
 
-    fn meet_name<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_name<B>(&self, name: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
             match self.child(at, part) {
                 Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.see_own(&self.nodes[at], see)
+        self.visit_own(&self.nodes[at], visit)
     }
 
-    fn meet_below<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_below<B>(&self, name: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
             match self.child(at, part) {
                 Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
-        self.see_all_below(at, see)
+        self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
+        self.visit_all_below(at, visit)
     }
 
-    fn see_own<B>(&self, node: &Node, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_own<B>(&self, node: &Node, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         if node.place != PlaceSlot::NONE && self.place(node.place).is_live() {
-            see(node.place)?;
+            visit(node.place)?;
         }
         ControlFlow::Continue(())
     }
 
-    fn see_meeting<B>(
+    fn visit_meeting<B>(
         &self,
         node: &Node,
         glob: &Glob,
-        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for id in &node.anchored {
             if self.glob(*id).meets(glob) {
-                see(*id)?;
+                visit(*id)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn see_all_below<B>(&self, at: NodeSlot, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_all_below<B>(&self, at: NodeSlot, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         for child in self.live_children(at) {
             let node = &self.nodes[child];
-            self.see_own(node, see)?;
-            node.anchored.iter().try_for_each(|id| see(*id))?;
-            self.see_all_below(child, see)?;
+            self.visit_own(node, visit)?;
+            node.anchored.iter().try_for_each(|id| visit(*id))?;
+            self.visit_all_below(child, visit)?;
         }
         ControlFlow::Continue(())
     }
@@ -493,7 +484,7 @@ impl Index {
     fn glob(&self, id: PlaceSlot) -> &Glob {
         match self.place(id).key.claim() {
             Claim::Glob(glob) => glob,
-            _ => unreachable!("only patterns are anchored among the paths"),
+            _ => unreachable!("only patterns are anchored in the tree of paths"),
         }
     }
 
@@ -510,7 +501,7 @@ impl Index {
         self.edges.find(hash, same).copied()
     }
 
-    fn make_node(&mut self, root: NodeSlot, path: &[u8]) -> NodeSlot {
+    fn insert_node(&mut self, root: NodeSlot, path: &[u8]) -> NodeSlot {
         let mut at = root;
         if path.is_empty() {
             return at;
@@ -518,13 +509,13 @@ impl Index {
         for name in path.split(|b| *b == b'/') {
             at = match self.child(at, name) {
                 Some(child) => child,
-                None => self.make_child(at, name),
+                None => self.insert_child(at, name),
             };
         }
         at
     }
 
-    fn make_child(&mut self, parent: NodeSlot, name: &[u8]) -> NodeSlot {
+    fn insert_child(&mut self, parent: NodeSlot, name: &[u8]) -> NodeSlot {
         let node = Node::new(parent, name.into());
         let id = match self.free_nodes.pop() {
             Some(id) => {
@@ -546,7 +537,7 @@ impl Index {
         id
     }
 
-    /// Takes a node out that nothing needs any more, and its parents with it.
+    /// Removes a node without children and places, and then its parents likewise.
     fn prune(&mut self, mut id: NodeSlot) {
         while id != PATHS && id != NAMES {
             let node = &mut self.nodes[id];
@@ -562,7 +553,7 @@ impl Index {
         }
     }
 
-    /// Changes a place and, where that made it live or let it rest, everything above it.
+    /// Changes a place. If that makes it live or idle, updates the counts and lists of the nodes above it.
     fn change(&mut self, id: PlaceSlot, change: impl FnOnce(&mut Place)) {
         let place = self.place_mut(id);
         let was_live = place.is_live();
@@ -618,7 +609,7 @@ impl Index {
     }
 }
 
-/// Paths and names are nodes of their own; patterns are anchored at one.
+/// Whether the key has a node of its own. Patterns are anchored at the node of a directory.
 fn is_one_node(key: &Key) -> bool {
     matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
 }
@@ -628,7 +619,7 @@ mod tests {
     use super::*;
     use crate::key::KeyRules;
 
-    /// xorshift64*, so that a failure comes back.
+    /// xorshift64*: the same numbers in every run.
     struct Chance(u64);
 
     impl Chance {
@@ -654,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_meets_what_it_overlaps_and_nothing_else() {
+    fn a_visit_finds_exactly_the_keys_that_overlap() {
         for seed in 1..=8 {
             let mut chance = Chance(seed);
             let mut keys: Vec<Key> = (0..150).map(|_| chance.key()).collect();
@@ -663,36 +654,39 @@ mod tests {
             let overlaps: Vec<Vec<bool>> =
                 keys.iter().map(|a| keys.iter().map(|b| a.overlaps(b).is_some()).collect()).collect();
             let mut index = Index::default();
-            // How each key is in use: held by a reservation of its own number, waited for by a waiter of its own.
+            // Whether each key is held and waited for, by the reservation and the wait of its own number.
             let mut used = vec![(false, false); keys.len()];
             for _ in 0..3_000 {
                 let number = chance.below(keys.len());
                 let (reservation, waiter) = (ReservationSlot::from_number(number as u32), Seq(number as u64 + 1));
-                let place = index.find_or_make(&keys[number], 0);
+                let place = index.find_or_insert(&keys[number], 0);
                 let (held, waited) = &mut used[number];
                 match (chance.below(5), *held, *waited) {
-                    (0 | 1, false, _) => index.hold(place, reservation),
-                    (0 | 1, true, _) => index.let_go(place, reservation),
+                    (0 | 1, false, _) => index.add_holder(place, reservation),
+                    (0 | 1, true, _) => index.remove_holder(place, reservation),
                     (2 | 3, _, false) => {
-                        index.queue(place, Standing { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive });
+                        index.enqueue(
+                            place,
+                            QueueEntry { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
+                        );
                     }
-                    (2 | 3, _, true) => index.leave(place, waiter),
+                    (2 | 3, _, true) => index.dequeue(place, waiter),
                     (_, false, false) => index.forget(place),
                     _ => {}
                 }
                 let place = index.find(&keys[number]).map(|place| index.place(place));
                 *held = place.is_some_and(|place| !place.holders.is_empty());
-                *waited = place.is_some_and(|place| !place.waiters.is_empty());
+                *waited = place.is_some_and(|place| !place.queue.is_empty());
                 let asked = chance.below(keys.len());
                 let mut met = Vec::new();
-                let _: ControlFlow<()> = index.meet(&keys[asked], |place| {
+                let _: ControlFlow<()> = index.visit_overlaps(&keys[asked], |place| {
                     met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
                     ControlFlow::Continue(())
                 });
                 met.sort_unstable();
                 let in_use = |number: &usize| used[*number].0 || used[*number].1;
                 let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();
-                assert_eq!(met, expected, "seed {seed}: what meets {:?}", keys[asked]);
+                assert_eq!(met, expected, "seed {seed}: what overlaps {:?}", keys[asked]);
             }
         }
     }

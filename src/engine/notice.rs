@@ -1,4 +1,4 @@
-//! What a session is told with its next answer.
+//! Notices: what a session is told with its next reply.
 
 use std::collections::VecDeque;
 
@@ -6,23 +6,25 @@ use super::command::Notice;
 use super::ids::SessionId;
 use super::state::Engine;
 
-/// Notices kept for a session that does not call.
+/// Notices kept for a session that does not call; the oldest is dropped first.
 pub(super) const NOTICES_KEPT: usize = 256;
 
 impl Engine {
-    /// What the session should know. Early releases and answers are told once; what needs an answer, until it has one.
+    /// The notices of a session. Releases by an admin and answers to unlock requests are delivered once; unlock requests
+    /// and a pause are repeated as long as they are pending.
     pub fn take_notices(&mut self, id: &SessionId) -> Vec<Notice> {
         let Some(slot) = self.session_ids.get(id).copied() else { return Vec::new() };
-        let told = std::mem::take(&mut self.sessions[slot].notices);
-        let session = &self.sessions[slot];
-        let asked = session.incoming.iter().map(|request| Notice::UnlockRequested(self.requests[request].clone()));
-        let paused = self.pause_of(slot, None).map(Notice::Paused);
-        told.into_iter().chain(asked).chain(paused).collect()
+        let once = std::mem::take(&mut self.sessions[slot].notices);
+        let incoming = self.sessions[slot].incoming.iter();
+        let requests = incoming.map(|request| Notice::UnlockRequested(self.requests[request].clone()));
+        let pause = self.pause_of(slot, None).map(Notice::Paused);
+        once.into_iter().chain(requests).chain(pause).collect()
     }
 }
 
-pub(super) fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
-    if list.len() == most {
+/// Appends to a list that keeps the newest `limit` items.
+pub(super) fn push_limited<T>(list: &mut VecDeque<T>, limit: usize, item: T) {
+    if list.len() == limit {
         list.pop_front();
     }
     list.push_back(item);

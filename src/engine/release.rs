@@ -1,19 +1,20 @@
-//! Letting go of keys, and taking them away.
+//! Releasing keys: by their holder, by an admin, or because a grant did not reach its client.
 
-use super::command::{Few, Grant, Named, Outcome, Refusal};
+use super::command::{Few, Grant, KeyName, Outcome, Refusal};
 use super::ids::{ReservationId, SessionId, Text};
 use super::record::{Event, Why};
 use super::slab::{ReservationSlot, SessionSlot};
-use super::state::{Engine, Reservation, Spot};
+use super::state::{Engine, Lookup, Reservation};
 use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
+    /// Releases all of these keys, or none. A key that no session holds is ignored.
     pub(super) fn release(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
-        keys: &[Named],
+        keys: &[KeyName],
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         if let [named] = keys
@@ -21,17 +22,17 @@ impl Engine {
         {
             return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
         }
-        let spots: Vec<Spot> = keys.iter().map(|named| self.own(slot, named)).collect();
-        let holder = |(named, spot): (&Named, &Spot)| match spot.held() {
+        let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
+        let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
             Some(_) => None,
-            None => self.holder_of(named).map(|other| (named.key.clone(), self.person(other))),
+            None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
         };
-        match keys.iter().zip(&spots).find_map(holder) {
+        match keys.iter().zip(&lookups).find_map(holder) {
             Some((key, holder)) => Err(Refusal::NotHeld { key, holder: Some(holder) }),
             None => {
                 let mut released = Few::with_capacity(keys.len());
-                for held in spots.iter().filter_map(|spot| spot.held()) {
-                    // The same name twice means the same reservation, and that is over by then.
+                for held in lookups.iter().filter_map(|lookup| lookup.held()) {
+                    // A key that is named twice is already released the second time.
                     if self.reservations.get(held).is_some() {
                         released.push(self.release_one(turn, held, &Why::Released));
                     }
@@ -41,7 +42,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn take_away(
+    /// Releases a reservation for an admin. Its holder gets a notice.
+    pub(super) fn override_reservation(
         &mut self,
         turn: &mut Turn,
         id: &ReservationId,
@@ -55,60 +57,55 @@ impl Engine {
         Ok(Outcome::Released([key].into()))
     }
 
-    /// Releases grants nobody heard of, unless the session has asked for them again since: then it knows.
+    /// Releases grants that did not reach their client, unless the session has renewed them since: then it knows of them.
     pub(super) fn take_back(&mut self, turn: &mut Turn, session: &SessionId, grants: &[Grant]) {
         let Some(session) = self.session_ids.get(session).copied() else { return };
         for grant in grants {
             let Some(slot) = self.held_by(session, &grant.key) else { continue };
             let held = &self.reservations[slot];
-            // What was held before and only renewed is not given up either.
+            // A reservation that the session held before the lost reply, and that it only renewed, is kept too.
             if held.id == grant.id && held.renewals == 0 {
                 self.release_one(turn, slot, &Why::Unheard);
             }
         }
     }
 
-    pub(super) fn release_everything(
-        &mut self,
-        turn: &mut Turn,
-        session: SessionSlot,
-        why: &Why,
-    ) -> Vec<Key> {
+    pub(super) fn release_everything(&mut self, turn: &mut Turn, session: SessionSlot, why: &Why) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
         held.into_iter().map(|slot| self.release_one(turn, slot, why)).collect()
     }
 
-    /// Ends one reservation, and says of what. Whoever asked for the key need not wait for an answer any more.
+    /// Ends one reservation and returns its key. Unlock requests for it end too.
     pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
         let Reservation { id, place, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
             turn.freed.push(self.reservations[slot].key.clone());
-            self.weaken(turn, slot);
+            self.note_weakened(turn, slot);
         }
         let released = |engine: &Engine| {
             let held = &engine.reservations[slot];
             let session = engine.sessions[held.session].id.clone();
             Event::Released { id: held.id, session, key: held.key.clone(), why: why.clone() }
         };
-        let freed = self.emit_at(turn, released, Spot::new(Some(place), Some(slot)));
+        let freed = self.emit_at(turn, released, Lookup::new(Some(place), Some(slot)));
         if !self.pending.is_empty() {
-            self.make_moot(turn, &id, why);
+            self.close_pending_requests(turn, &id, why);
         }
         freed.expect("a release frees a key")
     }
 
-    /// What the session holds under this name.
-    pub(super) fn own(&self, session: SessionSlot, named: &Named) -> Spot {
-        let spot = self.spot(session, &named.key);
+    /// Finds what the session holds under this name.
+    pub(super) fn own(&self, session: SessionSlot, named: &KeyName) -> Lookup {
+        let lookup = self.lookup(session, &named.key);
         match &named.literal {
-            Some(key) if spot.held().is_none() => self.spot(session, key),
-            _ => spot,
+            Some(key) if lookup.held().is_none() => self.lookup(session, key),
+            _ => lookup,
         }
     }
 
-    /// The session that holds exactly what is named so, or the first of them.
-    pub(super) fn holder_of(&self, named: &Named) -> Option<SessionSlot> {
+    /// The session that holds exactly this key; where several hold it shared, the first.
+    pub(super) fn holder_of(&self, named: &KeyName) -> Option<SessionSlot> {
         let first = |key: &Key| {
             let place = self.index.place(self.index.find(key)?);
             place.holders.iter().next().map(|slot| self.reservations[slot].session)

@@ -1,14 +1,14 @@
-//! Granting and renewing keys.
+//! Reserving and renewing keys.
 
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-use super::command::{Few, Grant, Named, Outcome, Refusal, Reserve};
+use super::command::{Few, Grant, KeyName, Outcome, Refusal, Reserve};
 use super::ids::{Seq, SessionId, Text, Ttl};
 use super::record::{Event, Mode, Want};
 use super::slab::{ReservationSlot, SessionSlot};
-use super::state::{Engine, Spot};
+use super::state::{Engine, Lookup};
 use super::turn::Turn;
 use crate::key::Key;
 
@@ -17,13 +17,14 @@ pub(super) struct KeyRequest<'a> {
     pub session: SessionSlot,
     pub id: &'a SessionId,
     pub wants: &'a [Want],
-    /// Where each of these keys stands for the session.
-    pub spots: &'a [Spot],
+    /// For each of these keys: its place, and how the session holds it.
+    pub lookups: &'a [Lookup],
     pub mode: Mode,
     pub reason: Option<&'a Text>,
 }
 
 impl Engine {
+    /// Grants all of these keys or none. `feature` is the one that the caller's token names.
     pub(super) fn reserve(
         &mut self,
         turn: &mut Turn,
@@ -32,12 +33,12 @@ impl Engine {
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(&ask.session);
         let wants = without_repeats(&ask.wants);
-        let spot = |want: &Want| self.spot(slot, &want.key);
+        let lookup = |want: &Want| self.lookup(slot, &want.key);
         match &*wants {
-            [want] => self.reserve_at(turn, slot, ask, &wants, &[spot(want)], feature),
+            [want] => self.reserve_at(turn, slot, ask, &wants, &[lookup(want)], feature),
             many => {
-                let spots: Vec<Spot> = many.iter().map(spot).collect();
-                self.reserve_at(turn, slot, ask, many, &spots, feature)
+                let lookups: Vec<Lookup> = many.iter().map(lookup).collect();
+                self.reserve_at(turn, slot, ask, many, &lookups, feature)
             }
         }
     }
@@ -48,17 +49,13 @@ impl Engine {
         slot: SessionSlot,
         ask: &Reserve,
         wants: &[Want],
-        spots: &[Spot],
+        lookups: &[Lookup],
         feature: Option<&Text>,
     ) -> Result<Outcome, Refusal> {
-        let fresh = spots.iter().filter(|spot| spot.held().is_none()).count();
-        if fresh > 0
-            && let Some(pause) = self.pause_of(slot, feature)
-        {
-            return Err(Refusal::Paused(Box::new(pause)));
-        }
-        self.within_quota(slot, fresh)?;
-        if self.is_blocked(slot, wants, spots, ask.mode, Seq(u64::MAX)) {
+        let new_keys = lookups.iter().filter(|lookup| lookup.held().is_none()).count();
+        self.refuse_if_paused(slot, feature, new_keys)?;
+        self.within_quota(slot, new_keys)?;
+        if self.is_blocked(slot, wants, lookups, ask.mode, Seq(u64::MAX)) {
             return match ask.wait {
                 Some(wait) => self.enqueue(turn, slot, ask, wants, feature, turn.now.after(wait)),
                 None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX)))),
@@ -66,7 +63,7 @@ impl Engine {
         }
         self.at_version(wants, ask.if_version)?;
         let Reserve { session: ref id, mode, ref reason, .. } = *ask;
-        let request = KeyRequest { session: slot, id, wants, spots, mode, reason: reason.as_ref() };
+        let request = KeyRequest { session: slot, id, wants, lookups, mode, reason: reason.as_ref() };
         Ok(Outcome::Granted(self.grant(turn, &request)))
     }
 
@@ -82,28 +79,28 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a session all of these keys; nothing may be in the way.
+    /// Grants a session all of these keys. The caller has made sure that nothing blocks them.
     pub(super) fn grant(&mut self, turn: &mut Turn, request: &KeyRequest<'_>) -> Few<Grant> {
-        let KeyRequest { wants, spots, .. } = *request;
-        if let ([want], [spot]) = (wants, spots) {
-            let held = self.grant_one(turn, request, want, *spot);
-            self.stop_line(turn, want, *spot);
+        let KeyRequest { wants, lookups, .. } = *request;
+        if let ([want], [lookup]) = (wants, lookups) {
+            let held = self.grant_one(turn, request, want, *lookup);
+            self.end_paused_waits(turn, want, *lookup);
             return [self.grant_of(held)].into();
         }
         let mut grants = Few::with_capacity(wants.len());
-        for (want, spot) in wants.iter().zip(spots) {
-            let held = self.grant_one(turn, request, want, *spot);
+        for (want, lookup) in wants.iter().zip(lookups) {
+            let held = self.grant_one(turn, request, want, *lookup);
             grants.push(self.grant_of(held));
         }
-        for (want, spot) in wants.iter().zip(spots) {
-            self.stop_line(turn, want, *spot);
+        for (want, lookup) in wants.iter().zip(lookups) {
+            self.end_paused_waits(turn, want, *lookup);
         }
         grants
     }
 
-    fn grant_one(&mut self, turn: &mut Turn, request: &KeyRequest<'_>, want: &Want, spot: Spot) -> ReservationSlot {
+    fn grant_one(&mut self, turn: &mut Turn, request: &KeyRequest<'_>, want: &Want, lookup: Lookup) -> ReservationSlot {
         let KeyRequest { session, id, mode, reason, .. } = *request;
-        if let Some(held) = spot.held() {
+        if let Some(held) = lookup.held() {
             self.amend(turn, held, mode, want.ttl, reason.cloned());
             return held;
         }
@@ -115,11 +112,11 @@ impl Engine {
             ttl: want.ttl,
             reason: reason.cloned(),
         };
-        self.emit_at(turn, reserved, spot);
+        self.emit_at(turn, reserved, lookup);
         *self.sessions[session].held.last().expect("just granted")
     }
 
-    /// Renews a reservation, and puts on record what else changed.
+    /// Renews a reservation. A new mode, TTL or reason is recorded.
     fn amend(&mut self, turn: &mut Turn, held: ReservationSlot, mode: Mode, ttl: Ttl, reason: Option<Text>) {
         let reservation = &mut self.reservations[held];
         reservation.expires = reservation.expires.max(turn.now.after(ttl.duration()));
@@ -129,9 +126,9 @@ impl Engine {
             return;
         }
         if mode == Mode::Shared && reservation.mode == Mode::Exclusive {
-            // Others may hold it beside us now.
+            // Other sessions may now hold it shared too.
             turn.freed.push(reservation.key.clone());
-            self.weaken(turn, held);
+            self.note_weakened(turn, held);
         }
         let reservation = &self.reservations[held];
         let (id, key, session) = (reservation.id, reservation.key.clone(), reservation.session);
@@ -139,11 +136,12 @@ impl Engine {
         self.emit(turn, Event::Amended { id, session, key, mode, ttl, reason });
     }
 
+    /// Renews all of these reservations, or none.
     pub(super) fn renew(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
-        keys: &[Named],
+        keys: &[KeyName],
         ttl: Option<Ttl>,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
@@ -156,7 +154,7 @@ impl Engine {
                     if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
                         return Err(Refusal::Lapsed { key: named.key.clone() });
                     }
-                    let holder = self.holder_of(named).map(|other| self.person(other));
+                    let holder = self.holder_of(named).map(|other| self.session_name(other));
                     return Err(Refusal::NotHeld { key: named.key.clone(), holder });
                 }
             }
@@ -172,9 +170,7 @@ impl Engine {
     pub(super) fn at_version(&self, wants: &[Want], if_version: Option<u64>) -> Result<(), Refusal> {
         let Some(expected) = if_version else { return Ok(()) };
         match wants.iter().find(|want| self.version_of(&want.key) != expected) {
-            Some(want) => {
-                Err(Refusal::WrongVersion { key: want.key.clone(), version: self.version_of(&want.key) })
-            }
+            Some(want) => Err(Refusal::WrongVersion { key: want.key.clone(), version: self.version_of(&want.key) }),
             None => Ok(()),
         }
     }
@@ -200,7 +196,7 @@ impl Engine {
     }
 }
 
-/// Each key once; the first counts.
+/// Drops keys that are named more than once; the first one counts.
 fn without_repeats(wants: &[Want]) -> Cow<'_, [Want]> {
     if wants.len() < 2 {
         return Cow::Borrowed(wants);

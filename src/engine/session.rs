@@ -1,26 +1,22 @@
 //! Sessions: who may act for one, how it begins, what keeps it alive, how it ends.
 
-use super::command::{Actor, Command, Intro, Outcome, Person, Refusal};
+use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionName};
 use super::ids::{SessionId, Text, Timestamp};
-use super::record::{Answer, EndState, Event, LeftWhy, Why};
+use super::record::{EndState, Event, LeftWhy, UnlockAnswer, Why};
 use super::slab::SessionSlot;
 use super::state::Engine;
 use super::turn::Turn;
 
 impl Engine {
-    /// Whether this actor may ask for this at all. A session's own call brings it to life and keeps it alive.
-    pub(super) fn admit(
-        &mut self,
-        turn: &mut Turn,
-        actor: &Actor,
-        command: &Command,
-    ) -> Result<(), Refusal> {
+    /// Refuses an actor that may not send this command. A session's own call opens the session and keeps it alive.
+    pub(super) fn admit(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<(), Refusal> {
+        // A session can be ended twice: the second time is answered like the first.
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
-            Actor::Session(intro) => self.greet(turn, intro, repeats_end),
+            Actor::Session(identity) => self.admit_session(turn, identity, repeats_end),
             Actor::Admin(_) => match command.session() {
                 Some(session) => match self.session_ids.get(session) {
-                    Some(slot) => self.still_alive(*slot, repeats_end),
+                    Some(slot) => self.refuse_if_ended(*slot, repeats_end),
                     None => Err(Refusal::UnknownSession(session.clone())),
                 },
                 None => Ok(()),
@@ -29,40 +25,42 @@ impl Engine {
         }
     }
 
-    fn greet(
-        &mut self,
-        turn: &mut Turn,
-        intro: &Intro,
-        repeats_end: bool,
-    ) -> Result<(), Refusal> {
-        let Some(slot) = self.find_session(&intro.id) else {
-            if self.alive >= self.policy.sessions {
-                return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
-            }
-            let (session, name, feature) = (intro.id.clone(), intro.name.clone(), intro.feature.clone());
-            self.emit(turn, Event::Opened { session, name, feature, owner: Some(intro.owner.clone()) });
+    fn admit_session(&mut self, turn: &mut Turn, identity: &SessionIdentity, repeats_end: bool) -> Result<(), Refusal> {
+        let SessionIdentity { id, name, feature, owner } = identity;
+        let Some(slot) = self.find_session(id) else {
+            self.refuse_if_full()?;
+            let (session, name, feature) = (id.clone(), name.clone(), feature.clone());
+            self.emit(turn, Event::Opened { session, name, feature, owner: Some(owner.clone()) });
             return Ok(());
         };
         match &self.sessions[slot].owner {
-            Some(owner) if *owner != intro.owner => return Err(Refusal::NotOwner),
+            Some(known) if known != owner => return Err(Refusal::NotOwner),
             Some(_) => {}
             None if self.sessions[slot].end.is_none() => {
-                self.emit(turn, Event::Bound { session: intro.id.clone(), owner: intro.owner.clone() });
+                self.emit(turn, Event::Bound { session: id.clone(), owner: owner.clone() });
             }
             None => {}
         }
-        self.still_alive(slot, repeats_end)?;
+        self.refuse_if_ended(slot, repeats_end)?;
         self.sessions[slot].last_seen = turn.now;
         Ok(())
     }
 
-    fn still_alive(&self, slot: SessionSlot, repeats_end: bool) -> Result<(), Refusal> {
+    fn refuse_if_ended(&self, slot: SessionSlot, repeats_end: bool) -> Result<(), Refusal> {
         match &self.sessions[slot].end {
             Some(end) if !repeats_end => {
                 Err(Refusal::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
             }
             _ => Ok(()),
         }
+    }
+
+    fn refuse_if_full(&self) -> Result<(), Refusal> {
+        let limit = self.policy.sessions;
+        if self.alive < limit {
+            return Ok(());
+        }
+        Err(Refusal::OverQuota { what: "sessions in this repository", limit })
     }
 
     pub(super) fn create(
@@ -73,12 +71,10 @@ impl Engine {
         feature: Option<&Text>,
     ) -> Result<Outcome, Refusal> {
         if let Some(slot) = self.session_ids.get(session).copied() {
-            self.still_alive(slot, false)?;
+            self.refuse_if_ended(slot, false)?;
             return Ok(Outcome::Done);
         }
-        if self.alive >= self.policy.sessions {
-            return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
-        }
+        self.refuse_if_full()?;
         let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
         self.emit(turn, Event::Opened { session, name, feature, owner: None });
         Ok(Outcome::Done)
@@ -97,7 +93,7 @@ impl Engine {
         Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
     }
 
-    /// Everything a session holds, waits for and asks goes with it, in one batch of records.
+    /// Ends a session. First its reservations, waits and unlock requests end, in the same batch of records.
     pub(super) fn end(&mut self, turn: &mut Turn, slot: SessionSlot, state: EndState) {
         self.release_everything(turn, slot, &Why::Ended);
         let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
@@ -105,31 +101,31 @@ impl Engine {
             self.leave(turn, waiter, LeftWhy::Ended);
         }
         let session = self.sessions[slot].id.clone();
-        let mut asked: Vec<_> =
-            self.pending.values().flatten().filter(|id| self.requests[*id].by == session).copied().collect();
-        asked.sort();
-        for request in asked {
-            let event = Event::UnlockAnswered { request, answer: Answer::Withdrawn, by: None, note: None };
+        let pending = self.pending.values().flatten();
+        let mut own: Vec<_> = pending.filter(|id| self.requests[*id].by == session).copied().collect();
+        own.sort();
+        for request in own {
+            let event = Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, note: None };
             self.emit(turn, event);
         }
         self.emit(turn, Event::Ended { session, state });
     }
 
-    pub(super) fn person(&self, slot: SessionSlot) -> Person {
+    pub(super) fn session_name(&self, slot: SessionSlot) -> SessionName {
         let session = &self.sessions[slot];
-        Person { session: session.id.clone(), name: session.name.clone() }
+        SessionName { session: session.id.clone(), name: session.name.clone() }
     }
 
-    pub(super) fn person_by_id(&self, id: &SessionId) -> Person {
+    pub(super) fn session_name_by_id(&self, id: &SessionId) -> SessionName {
         match self.session_ids.get(id) {
-            Some(slot) => self.person(*slot),
-            None => Person { session: id.clone(), name: None },
+            Some(slot) => self.session_name(*slot),
+            None => SessionName { session: id.clone(), name: None },
         }
     }
 }
 
 impl Command {
-    /// The session a command is about, where it must exist already.
+    /// The session the command acts on, where that session must exist already.
     fn session(&self) -> Option<&SessionId> {
         match self {
             Command::Reserve(ask) => Some(&ask.session),

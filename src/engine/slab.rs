@@ -8,7 +8,15 @@ use std::ops::{Index, IndexMut};
 pub trait Slot: Copy {
     fn from_number(number: u32) -> Self;
     fn number(self) -> u32;
+
+    /// Nothing for `NONE`.
+    fn some(self) -> Option<Self> {
+        (self.number() != NONE).then_some(self)
+    }
 }
+
+/// The number that no slot has.
+const NONE: u32 = u32::MAX;
 
 macro_rules! slots {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -18,15 +26,10 @@ macro_rules! slots {
 
         impl $name {
             /// Stands for "no such slot" where an `Option` would need more memory. Never in use.
-            pub const NONE: Self = Self(u32::MAX);
+            pub const NONE: Self = Self(NONE);
 
             pub const fn new(number: u32) -> Self {
                 Self(number)
-            }
-
-            /// Nothing for [`Self::NONE`].
-            pub fn some(self) -> Option<Self> {
-                (self != Self::NONE).then_some(self)
             }
         }
 

@@ -1,7 +1,6 @@
-//! What the engine knows.
+//! The state of the engine, and how rules find things in it.
 //!
-//! Recorded state is a fold of the records. Beside it lies working memory that no record tells of: deadlines, signs
-//! of life, notices not yet delivered. A replay brings back the former; [`Engine::resume`] sets the latter afresh.
+//! Fields are recorded state unless they are marked as working memory; see the module above.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,16 +14,16 @@ use super::command::{Notice, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::{Index, Place};
 use super::record::{EndState, Mode, Owner, Want};
-use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use super::timer::Timer;
 use crate::key::Key;
 
-/// What the configuration says about the rules.
+/// The settings of the rules.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Paths are compared without regard to case.
     pub fold_case: bool,
-    /// A session that is silent for this long is lost.
+    /// A session that does not call for this long is lost.
     pub session_timeout: Duration,
     /// Reservations one session may hold.
     pub reservations_per_session: usize,
@@ -52,46 +51,46 @@ pub struct Engine {
     pub(super) seq: Seq,
     pub(super) index: Index,
     pub(super) reservations: Slab<ReservationSlot, Reservation>,
-    /// Every grant in the order of its fence, some of them over; see [`Engine::compact`].
+    /// Grants in the order of their fences. Some of them have ended; see [`Engine::compact`].
     pub(super) grants: Vec<(Seq, ReservationSlot)>,
     pub(super) sessions: Slab<SessionSlot, Session>,
     pub(super) session_ids: HashMap<SessionId, SessionSlot>,
     pub(super) alive: usize,
-    /// Sessions that are over, the oldest first.
+    /// Ended sessions, the oldest first.
     pub(super) ended: VecDeque<SessionSlot>,
-    /// Waiters by the seq that queued them, so iteration order is fairness order.
+    /// The queue: waits in the order in which they came.
     pub(super) waiters: BTreeMap<Seq, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
-    /// Requests that are over, the oldest first.
+    /// Answered unlock requests, the oldest first.
     pub(super) answered: VecDeque<Uuid>,
-    /// Requests without an answer, by what they ask for.
+    /// Unlock requests without an answer, by the reservation they are for.
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
-    /// The features whose line is stopped, and the place that stops it.
+    /// Paused features, each with the place of the key that pauses it.
     pub(super) pauses: HashMap<Text, PlaceSlot>,
-    /// Places that are only remembered, the one that is so for longest first, and since which record. An entry whose
-    /// place is gone, or was held or waited for since, means nothing.
-    pub(super) resting: VecDeque<(PlaceSlot, Seq)>,
-    /// The version a key starts with.
+    /// Idle places, the longest idle first, and the record since which they are. An entry is stale if its place is gone or
+    /// was in use since.
+    pub(super) idle_places: VecDeque<(PlaceSlot, Seq)>,
+    /// The version of a key that is not remembered.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
 
     // Working memory.
-    pub(super) expiries: Timer<ReservationSlot>,
-    pub(super) silences: Timer<SessionSlot>,
-    pub(super) patience: BTreeSet<(Timestamp, Seq)>,
-    /// The session last asked for.
+    pub(super) reservation_deadlines: Timer<ReservationSlot>,
+    pub(super) session_deadlines: Timer<SessionSlot>,
+    pub(super) wait_deadlines: BTreeSet<(Timestamp, Seq)>,
+    /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
 }
 
-/// Where a key stands for one session, found once while a command is decided.
+/// What was found about one key for one session: its place, and the session's reservation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
-    // Two plain numbers, so that it travels in a register.
+pub(super) struct Lookup {
+    // Two plain numbers instead of options, so that the value fits a register.
     place: PlaceSlot,
     held: ReservationSlot,
 }
 
-impl Spot {
+impl Lookup {
     pub fn new(place: Option<PlaceSlot>, held: Option<ReservationSlot>) -> Self {
         Self { place: place.unwrap_or(PlaceSlot::NONE), held: held.unwrap_or(ReservationSlot::NONE) }
     }
@@ -101,14 +100,13 @@ impl Spot {
         self.place.some()
     }
 
-    /// The session's reservation of it.
     pub fn held(self) -> Option<ReservationSlot> {
         self.held.some()
     }
 }
 
-/// Nothing was found yet.
-pub(super) const UNKNOWN: Spot = Spot { place: PlaceSlot::NONE, held: ReservationSlot::NONE };
+/// Nothing was looked up.
+pub(super) const UNKNOWN: Lookup = Lookup { place: PlaceSlot::NONE, held: ReservationSlot::NONE };
 
 /// Counts since the first record.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -116,19 +114,19 @@ pub(super) const UNKNOWN: Spot = Spot { place: PlaceSlot::NONE, held: Reservatio
 pub struct Totals {
     /// Reservations granted.
     pub granted: u64,
-    /// Reservations that ran out.
+    /// Reservations that expired.
     pub expired: u64,
-    /// Reservations that are over.
+    /// Reservations that ended.
     pub over: u64,
-    /// How long those were held, all together.
+    /// How long those were held in total.
     pub held_ms: u64,
-    /// Requests refused.
+    /// Requests refused because of another session.
     pub conflicts: u64,
-    /// Waits refused because they would never end.
+    /// Requests refused, and waits ended, because they would have waited forever.
     pub deadlocks: u64,
-    /// Refusals that are on record.
+    /// The values of `conflicts` and `deadlocks` that are recorded.
     #[serde(skip)]
-    pub counted: (u64, u64),
+    pub recorded_refusals: (u64, u64),
 }
 
 pub(super) struct Reservation {
@@ -140,13 +138,13 @@ pub(super) struct Reservation {
     pub fence: Seq,
     pub session: SessionSlot,
     pub place: PlaceSlot,
-    /// Where it stands in its session's list.
+    /// Its index in the session's list.
     pub position: u32,
     pub ttl: Ttl,
     pub mode: Mode,
     /// Working memory.
     pub expires: Timestamp,
-    /// Working memory: how often the holder asked for it again.
+    /// Working memory: how often the holder renewed it.
     pub renewals: u32,
 }
 
@@ -161,23 +159,23 @@ pub(super) struct Session {
     /// Reservations, in no order.
     pub held: Vec<ReservationSlot>,
     pub waits: BTreeSet<Seq>,
-    /// Where these stand: an entry for each key of each wait, in the order of the waits.
-    pub stands: SmallVec<[Stand; 1]>,
-    /// Keys lost to time, the oldest first.
+    /// The keys of all waits, in the order of the waits.
+    pub queued_keys: SmallVec<[QueuedKey; 1]>,
+    /// Expired keys, the oldest first.
     pub lapsed: VecDeque<Key>,
-    /// Requests this session should answer.
+    /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
-    /// Released because the session is ending.
-    pub leaving: Vec<Key>,
+    /// Keys that the end of the session has released so far.
+    pub released_at_end: Vec<Key>,
     /// Working memory.
     pub last_seen: Timestamp,
     /// Working memory.
     pub notices: VecDeque<Notice>,
 }
 
-/// A wait stands at a place.
+/// One key that a wait is for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stand {
+pub(super) struct QueuedKey {
     pub waiter: Seq,
     pub place: PlaceSlot,
     pub mode: Mode,
@@ -194,7 +192,7 @@ pub(super) struct End {
 pub(super) struct Waiter {
     pub session: SessionSlot,
     pub wants: Vec<Want>,
-    /// Where it stands for each of them.
+    /// The place of each of them.
     pub places: Vec<PlaceSlot>,
     pub mode: Mode,
     pub reason: Option<Text>,
@@ -202,12 +200,11 @@ pub(super) struct Waiter {
     pub since: Timestamp,
     /// Working memory.
     pub until: Timestamp,
-    /// Working memory: the feature its token named.
+    /// Working memory: the feature that the token of its request named.
     pub feature: Option<Text>,
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -224,28 +221,28 @@ impl Engine {
             answered: VecDeque::new(),
             pending: HashMap::new(),
             pauses: HashMap::new(),
-            resting: VecDeque::new(),
+            idle_places: VecDeque::new(),
             version_floor: 0,
             totals: Totals::default(),
-            expiries: Timer::default(),
-            silences: Timer::default(),
-            patience: BTreeSet::new(),
+            reservation_deadlines: Timer::default(),
+            session_deadlines: Timer::default(),
+            wait_deadlines: BTreeSet::new(),
             recent: Cell::new(SessionSlot::NONE),
         }
     }
 
-    /// A key out of a record as this repository compares it. Records keep what the holder wrote; a command's keys were
-    /// read by the same rules already.
+    /// A key from a record, prepared for comparison in this repository. Records keep keys as the holder wrote them. The keys
+    /// of commands are already prepared.
     pub(super) fn compared(&self, key: &Key) -> Key {
         compared(key, self.policy.fold_case)
     }
 
-    /// The slot of a session that is known.
+    /// The slot of a session that must exist.
     pub(super) fn slot(&self, id: &SessionId) -> SessionSlot {
-        self.find_session(id).expect("a session in a record or past the door is known")
+        self.find_session(id).expect("the session of a record or of an admitted command exists")
     }
 
-    /// The slot of a session. One command asks for the same one several times.
+    /// The slot of a session. One command looks for the same session several times, so the last one is remembered.
     pub(super) fn find_session(&self, id: &SessionId) -> Option<SessionSlot> {
         let recent = self.recent.get();
         if self.sessions.get(recent).is_some_and(|session| session.id == *id) {
@@ -258,46 +255,45 @@ impl Engine {
 
     /// The reservation of exactly this key by this session.
     pub(super) fn held_by(&self, session: SessionSlot, key: &Key) -> Option<ReservationSlot> {
-        self.spot(session, key).held()
+        self.lookup(session, key).held()
     }
 
-    /// Where this key stands for this session.
-    pub(super) fn spot(&self, session: SessionSlot, key: &Key) -> Spot {
+    /// Looks up a key for a session.
+    pub(super) fn lookup(&self, session: SessionSlot, key: &Key) -> Lookup {
         match self.index.find(key) {
-            Some(place) => self.spot_at(session, place),
+            Some(place) => self.lookup_at(session, place),
             None => UNKNOWN,
         }
     }
 
     /// The same for a key whose place is known.
-    pub(super) fn spot_at(&self, session: SessionSlot, place: PlaceSlot) -> Spot {
+    pub(super) fn lookup_at(&self, session: SessionSlot, place: PlaceSlot) -> Lookup {
         let is_ours = |slot: &ReservationSlot| self.reservations[*slot].session == session;
-        Spot::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
+        Lookup::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
     }
 
-    /// How the session holds the key whose spot this is, if it does.
-    pub(super) fn mode_of(&self, spot: Spot) -> Option<Mode> {
-        spot.held().map(|slot| self.reservations[slot].mode)
+    /// How the session holds the key, if it does.
+    pub(super) fn mode_of(&self, lookup: Lookup) -> Option<Mode> {
+        lookup.held().map(|slot| self.reservations[slot].mode)
     }
 
-    /// How a session holds what this place stands for, if it does.
+    /// How a session holds the key of this place, if it does.
     pub(super) fn mode_at(&self, place: &Place, session: SessionSlot) -> Option<Mode> {
         let held = place.holders.iter().map(|slot| &self.reservations[slot]);
         held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }
 
-    /// What the configuration says about the rules.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Decides by this from now on. How names are compared stays as it is, and whoever was promised a time has it: a
-    /// shorter session timeout counts for each session once the time it had before is over.
+    /// Changes the settings. How keys are compared stays as it is. A shorter session timeout applies to a session only after
+    /// the deadline it has now.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = Policy { fold_case: self.policy.fold_case, ..policy };
     }
 
-    /// Who waits at this place in the queue.
+    /// The session of a wait.
     pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
         self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())
     }

@@ -1,12 +1,12 @@
-//! Asking a holder to let go, and the answer.
+//! Unlock requests: a session asks the holder of a key to release it, and the holder answers.
 
 use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::command::{Named, Outcome, Refusal};
+use super::command::{KeyName, Outcome, Refusal};
 use super::ids::{ReservationId, Seq, SessionId, Text};
-use super::record::{Answer, Event, Mode, Want, Why};
+use super::record::{Event, Mode, UnlockAnswer, Want, Why};
 use super::reserve::KeyRequest;
 use super::slab::{ReservationSlot, SessionSlot};
 use super::state::Engine;
@@ -14,23 +14,23 @@ use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    /// Asks whoever holds the key, or a pattern that covers it.
+    /// Sends a request to the session that holds the key, or a key that overlaps it.
     pub(super) fn ask(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
         request: Uuid,
-        named: &Named,
+        named: &KeyName,
         reason: Text,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
-        // Whoever holds exactly what is named so comes before those whose patterns only touch it.
+        // The holder of exactly this key comes before holders of keys that only overlap it.
         let found = [Some(&named.key), named.literal.as_ref()].into_iter().flatten();
-        let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(touches, _)| *touches);
+        let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(overlaps, _)| *overlaps);
         let Some((_, held)) = found else { return Err(Refusal::NoOtherHolder(named.key.clone())) };
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
-        // Asking again changes the reason of the request that is pending already.
+        // A second request for the same reservation changes the reason of the pending one.
         let pending = self.pending.get(&reservation).into_iter().flatten();
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
@@ -38,24 +38,24 @@ impl Engine {
         Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
     }
 
-    /// The holder answers, or the asker takes the request back.
+    /// Answers a request as its holder, or withdraws it as its sender.
     pub(super) fn respond(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         note: Option<Text>,
         hand_over: Option<ReservationId>,
     ) -> Result<Outcome, Refusal> {
         let Some(request) = self.requests.get(&id).cloned() else { return Err(Refusal::UnknownRequest) };
-        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if session != expected {
-            // Somebody who neither asked nor was asked learns no more than that.
-            return if answer == Answer::Withdrawn && *session != request.holder {
+            // A session that is neither sender nor holder learns nothing about the request.
+            return if answer == UnlockAnswer::Withdrawn && *session != request.holder {
                 Err(Refusal::UnknownRequest)
             } else {
-                Err(Refusal::NotTheHolder(self.person_by_id(expected)))
+                Err(Refusal::NotTheHolder(self.session_name_by_id(expected)))
             };
         }
         match request.answer {
@@ -63,7 +63,7 @@ impl Engine {
             Some(_) => return Err(Refusal::AnsweredBefore(Box::new(request))),
             None => {}
         }
-        if answer != Answer::Approved {
+        if answer != UnlockAnswer::Approved {
             self.emit(turn, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
             return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
         }
@@ -75,20 +75,21 @@ impl Engine {
             let want = Want { id, key: request.key.clone(), ttl };
             self.can_hand_over(slot, asker, &want, mode)?;
         }
-        // Answered first, so that the release finds nothing pending from this asker.
+        // The answer comes first, so that the release does not find this request pending.
         let by = Some(session.clone());
         self.emit(turn, Event::UnlockAnswered { request: id, answer, by, note });
         self.release_one(turn, held, &Why::Approved { request: id });
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
-            let spot = self.spot(asker, &want.key);
+            let lookup = self.lookup(asker, &want.key);
             let (id, reason) = (&request.by, Some(&request.reason));
-            self.grant(turn, &KeyRequest { session: asker, id, wants: &[want], spots: &[spot], mode, reason });
+            self.grant(turn, &KeyRequest { session: asker, id, wants: &[want], lookups: &[lookup], mode, reason });
         }
         Ok(Outcome::Request(Box::new(self.requests[&id].clone())))
     }
 
-    /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
+    /// Refuses to hand a key over where the receiver cannot hold it. A hand-over overtakes the queue, but other reservations,
+    /// the receiver's quota and deadlocks still count.
     fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
         let giver = &self.sessions[holder].id;
@@ -96,31 +97,31 @@ impl Engine {
         if !others.is_empty() {
             return Err(Refusal::Locked(others));
         }
-        // What the asker waits for is counted already.
+        // Keys that the receiver waits for already count towards its quota.
         let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
         let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
         self.within_quota(asker, usize::from(!counted))?;
-        match self.circle_by_holding(asker, &want.key, mode) {
+        match self.find_cycle_by_holding(asker, &want.key, mode) {
             Some(cycle) => Err(Refusal::Deadlock(cycle)),
             None => Ok(()),
         }
     }
 
-    /// A reservation ended before its holder answered.
-    pub(super) fn make_moot(&mut self, turn: &mut Turn, id: &ReservationId, why: &Why) {
+    /// A reservation ended: closes the requests for it that have no answer.
+    pub(super) fn close_pending_requests(&mut self, turn: &mut Turn, id: &ReservationId, why: &Why) {
         let Some(pending) = self.pending.get(id).cloned() else { return };
         for request in pending {
             if !matches!(why, Why::Approved { request: approved } if *approved == request) {
-                self.emit(turn, Event::UnlockAnswered { request, answer: Answer::Moot, by: None, note: None });
+                self.emit(turn, Event::UnlockAnswered { request, answer: UnlockAnswer::Moot, by: None, note: None });
             }
         }
     }
 
-    /// The reservation of somebody else that stands in the way of this key: exactly this key first, else the oldest.
-    /// And whether it only touches it.
+    /// The reservation of another session that overlaps this key: of exactly this key if there is one, else the oldest.
+    /// Also returns whether it only overlaps.
     fn other_holder(&self, session: SessionSlot, key: &Key) -> Option<(bool, ReservationSlot)> {
         let mut best: Option<(bool, Seq, ReservationSlot)> = None;
-        let _: ControlFlow<()> = self.index.meet(key, |id| {
+        let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter().filter(|slot| self.reservations[*slot].session != session) {
                 let rank = (place.key != *key, self.reservations[slot].fence, slot);
@@ -130,6 +131,6 @@ impl Engine {
             }
             ControlFlow::Continue(())
         });
-        best.map(|(touches, _, slot)| (touches, slot))
+        best.map(|(overlaps, _, slot)| (overlaps, slot))
     }
 }

@@ -16,7 +16,9 @@ use super::outcome::{self, blocked, not_done};
 use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Intent, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{
+    Actor, Command, Few, Intent, KeyName, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want,
+};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -333,16 +335,16 @@ fn read(rules: &KeyRules, text: &str, percent: bool) -> ApiResult<Key> {
 }
 
 /// A key as a holder names what they hold: `src/[id].ts` may be a file's name as well as a pattern.
-pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Named> {
+pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<KeyName> {
     let key = key(repo, text, percent)?;
     let literal = match key.kind() {
         Kind::Glob => Key::literal(text.as_bytes(), &repo.policy().rules).ok(),
         _ => None,
     };
-    Ok(Named { key, literal })
+    Ok(KeyName { key, literal })
 }
 
-fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
+fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<KeyName>> {
     let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
     aside(asked.len() > ASIDE_KEYS, || asked.iter().map(read).collect())
 }

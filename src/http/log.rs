@@ -5,7 +5,7 @@
 use http::HeaderValue;
 
 use crate::desk::{DECISIONS, Desk, Reply, logs_decisions, tame};
-use crate::engine::{Actor, Answer, Command, Outcome, Refusal, SessionId, Text};
+use crate::engine::{Actor, Command, Outcome, Refusal, SessionId, Text, UnlockAnswer};
 use crate::key::Key;
 
 use super::happened::why_left;
@@ -86,9 +86,9 @@ fn asked(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key>, 
         Command::Ask { session, key, .. } => ("request", Some(session), Some(&key.key), 1),
         Command::Respond { session, answer, .. } => {
             let call = match answer {
-                Answer::Approved => "approve",
-                Answer::Rejected => "reject",
-                Answer::Withdrawn | Answer::Moot => "withdraw",
+                UnlockAnswer::Approved => "approve",
+                UnlockAnswer::Rejected => "reject",
+                UnlockAnswer::Withdrawn | UnlockAnswer::Moot => "withdraw",
             };
             (call, Some(session), None, 0)
         }

@@ -1,9 +1,10 @@
 //! What the engine answered, as a client hears it.
 
-use crate::engine::{
-    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Person, Refusal, SessionId, Timestamp, UnlockRequest, Why,
-};
 use crate::desk::Trouble;
+use crate::engine::{
+    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Refusal, SessionId, SessionName, Timestamp, UnlockRequest,
+    Why,
+};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
@@ -204,7 +205,7 @@ pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
 }
 
 /// A reservation, for everybody.
-pub fn listed(holder: &Person, grant: &Grant) -> wire::Reservation {
+pub fn listed(holder: &SessionName, grant: &Grant) -> wire::Reservation {
     wire::Reservation {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -297,13 +298,13 @@ pub fn end_state(state: engine::EndState) -> wire::SessionState {
 }
 
 /// Where an unlock request stands.
-pub fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
+pub fn unlock_status(answer: Option<engine::UnlockAnswer>) -> wire::UnlockStatus {
     match answer {
         None => wire::UnlockStatus::Pending,
-        Some(engine::Answer::Approved) => wire::UnlockStatus::Approved,
-        Some(engine::Answer::Rejected) => wire::UnlockStatus::Rejected,
-        Some(engine::Answer::Withdrawn) => wire::UnlockStatus::Withdrawn,
-        Some(engine::Answer::Moot) => wire::UnlockStatus::Moot,
+        Some(engine::UnlockAnswer::Approved) => wire::UnlockStatus::Approved,
+        Some(engine::UnlockAnswer::Rejected) => wire::UnlockStatus::Rejected,
+        Some(engine::UnlockAnswer::Withdrawn) => wire::UnlockStatus::Withdrawn,
+        Some(engine::UnlockAnswer::Moot) => wire::UnlockStatus::Moot,
     }
 }
 
@@ -325,7 +326,7 @@ fn shown(key: &Key) -> String {
     format!("{:?}", key.shown())
 }
 
-fn named(person: &Person) -> String {
+fn named(person: &SessionName) -> String {
     match &person.name {
         Some(name) => format!("{name} ({})", person.session),
         None => person.session.to_string(),

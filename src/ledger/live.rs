@@ -233,12 +233,12 @@ impl<'de> Deserialize<'de> for Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Turn, Want};
+    use crate::engine::{Actor, Command, Engine, Owner, Policy, Reserve, SessionIdentity, Turn, Want};
     use crate::key::KeyRules;
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
         let id = SessionId::parse(session).unwrap();
-        let intro = Intro { id: id.clone(), name: Some("Ana".into()), feature: None, owner: Owner::Itself };
+        let intro = SessionIdentity { id: id.clone(), name: Some("Ana".into()), feature: None, owner: Owner::Itself };
         let want = |key: &&str| Want {
             id: ReservationId(uuid::Uuid::now_v7()),
             key: Key::parse(key, &KeyRules::default()).unwrap(),

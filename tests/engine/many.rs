@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Intro, Mode, Outcome, Owner, Policy, Refusal,
-    ReservationId, Reserve, SessionId, Timestamp, Ttl, Turn, Want,
+    Actor, Command, EndState, Engine, Event, Mode, Outcome, Owner, Policy, Refusal, ReservationId, Reserve, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -23,12 +23,17 @@ impl Counter {
 
     /// The records are those of the last command.
     fn ask(&mut self, session: &SessionId, command: Command) -> Result<Outcome, Refusal> {
-        let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
+        let intro = SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
         self.turn.records.clear();
         self.engine.execute(&mut self.turn, &Actor::Session(intro), command)
     }
 
-    fn reserve(&mut self, session: &SessionId, keys: impl Iterator<Item = Key>, if_version: Option<u64>) -> Result<Outcome, Refusal> {
+    fn reserve(
+        &mut self,
+        session: &SessionId,
+        keys: impl Iterator<Item = Key>,
+        if_version: Option<u64>,
+    ) -> Result<Outcome, Refusal> {
         let wants = keys.map(|key| Want { id: ReservationId(self.make_id()), key, ttl: Ttl(300) }).collect();
         let (session_id, wait, mode) = (session.clone(), Some(Duration::from_secs(300)), Mode::Exclusive);
         let ask = Reserve { session: session_id, wants, mode, reason: None, wait, if_version };
@@ -100,7 +105,7 @@ fn the_unlock_request_that_was_answered_first_is_forgotten_first() {
 }
 
 fn reject(session: &SessionId, request: Uuid) -> Command {
-    Command::Respond { session: session.clone(), request, answer: Answer::Rejected, note: None, hand_over: None }
+    Command::Respond { session: session.clone(), request, answer: UnlockAnswer::Rejected, note: None, hand_over: None }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
-    Timestamp, Ttl, Turn, Want,
+    Actor, Command, Engine, Mode, Outcome, Owner, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -88,7 +88,7 @@ fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Result<Outcome, Refusal
     let keys: Vec<Key> = engine.reservations(Seq::ZERO).map(|(_, grant)| grant.key).collect();
     let everything = Key::parse("**", &KeyRules::default()).unwrap();
     let new = SessionId::parse("somebody.new").unwrap();
-    let actor = Actor::Session(Intro { id: new.clone(), name: None, feature: None, owner: Owner::Itself });
+    let actor = Actor::Session(SessionIdentity { id: new.clone(), name: None, feature: None, owner: Owner::Itself });
     let mut commands = Vec::new();
     for (key, id) in keys.into_iter().chain([everything]).zip(1 << 64..) {
         let wants = [Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl(5) }].into();

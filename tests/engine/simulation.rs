@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, Intro, LeftWhy, Mode, Named,
-    Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Turn, Want, Why,
+    Actor, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, KeyName, LeftWhy, Mode, Notice,
+    Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Text, Timestamp,
+    Ttl, Turn, UnlockAnswer, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -320,7 +321,10 @@ impl Simulation {
         }
         let numbers = self.engine.numbers();
         assert_eq!((numbers.reservations, numbers.waiters), (held.len(), waits.len()));
-        let totals = git_dibs::engine::Totals { counted: numbers.totals.counted, ..self.model.totals.clone() };
+        let totals = git_dibs::engine::Totals {
+            recorded_refusals: numbers.totals.recorded_refusals,
+            ..self.model.totals.clone()
+        };
         assert_eq!(numbers.totals, totals);
     }
 
@@ -480,9 +484,14 @@ impl Simulation {
             return (who, id, Ask::Touch);
         }
         let request = self.chance.pick(&list).clone();
-        let answer = *self.chance.pick(&[Answer::Approved, Answer::Approved, Answer::Rejected, Answer::Withdrawn]);
+        let answer = *self.chance.pick(&[
+            UnlockAnswer::Approved,
+            UnlockAnswer::Approved,
+            UnlockAnswer::Rejected,
+            UnlockAnswer::Withdrawn,
+        ]);
         let hand_over = self.chance.percent(60).then(|| ReservationId(self.make_id()));
-        let right = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        let right = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         let ask = Ask::Respond { id: request.id, answer, hand_over };
         match self.seats.iter().position(|(id, ..)| id == right) {
             Some(seat) if !self.chance.percent(10) => {
@@ -553,10 +562,10 @@ impl Simulation {
         self.chance.pick(&self.model.world.keys[key]).clone()
     }
 
-    fn named(&mut self, keys: &[usize]) -> Vec<Named> {
+    fn named(&mut self, keys: &[usize]) -> Vec<KeyName> {
         let literal = |key: usize| self.model.world.literal[key].map(|file| self.model.world.key(file).clone());
         let literals: Vec<_> = keys.iter().map(|key| literal(*key)).collect();
-        keys.iter().zip(literals).map(|(key, literal)| Named { key: self.spelled(*key), literal }).collect()
+        keys.iter().zip(literals).map(|(key, literal)| KeyName { key: self.spelled(*key), literal }).collect()
     }
 
     fn in_words(&mut self, who: Who, session: &SessionId, ask: &Ask) -> (Actor, Command) {
@@ -566,7 +575,12 @@ impl Simulation {
                     0 => Owner::Itself,
                     worker => Owner::Worker { iss: None, sub: format!("w{worker}").into() },
                 };
-                Actor::Session(Intro { id: session.clone(), name: None, feature: feature.map(Into::into), owner })
+                Actor::Session(SessionIdentity {
+                    id: session.clone(),
+                    name: None,
+                    feature: feature.map(Into::into),
+                    owner,
+                })
             }
             Who::Admin => Actor::Admin("admin".into()),
             Who::Desk => Actor::Desk,

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Grant, Intent, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
-    Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Turn, Want, Why,
+    Actor, Command, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, Outcome, Owner, Policy, Record,
+    Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ pub struct Stage {
     pub engine: Engine,
     pub records: Vec<Record>,
     /// How each session introduces itself.
-    tokens: HashMap<String, Intro>,
+    tokens: HashMap<String, SessionIdentity>,
     fences: HashMap<ReservationId, Seq>,
     ids: HashMap<Seq, ReservationId>,
     /// What a wait was granted, in case nobody hears of it.
@@ -200,7 +200,7 @@ impl Stage {
             let key = this.key(text);
             let literal =
                 (key.kind() == Kind::Glob).then(|| Key::literal(text.as_bytes(), &this.rules()).ok()).flatten();
-            Named { key, literal }
+            KeyName { key, literal }
         };
         let session = || match &actor {
             Actor::Session(intro) => intro.id.clone(),
@@ -246,9 +246,9 @@ impl Stage {
             }
             "approves" | "rejects" | "withdraws" => {
                 let answer = match verb {
-                    "approves" => Answer::Approved,
-                    "rejects" => Answer::Rejected,
-                    _ => Answer::Withdrawn,
+                    "approves" => UnlockAnswer::Approved,
+                    "rejects" => UnlockAnswer::Rejected,
+                    _ => UnlockAnswer::Withdrawn,
                 };
                 let request: usize = line.keys[0].trim_start_matches('r').parse().expect("a request like r1");
                 let request = this.requests.get(request - 1).copied().unwrap_or(Uuid::max());
@@ -263,11 +263,11 @@ impl Stage {
     }
 
     /// `ana` comes with a token of her own, `ana@w1` with that of a worker. What a token says once, it says again.
-    fn intro(&mut self, who: &str, line: &Line) -> Intro {
+    fn intro(&mut self, who: &str, line: &Line) -> SessionIdentity {
         let (id, worker) = who.split_once('@').map_or((who, None), |(id, worker)| (id, Some(worker)));
         let owner = worker.map_or(Owner::Itself, |sub| Owner::Worker { iss: None, sub: sub.into() });
         let id = SessionId::parse(id).expect("a session id");
-        let new = Intro { id, name: None, feature: None, owner };
+        let new = SessionIdentity { id, name: None, feature: None, owner };
         let intro = self.tokens.entry(who.to_owned()).or_insert(new);
         intro.name = line.options.get("name").map(|text| (*text).into()).or(intro.name.clone());
         intro.feature = line.options.get("feature").map(|text| (*text).into()).or(intro.feature.clone());

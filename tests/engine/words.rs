@@ -1,6 +1,8 @@
 //! What the engine says, in the words of the scenarios.
 
-use git_dibs::engine::{Answer, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, Why};
+use git_dibs::engine::{
+    Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, UnlockAnswer, Why,
+};
 use git_dibs::key::Key;
 use uuid::Uuid;
 
@@ -145,13 +147,13 @@ pub fn left_word(why: LeftWhy) -> &'static str {
     }
 }
 
-pub fn answer_word(answer: Option<Answer>) -> &'static str {
+pub fn answer_word(answer: Option<UnlockAnswer>) -> &'static str {
     match answer {
         None => "pending",
-        Some(Answer::Approved) => "approved",
-        Some(Answer::Rejected) => "rejected",
-        Some(Answer::Withdrawn) => "withdrawn",
-        Some(Answer::Moot) => "moot",
+        Some(UnlockAnswer::Approved) => "approved",
+        Some(UnlockAnswer::Rejected) => "rejected",
+        Some(UnlockAnswer::Withdrawn) => "withdrawn",
+        Some(UnlockAnswer::Moot) => "moot",
     }
 }
 

@@ -76,7 +76,13 @@ impl Model {
         }
     }
 
-    pub(super) fn renew(&mut self, session: usize, keys: &[usize], ttl: Option<Ttl>, now: Timestamp) -> Result<Outcome, Refusal> {
+    pub(super) fn renew(
+        &mut self,
+        session: usize,
+        keys: &[usize],
+        ttl: Option<Ttl>,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
         let mut found = Vec::new();
         for key in keys {
             let Some(at) = self.own(session, *key) else {
@@ -177,7 +183,7 @@ impl Model {
         }
         for at in 0..self.requests.len() {
             if self.requests[at].reservation == held.id && self.requests[at].answer.is_none() {
-                self.answer(at, Answer::Moot, None, now);
+                self.answer(at, UnlockAnswer::Moot, None, now);
             }
         }
         key
@@ -193,7 +199,7 @@ impl Model {
         let id = self.sessions[session].id.clone();
         for at in 0..self.requests.len() {
             if self.requests[at].by == id && self.requests[at].answer.is_none() {
-                self.answer(at, Answer::Withdrawn, None, now);
+                self.answer(at, UnlockAnswer::Withdrawn, None, now);
             }
         }
         let session = &mut self.sessions[session];

@@ -11,8 +11,8 @@ mod wait;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Answer, Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, Refusal,
-    ReservationId, Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
+    Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Policy, Refusal, ReservationId,
+    Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -110,7 +110,7 @@ pub enum Ask {
     },
     Respond {
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         hand_over: Option<ReservationId>,
     },
     Tick,
@@ -137,7 +137,14 @@ impl Model {
 
     /// Decides one command about `session`. `hint` says what only the records know: the place a new wait would get,
     /// and in which order sessions that are lost together end.
-    pub fn execute(&mut self, who: Who, session: &SessionId, ask: &Ask, now: Timestamp, hint: &Hint) -> Result<Outcome, Refusal> {
+    pub fn execute(
+        &mut self,
+        who: Who,
+        session: &SessionId,
+        ask: &Ask,
+        now: Timestamp,
+        hint: &Hint,
+    ) -> Result<Outcome, Refusal> {
         let result = match self.admit(who, session, ask, now) {
             Ok(number) => self.decide(who, number, session, ask, now, hint),
             Err(refusal) => Err(refusal),
@@ -332,8 +339,8 @@ impl Model {
         (self.totals.conflicts, self.totals.deadlocks) = self.counted;
     }
 
-    pub fn person(&self, session: usize) -> Person {
-        Person { session: self.sessions[session].id.clone(), name: None }
+    pub fn person(&self, session: usize) -> SessionName {
+        SessionName { session: self.sessions[session].id.clone(), name: None }
     }
 
     pub fn waits_of(&self, session: usize) -> impl Iterator<Item = &Wait> {
@@ -364,7 +371,7 @@ impl Model {
         self.held_at(session, key).or_else(|| self.held_at(session, self.world.literal[key]?))
     }
 
-    pub(super) fn holder_of(&self, key: usize) -> Option<Person> {
+    pub(super) fn holder_of(&self, key: usize) -> Option<SessionName> {
         let first = |key: usize| self.held.iter().find(|held| held.key == key);
         first(key).or_else(|| first(self.world.literal[key]?)).map(|held| self.person(held.session))
     }

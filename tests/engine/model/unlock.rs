@@ -3,7 +3,14 @@
 use super::*;
 
 impl Model {
-    pub(super) fn request(&mut self, session: usize, id: Uuid, key: usize, reason: &Text, now: Timestamp) -> Result<Outcome, Refusal> {
+    pub(super) fn request(
+        &mut self,
+        session: usize,
+        id: Uuid,
+        key: usize,
+        reason: &Text,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
         let names: Vec<usize> = [Some(key), self.world.literal[key]].into_iter().flatten().collect();
         let others = || self.held.iter().filter(|held| held.session != session);
         let exactly = names.iter().find_map(|name| others().find(|held| held.key == *name));
@@ -41,26 +48,32 @@ impl Model {
         &mut self,
         session: usize,
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         hand_over: Option<ReservationId>,
         now: Timestamp,
     ) -> Result<Outcome, Refusal> {
-        let Some(at) = self.requests.iter().position(|request| request.id == id) else { return Err(Refusal::UnknownRequest) };
+        let Some(at) = self.requests.iter().position(|request| request.id == id) else {
+            return Err(Refusal::UnknownRequest);
+        };
         let request = self.requests[at].clone();
         let me = &self.sessions[session].id;
-        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if me != expected {
-            if answer == Answer::Withdrawn && *me != request.holder {
+            if answer == UnlockAnswer::Withdrawn && *me != request.holder {
                 return Err(Refusal::UnknownRequest);
             }
-            return Err(Refusal::NotTheHolder(Person { session: expected.clone(), name: None }));
+            return Err(Refusal::NotTheHolder(SessionName { session: expected.clone(), name: None }));
         }
         if request.answer.is_some() {
             let same = request.answer == Some(answer);
-            return if same { Ok(Outcome::Request(Box::new(request))) } else { Err(Refusal::AnsweredBefore(Box::new(request))) };
+            return if same {
+                Ok(Outcome::Request(Box::new(request)))
+            } else {
+                Err(Refusal::AnsweredBefore(Box::new(request)))
+            };
         }
         let by = Some(me.clone());
-        if answer == Answer::Approved {
+        if answer == UnlockAnswer::Approved {
             let held = self.held.iter().position(|held| held.id == request.reservation).unwrap();
             let asker = self.sessions.iter().position(|session| session.id == request.by).unwrap();
             let given = self.held[held].clone();
@@ -117,11 +130,11 @@ impl Model {
         if circle { Err(Refusal::Deadlock(Vec::new())) } else { Ok(()) }
     }
 
-    pub(super) fn answer(&mut self, at: usize, answer: Answer, by: Option<SessionId>, now: Timestamp) {
+    pub(super) fn answer(&mut self, at: usize, answer: UnlockAnswer, by: Option<SessionId>, now: Timestamp) {
         let request = &mut self.requests[at];
         (request.answer, request.answered_at, request.answered_by) = (Some(answer), Some(now), by);
         let request = request.clone();
-        if answer != Answer::Withdrawn {
+        if answer != UnlockAnswer::Withdrawn {
             let asker = self.sessions.iter_mut().find(|session| session.id == request.by).unwrap();
             asker.told.push(Notice::UnlockAnswered(request));
         }
