@@ -14,7 +14,7 @@ use git_dibs::engine::{
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
 
-use crate::stage::{Stage, replay, through_text};
+use crate::runner::{Stage, replay, through_text};
 
 /// The column of the arrows in a file that was written anew.
 const ARROW_COLUMN: usize = 64;

@@ -16,8 +16,8 @@ use git_dibs::key::Key;
 use uuid::Uuid;
 
 use crate::model::{Ask, Hint, Model, Who, clash};
-use crate::stage::{replay, through_text};
-use crate::world::{Chance, FEATURES, World};
+use crate::runner::{replay, through_text};
+use crate::keys::{Chance, FEATURES, World};
 
 /// What each test plays unless told otherwise; together they play more than a million.
 const COMMANDS: usize = 260_000;

@@ -17,7 +17,7 @@ use git_dibs::engine::{
 use git_dibs::key::Key;
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::keys::World;
 
 pub struct Model {
     pub world: World,

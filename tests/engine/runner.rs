@@ -13,7 +13,7 @@ use git_dibs::engine::{
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
 
-use crate::words::*;
+use crate::text::*;
 
 pub struct Stage {
     pub engine: Engine,
