@@ -1,6 +1,6 @@
-//! One scene: reads lines like `1s ana reserves src/** wait=10s`, plays them to an engine and writes down what came of it.
+//! Runs one scenario: reads lines like `1s ana reserves src/** wait=10s`, sends them to an engine and describes the result.
 //!
-//! Like the desk, a stage lets time pass before it plays a line: whatever is due by then is over.
+//! Like the desk, a runner lets time pass before each line: everything that is due by then ends first.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ use uuid::Uuid;
 
 use crate::text::*;
 
-pub struct Stage {
+pub struct Runner {
     pub engine: Engine,
     pub records: Vec<Record>,
-    /// How each session introduces itself.
+    /// The identity in each session's token.
     tokens: HashMap<String, SessionIdentity>,
     fences: HashMap<ReservationId, Seq>,
     ids: HashMap<Seq, ReservationId>,
-    /// What a wait was granted, in case nobody hears of it.
+    /// The grants of each wait, in case they do not reach their client.
     granted: HashMap<Seq, (SessionId, Vec<Grant>)>,
     made: Cell<u128>,
     requests: Vec<Uuid>,
@@ -34,9 +34,9 @@ struct Line<'a> {
     options: HashMap<&'a str, &'a str>,
 }
 
-impl Stage {
-    /// A stage by the words of a `policy` line.
-    pub fn new(words: &str) -> Stage {
+impl Runner {
+    /// A runner with the settings of a `policy` line.
+    pub fn new(words: &str) -> Runner {
         let line = Line::cut(words.split_whitespace());
         let mut policy = Policy { fold_case: line.keys.contains(&"fold_case"), ..Policy::default() };
         let number = |name| line.options.get(name).map(|text: &&str| text.parse().expect("a number"));
@@ -44,7 +44,7 @@ impl Stage {
         policy.reservations_per_session = number("reservations").unwrap_or(policy.reservations_per_session);
         policy.waiters_per_session = number("waiters").unwrap_or(policy.waiters_per_session);
         policy.sessions = number("sessions").unwrap_or(policy.sessions);
-        Stage {
+        Runner {
             engine: Engine::new(policy),
             records: Vec::new(),
             tokens: HashMap::new(),
@@ -56,39 +56,39 @@ impl Stage {
         }
     }
 
-    /// Plays one line, without its expectation, and says what happened.
+    /// Runs one line, without its expectation, and describes what happened.
     pub fn play(&mut self, line: &str) -> String {
         let mut words = line.split_whitespace();
         let now = Timestamp(0).after(time(words.next().expect("a time")));
         let who = words.next().expect("who, or what");
         let verb = if matches!(who, "tick" | "count" | "restart") { who } else { words.next().expect("a verb") };
         let line = Line::cut(words);
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         if !matches!(verb, "tick" | "restart") && self.engine.next_due().is_some_and(|due| due <= now) {
-            said.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
+            parts.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
         }
         if let Some(seen) = self.look(who, verb, &line) {
-            said.insert(0, seen);
+            parts.insert(0, seen);
         } else if verb == "restart" {
-            said.extend(self.restart(&line, now));
+            parts.extend(self.restart(&line, now));
         } else {
             let (actor, command) = self.command(who, verb, &line);
             let mut answer = self.ask(&actor, command, now, verb);
             let effects = answer.split_off(1);
-            said = answer.into_iter().chain(said).chain(effects).collect();
+            parts = answer.into_iter().chain(parts).chain(effects).collect();
         }
-        said.retain(|part| !part.is_empty());
-        if said.is_empty() { "ok".to_owned() } else { said.join(", ") }
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() { "ok".to_owned() } else { parts.join(", ") }
     }
 
-    /// The answer, and after it what else happened.
+    /// The result, and after it the other effects.
     fn ask(&mut self, actor: &Actor, command: Command, now: Timestamp, verb: &str) -> Vec<String> {
         let mut turn = Turn::at(now);
         let result = self.engine.execute(&mut turn, actor, command);
-        self.tell(result, turn, verb)
+        self.describe(result, turn, verb)
     }
 
-    fn tell(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
+    fn describe(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
         let settled: HashMap<Seq, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
         let records = turn.records;
         for record in &records {
@@ -102,14 +102,14 @@ impl Stage {
         {
             self.requests.push(request.id);
         }
-        let mut said = vec![self.words(&result)];
-        let answered = match &result {
+        let mut parts = vec![self.words(&result)];
+        let granted_now = match &result {
             Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
         let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
         for record in &records {
-            said.extend(match &record.event {
+            parts.extend(match &record.event {
                 Event::Opened { session, .. } => {
                     (!matches!(verb, "opens" | "creates")).then(|| format!("opened {session}"))
                 }
@@ -118,7 +118,7 @@ impl Stage {
                 Event::Ended { session, state } => {
                     (!by_hand).then(|| format!("ended {session} ({})", state_word(*state)))
                 }
-                Event::Reserved { session, key, .. } => (!answered.contains(&record.seq))
+                Event::Reserved { session, key, .. } => (!granted_now.contains(&record.seq))
                     .then(|| format!("granted {} {} to {session}", record.seq, key.shown())),
                 Event::Amended { id, mode, ttl, .. } => {
                     Some(format!("amended {} ({}, ttl {}s)", self.fences[id], mode_word(*mode), ttl.0))
@@ -148,10 +148,10 @@ impl Stage {
             }
         }
         self.records.extend(records);
-        said
+        parts
     }
 
-    /// Starts again from the records or from an image, as text like a journal keeps it.
+    /// Restarts from the records or from an image, both read from text as a journal stores them.
     fn restart(&mut self, line: &Line, now: Timestamp) -> Vec<String> {
         let policy = self.engine.policy().clone();
         self.engine = if line.keys.contains(&"image") {
@@ -161,7 +161,7 @@ impl Stage {
         };
         let mut turn = Turn::at(now);
         self.engine.resume(&mut turn);
-        self.tell(Ok(Outcome::Done), turn, "restart").split_off(1)
+        self.describe(Ok(Outcome::Done), turn, "restart").split_off(1)
     }
 
     /// Verbs that change nothing.
@@ -172,13 +172,13 @@ impl Stage {
                 let key = self.key(line.keys[0]);
                 let checked = self.engine.check(id.as_ref(), 0, &key, line.intent());
                 let pause = id.as_ref().and_then(|id| self.engine.paused(id, None));
-                let mut said: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
-                said.sort();
-                if said.is_empty() {
-                    said.push(if checked.held { "held" } else { "clear" }.to_owned());
+                let mut parts: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
+                parts.sort();
+                if parts.is_empty() {
+                    parts.push(if checked.held { "held" } else { "clear" }.to_owned());
                 }
-                said.extend(pause.as_ref().map(pause_words));
-                said
+                parts.extend(pause.as_ref().map(pause_words));
+                parts
             }
             "holds" => self.engine.held(&id?).iter().map(|grant| grant_words(grant, true)).collect(),
             "hears" => {
@@ -262,7 +262,7 @@ impl Stage {
         (actor, command)
     }
 
-    /// `ana` comes with a token of her own, `ana@w1` with that of a worker. What a token says once, it says again.
+    /// `ana` has a token of her own, `ana@w1` that of a worker. A name or feature given once stays in the token.
     fn intro(&mut self, who: &str, line: &Line) -> SessionIdentity {
         let (id, worker) = who.split_once('@').map_or((who, None), |(id, worker)| (id, Some(worker)));
         let owner = worker.map_or(Owner::Itself, |sub| Owner::Worker { iss: None, sub: sub.into() });
@@ -292,7 +292,7 @@ impl Stage {
     }
 }
 
-/// What a journal would give back.
+/// An engine that has replayed these records, read from text as a journal stores them.
 pub fn replay(policy: Policy, records: &[Record]) -> Engine {
     let mut engine = Engine::new(policy);
     for record in records {
@@ -301,7 +301,7 @@ pub fn replay(policy: Policy, records: &[Record]) -> Engine {
     engine
 }
 
-/// The value as it comes back from where it was written down.
+/// Writes a value as text and reads it again.
 pub fn through_text<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).expect("it can be written")).expect("it can be read")
 }

@@ -1,4 +1,4 @@
-//! What the engine says, in the words of the scenarios.
+//! Results, records and notices as text, for scenarios.
 
 use git_dibs::engine::{
     Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, UnlockAnswer, Why,
@@ -6,7 +6,7 @@ use git_dibs::engine::{
 use git_dibs::key::Key;
 use uuid::Uuid;
 
-/// An answer; `requests` are the unlock requests in the order they were made, so that the first is `r1`.
+/// A result. `requests` are the unlock requests in the order of their creation, so that the first is `r1`.
 pub fn result_words(result: &Result<Outcome, Refusal>, requests: &[Uuid]) -> String {
     match result {
         Ok(outcome) => outcome_words(outcome, requests),
@@ -55,10 +55,10 @@ fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
         Refusal::NotHeld { key, holder: Some(person) } => format!("not held: {} is {}'s", key.shown(), person.session),
         Refusal::Lapsed { key } => format!("lapsed: {}", key.shown()),
         Refusal::SessionEnded { session, state } => format!("{session} has ended ({})", state_word(*state)),
-        Refusal::NotOwner => "not yours".to_owned(),
+        Refusal::NotOwner => "not the owner".to_owned(),
         Refusal::UnknownSession(session) => format!("no session {session}"),
         Refusal::UnknownReservation => "no such reservation".to_owned(),
-        Refusal::NoOtherHolder(key) => format!("nobody else holds {}", key.shown()),
+        Refusal::NoOtherHolder(key) => format!("no other session holds {}", key.shown()),
         Refusal::UnknownRequest => "no such request".to_owned(),
         Refusal::AnsweredBefore(request) => {
             format!("{} is {} already", request_name(request.id, requests), answer_word(request.answer))

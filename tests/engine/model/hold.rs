@@ -1,4 +1,4 @@
-//! Granting and letting go.
+//! Granting and releasing.
 
 use super::*;
 
@@ -26,7 +26,7 @@ impl Model {
         version?;
         let (seq, session) = (ask.seq, ask.session);
         self.waits.push(ask);
-        if self.is_in_a_circle(session) {
+        if self.is_in_a_cycle(session) {
             self.waits.pop();
             return Err(Refusal::Deadlock(Vec::new()));
         }
@@ -52,7 +52,7 @@ impl Model {
                     });
                     self.totals.granted += 1;
                     self.sessions[ask.session].lapsed.retain(|lapsed| lapsed != key);
-                    pauses.extend(self.world.pauses[*key]);
+                    pauses.extend(self.keyset.pauses[*key]);
                 }
             }
             let at = self.held_at(ask.session, *key).unwrap();
@@ -87,8 +87,8 @@ impl Model {
         for key in keys {
             let Some(at) = self.own(session, *key) else {
                 let lapsed = &self.sessions[session].lapsed;
-                let literal = self.world.literal[*key];
-                let name = self.world.key(*key).clone();
+                let literal = self.keyset.literal[*key];
+                let name = self.keyset.key(*key).clone();
                 if lapsed.contains(key) || literal.is_some_and(|key| lapsed.contains(&key)) {
                     return Err(Refusal::Lapsed { key: name });
                 }
@@ -128,7 +128,7 @@ impl Model {
         let Some(expected) = ask.if_version else { return Ok(()) };
         match ask.wants.iter().find(|(_, key, _)| self.versions[*key] != expected) {
             Some((_, key, _)) => {
-                Err(Refusal::WrongVersion { key: self.world.key(*key).clone(), version: self.versions[*key] })
+                Err(Refusal::WrongVersion { key: self.keyset.key(*key).clone(), version: self.versions[*key] })
             }
             None => Ok(()),
         }
@@ -141,7 +141,7 @@ impl Model {
                 Some(at) => ids.push(self.held[at].id),
                 None => {
                     if let Some(person) = self.holder_of(*key) {
-                        return Err(Refusal::NotHeld { key: self.world.key(*key).clone(), holder: Some(person) });
+                        return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl Model {
         self.versions[held.key] += 1;
         self.totals.over += 1;
         self.totals.held_ms += (now.0 - held.since.0) as u64;
-        let key = self.world.key(held.key).clone();
+        let key = self.keyset.key(held.key).clone();
         let session = &mut self.sessions[held.session];
         match why {
             Why::Expired => {
@@ -177,7 +177,12 @@ impl Model {
                 session.lapsed.push(held.key);
             }
             Why::Overridden { .. } => {
-                session.told.push(Notice::ReleasedEarly { id: held.id, key: key.clone(), at: now, why: why.clone() });
+                session.notices.push(Notice::ReleasedEarly {
+                    id: held.id,
+                    key: key.clone(),
+                    at: now,
+                    why: why.clone(),
+                });
             }
             _ => {}
         }
@@ -205,7 +210,7 @@ impl Model {
         let session = &mut self.sessions[session];
         session.ended = Some((state, held));
         session.lapsed.clear();
-        session.told.clear();
+        session.notices.clear();
     }
 
     pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {

@@ -1,4 +1,4 @@
-//! Asking a holder to let go.
+//! Unlock requests.
 
 use super::*;
 
@@ -11,12 +11,12 @@ impl Model {
         reason: &Text,
         now: Timestamp,
     ) -> Result<Outcome, Refusal> {
-        let names: Vec<usize> = [Some(key), self.world.literal[key]].into_iter().flatten().collect();
+        let names: Vec<usize> = [Some(key), self.keyset.literal[key]].into_iter().flatten().collect();
         let others = || self.held.iter().filter(|held| held.session != session);
         let exactly = names.iter().find_map(|name| others().find(|held| held.key == *name));
-        let touched = || names.iter().find_map(|name| others().find(|held| self.world.meet(held.key, *name)));
+        let touched = || names.iter().find_map(|name| others().find(|held| self.keyset.meet(held.key, *name)));
         let Some(held) = exactly.or_else(touched).cloned() else {
-            return Err(Refusal::NoOtherHolder(self.world.key(key).clone()));
+            return Err(Refusal::NoOtherHolder(self.keyset.key(key).clone()));
         };
         let by = self.sessions[session].id.clone();
         let again = |request: &&mut UnlockRequest| {
@@ -29,7 +29,7 @@ impl Model {
         let request = UnlockRequest {
             id,
             reservation: held.id,
-            key: self.world.key(held.key).clone(),
+            key: self.keyset.key(held.key).clone(),
             holder: self.sessions[held.session].id.clone(),
             by,
             by_name: None,
@@ -92,7 +92,7 @@ impl Model {
         Ok(Outcome::Request(Box::new(self.requests[at].clone())))
     }
 
-    /// A reservation as a request of whoever should get it, before everybody who waits.
+    /// A hand-over as a request of its receiver, ahead of every wait.
     pub(super) fn hand(&self, given: &Held, asker: usize, new: ReservationId, reason: Option<Text>) -> Wait {
         Wait {
             seq: Seq::ZERO,
@@ -111,23 +111,23 @@ impl Model {
         let ask = self.hand(given, asker, new, None);
         let mut others = self.conflicts(&ask);
         let giver = &self.sessions[given.session].id;
-        others.retain(|conflict| conflict.who.session != *giver || conflict.key != *self.world.key(given.key));
+        others.retain(|conflict| conflict.who.session != *giver || conflict.key != *self.keyset.key(given.key));
         if !others.is_empty() {
             return Err(Refusal::Locked(others));
         }
         let counted = self.held_at(asker, given.key).is_some()
             || self.waits_of(asker).any(|wait| wait.wants.iter().any(|want| want.1 == given.key));
         self.within_quota(asker, usize::from(!counted))?;
-        // As it would be then; the giver is left with it, so that a wait of its own that names it is not judged here.
+        // The state after the hand-over, except that the giver keeps the key: its own waits are not checked here.
         let had_it = self.held_at(asker, given.key).is_some();
         if !had_it {
             self.held.push(Held { session: asker, id: new, ..given.clone() });
         }
-        let circle = self.is_in_a_circle(asker);
+        let cycle = self.is_in_a_cycle(asker);
         if !had_it {
             self.held.pop();
         }
-        if circle { Err(Refusal::Deadlock(Vec::new())) } else { Ok(()) }
+        if cycle { Err(Refusal::Deadlock(Vec::new())) } else { Ok(()) }
     }
 
     pub(super) fn answer(&mut self, at: usize, answer: UnlockAnswer, by: Option<SessionId>, now: Timestamp) {
@@ -136,7 +136,7 @@ impl Model {
         let request = request.clone();
         if answer != UnlockAnswer::Withdrawn {
             let asker = self.sessions.iter_mut().find(|session| session.id == request.by).unwrap();
-            asker.told.push(Notice::UnlockAnswered(request));
+            asker.notices.push(Notice::UnlockAnswered(request));
         }
     }
 }
