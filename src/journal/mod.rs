@@ -106,7 +106,7 @@ impl Page {
     }
 }
 
-/// Numbering records is the desk's work; a wrong number here would be a wrong fence for good.
+/// The engine numbers records. A wrong number here would be a wrong fence for good.
 fn assert_numbered(after: Seq, records: &[Record]) {
     for (expected, record) in (after.0 + 1..).zip(records) {
         assert_eq!(record.seq.0, expected, "records appended after {after} must be numbered without gaps");
