@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
 use crate::engine::{
-    Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn,
+    Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
 };
 use crate::journal::{Journal, JournalError};
 
@@ -35,8 +35,8 @@ pub(super) struct Counter {
     /// When the requests of this turn were put on the desk.
     asked: Vec<Instant>,
     /// Whoever waits: their place in the queue by ticket, and how to reach them.
-    tickets: HashMap<Ticket, Seq>,
-    waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
+    tickets: HashMap<Ticket, WaiterId>,
+    waiting: HashMap<WaiterId, (Ticket, SessionId, OnReply)>,
     counted: Timestamp,
     /// Nobody may begin to wait any more.
     closing: bool,
@@ -197,7 +197,7 @@ impl Counter {
             Message::Poke => {}
             Message::Close | Message::Stop => {
                 self.closing = true;
-                let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
+                let waiters: Vec<WaiterId> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                     self.run_own(leave, turn);
