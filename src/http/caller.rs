@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
-use super::parts::query_values;
+use super::extract::query_values;
 use crate::engine::{Actor, Intro, SessionId};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How much of everything the door takes; changed as a whole while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest body of any call, in bytes. Calls that have less to say take less; see `parts`.
+    /// The largest body of any call, in bytes. Calls that have less to say take less; see `extract`.
     pub body_bytes: usize,
     /// The most paths one check may name.
     pub keys_per_check: usize,

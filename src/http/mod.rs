@@ -4,34 +4,21 @@
 //! looks like on the wire is in [`wire`](crate::wire). Start at [`router`]; [`Server`] puts it on sockets.
 
 mod app;
-mod ask;
 mod caller;
-mod courier;
+mod decision_log;
 mod error;
-mod events;
-mod files;
-mod gate;
-mod happened;
-mod history;
+mod event_json;
+mod extract;
+mod handlers;
 mod ids;
+mod key_policy;
 mod limits;
-mod log;
-mod look;
-mod meter;
-mod metrics;
+mod middleware;
 mod openapi;
 mod outcome;
-mod pace;
-mod parts;
-mod patience;
-mod policy;
-mod requests;
-mod server;
-mod sessions;
-mod unlock;
-
-#[cfg(test)]
-mod events_tests;
+mod reply_channel;
+mod submit;
+mod transport;
 
 use std::sync::Arc;
 
@@ -44,14 +31,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Repository};
-pub use courier::Courier;
 pub use error::{ApiError, ApiResult};
-pub use gate::Gate;
-pub use history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use handlers::history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use handlers::metrics::Gauge;
+pub use key_policy::{KeyPolicy, Only, TtlBounds};
 pub use limits::Limits;
-pub use metrics::Gauge;
-pub use policy::{KeyPolicy, Only, TtlBounds};
-pub use server::{Listener, Server, runtime};
+pub use middleware::host_check::Gate;
+pub use reply_channel::Courier;
+pub use transport::server::{Listener, Server, runtime};
+
+use handlers::{events, files, history, metrics, reservations, sessions, unlock_requests};
 
 use crate::desk::logs_decisions;
 use crate::wire::Code;
@@ -68,20 +57,20 @@ fn calls() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(files::release_all))
         .routes(routes!(files::renew))
         .routes(routes!(files::check, files::check_query))
-        .routes(routes!(look::reserved_files))
-        .routes(routes!(unlock::ask, unlock::list))
-        .routes(routes!(unlock::withdraw))
-        .routes(routes!(unlock::approve))
-        .routes(routes!(unlock::reject))
+        .routes(routes!(reservations::reserved_files))
+        .routes(routes!(unlock_requests::ask, unlock_requests::list))
+        .routes(routes!(unlock_requests::withdraw))
+        .routes(routes!(unlock_requests::approve))
+        .routes(routes!(unlock_requests::reject))
         .routes(routes!(files::check_as_nobody))
-        .routes(routes!(look::reservations))
-        .routes(routes!(look::take_away))
+        .routes(routes!(reservations::reservations))
+        .routes(routes!(reservations::take_away))
         .routes(routes!(events::follow))
         .routes(routes!(history::list))
-        .routes(routes!(look::stats))
+        .routes(routes!(reservations::stats))
         .routes(routes!(metrics::metrics))
-        .routes(routes!(look::healthz))
-        .routes(routes!(look::readyz))
+        .routes(routes!(reservations::healthz))
+        .routes(routes!(reservations::readyz))
         .routes(routes!(openapi::front_door))
         .routes(routes!(openapi::document))
         .routes(routes!(openapi::page))
@@ -115,7 +104,7 @@ async fn enter(State((app, gate)): State<(Arc<App>, Gate)>, request: Request, ne
     let passed = gate.check(request.version(), request.uri(), request.headers(), &app.hosts());
     let mut response = match passed {
         Err(refused) => refused.into_response(),
-        Ok(()) if logs_decisions() => log::REQUEST.scope(id.clone(), next.run(request)).await,
+        Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,
         Ok(()) => next.run(request).await,
     };
     app.requests.count(mark, response.status());

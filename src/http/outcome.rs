@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
 use super::error::ApiError;
-use super::happened::why_over;
+use super::event_json::why_over;
 
 /// The longest a refused client is told to stay away, in seconds: the holder may let go long before the time is up.
 const RETRY_AFTER_MAX: u64 = 60;

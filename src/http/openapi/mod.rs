@@ -20,9 +20,9 @@ use serde_json::Value;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::app::App;
-use super::error::{ApiError, ApiResult};
-use super::parts::{At, Json};
+use crate::http::app::App;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json};
 use crate::wire::{self, Code};
 
 /// The page loads its own parts and the document, talks to nobody else, and is shown in nobody else's frame.

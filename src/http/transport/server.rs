@@ -21,14 +21,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-use super::app::App;
-use super::error::HangUp;
-use super::gate::Gate;
-use super::ids::new_id;
-use super::limits::Limits;
-use super::pace::{Paced, Progress};
-use super::patience::Patient;
-use super::router;
+use crate::http::app::App;
+use crate::http::error::HangUp;
+use crate::http::ids::new_id;
+use crate::http::limits::Limits;
+use crate::http::middleware::host_check::Gate;
+use crate::http::router;
+use crate::http::transport::read_timeout::{Paced, Progress};
+use crate::http::transport::write_timeout::Patient;
 
 /// How long a client may take nothing of what is on its way to it.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::App;
-use super::ask::{decide, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::files;
-use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
-use super::parts::{Asked, At, Json};
 use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
+use crate::http::app::App;
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{Asked, At, Json};
+use crate::http::handlers::files;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, refusal};
+use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::wire::{self, Code};
 

@@ -6,17 +6,17 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::app::{App, Repository};
-use super::ask::{decide, decide_or_wait, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::ids::new_id;
-use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, blocked, refusal};
-use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
-use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
 use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::http::app::{App, Repository};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
+use crate::http::ids::new_id;
+use crate::http::key_policy::{KeyPolicy, TtlBounds};
+use crate::http::openapi::{params, refusals, shapes};
+use crate::http::outcome::{self, blocked, refusal};
+use crate::http::submit::{decide, decide_or_wait, look};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 

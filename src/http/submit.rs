@@ -6,8 +6,8 @@ use crate::desk::{Desk, Look, Reply, Ticket, Trouble};
 use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
 
 use super::app::Repository;
+use super::decision_log::Line;
 use super::error::ApiResult;
-use super::log::Line;
 use super::outcome::refusal;
 
 /// Submits a command and waits for its answer. What was submitted is decided even if the caller leaves.

@@ -8,7 +8,7 @@ use crate::desk::{DECISIONS, Desk, Reply, logs_decisions, tame};
 use crate::engine::{Actor, Answer, Command, Outcome, SessionId, Text};
 use crate::key::Key;
 
-use super::happened::why_left;
+use super::event_json::why_left;
 
 tokio::task_local! {
     /// The id of the request that is being answered; only there while decisions are logged.

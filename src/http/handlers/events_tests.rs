@@ -9,9 +9,9 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::{App, Gate, Limits, Repository, router};
 use crate::desk::{Desk, ManualClock};
 use crate::engine::{Policy, Timestamp};
+use crate::http::{App, Gate, Limits, Repository, router};
 use crate::journal::MemoryJournal;
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
 

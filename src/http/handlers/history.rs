@@ -1,14 +1,14 @@
 //! What happened. Whoever keeps the past is handed in; nothing in here knows where it is kept.
 
-use super::ask::look;
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::files;
-use super::happened::{why_left, why_over};
-use super::openapi::{params, refusals};
-use super::outcome::{self, mode, time};
-use super::parts::{Asked, Json};
 use crate::engine::{Answer, Engine, Event, Record, Seq, SessionId, Text, Timestamp, Why};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::event_json::{why_left, why_over};
+use crate::http::extract::{Asked, Json};
+use crate::http::handlers::files;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, mode, time};
+use crate::http::submit::look;
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, HistoryEvent, Missing, Time};
 

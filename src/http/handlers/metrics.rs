@@ -11,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 
-use super::app::{App, Repository};
-use super::caller::authenticate;
-use super::error::ApiResult;
-use super::openapi::refusals;
 use crate::desk::{Counts, Histogram};
 use crate::engine::Text;
+use crate::http::app::{App, Repository};
+use crate::http::caller::authenticate;
+use crate::http::error::ApiResult;
+use crate::http::openapi::refusals;
 use crate::token::Scope;
 
 /// A number that somebody else keeps and that is asked for when it is read.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri, Version};
 
-use super::error::ApiError;
+use crate::http::error::ApiError;
 use crate::wire::Code;
 
 /// Names in a query under which people send tokens.

@@ -3,16 +3,16 @@
 use axum::response::Response;
 use uuid::Uuid;
 
-use super::ask::{decide, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::files;
-use super::ids::new_id;
-use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
-use super::parts::{At, Json, created};
 use crate::desk::Reply;
 use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, created};
+use crate::http::handlers::files;
+use crate::http::ids::new_id;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, refusal};
+use crate::http::submit::{decide, look};
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to let go.

@@ -1,6 +1,6 @@
 //! Records as everybody in the repository may see them, and which of them a follower wants.
 
-use super::look::begins_with;
+use super::handlers::reservations::begins_with;
 use super::outcome::{encoding, end_state, mode, time, unlock_status};
 use crate::engine::{Event, LeftWhy, Record, SessionId, Why};
 use crate::wire::{self, Happened};

@@ -1,7 +1,7 @@
 //! `GET /api/events`: what happens, as it happens, as server-sent events.
 //!
 //! A follower pulls: it takes from the feed what it can pass on, so one that reads slowly costs a connection and
-//! nothing more, until the connection is closed because nothing moves (see `patience`). It comes back with the id of
+//! nothing more, until the connection is closed because nothing moves (see `transport::write_timeout`). It comes back with the id of
 //! the last event it saw. Every block ends with the whole of a record, so ids never lie.
 
 use std::future::poll_fn;
@@ -19,16 +19,16 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::app::App;
-use super::ask::look;
-use super::caller::{Caller, bearer};
-use super::error::{ApiError, ApiResult};
-use super::happened::{self, Wanted};
-use super::openapi::{params, refusals};
-use super::outcome;
-use super::parts::Asked;
 use crate::desk::{AtHand, Follower, Past};
 use crate::engine::{Event, Record, Seq, SessionId};
+use crate::http::app::App;
+use crate::http::caller::{Caller, bearer};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::event_json::{self, Wanted};
+use crate::http::extract::Asked;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome;
+use crate::http::submit::look;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
 
@@ -219,7 +219,7 @@ impl Stream {
         let known = records.partition_point(|record| record.seq <= self.after);
         for record in &records[known..] {
             if self.wanted.includes(&record.event) {
-                let event = happened::event(record);
+                let event = event_json::event(record);
                 self.write(Some(record.seq), event.happened.verb(), &event);
                 self.told = record.seq;
             }

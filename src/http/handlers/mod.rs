@@ -1,0 +1,11 @@
+//! One handler for each call, in a file named after what the call is about.
+
+pub mod events;
+#[cfg(test)]
+mod events_tests;
+pub mod files;
+pub mod history;
+pub mod metrics;
+pub mod reservations;
+pub mod sessions;
+pub mod unlock_requests;
