@@ -1,13 +1,6 @@
-//! Looking at everything held, and taking it away from its holder.
+//! Reservations in lists, and the override that takes one away from its holder.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-
-use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
-use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{Asked, At, Json};
@@ -126,73 +119,4 @@ pub async fn take_away(
         }
         other => Err(refusal(other, reply.now)),
     }
-}
-
-/// Figures of the repository.
-#[utoipa::path(
-    get,
-    path = "/api/stats",
-    operation_id = "getStats",
-    tag = "Looking and operating",
-    responses((status = 200, description = "As of now.", body = wire::Stats), refusals::Look),
-)]
-pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
-    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
-    let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
-    let totals = numbers.totals;
-    let average_hold_time = match totals.over {
-        0 => 0.0,
-        over => totals.held_ms as f64 / 1000.0 / over as f64,
-    };
-    Ok(Json(wire::Stats {
-        total_locks: totals.granted,
-        active_locks: numbers.reservations as u64,
-        expired_locks: totals.expired,
-        conflicts_detected: totals.conflicts,
-        average_hold_time,
-        waiters: numbers.waiters as u64,
-        sessions: numbers.sessions as u64,
-        notices,
-    }))
-}
-
-/// Whether the process runs.
-#[utoipa::path(
-    get,
-    path = "/healthz",
-    operation_id = "healthz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "It runs.", body = wire::Health), refusals::Anybody),
-    security(()),
-)]
-pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
-    Json(health(&app, "ok"))
-}
-
-/// Whether every desk decides.
-#[utoipa::path(
-    get,
-    path = "/readyz",
-    operation_id = "readyz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "All of them do.", body = wire::Health), refusals::Anybody),
-    security(()),
-)]
-pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    if app.is_stopping() {
-        return ApiError::from(Trouble::Stopped).into_response();
-    }
-    for repo in app.repositories.values() {
-        if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {
-            return error.into_response();
-        }
-    }
-    let all = app.repositories.values().filter_map(|repo| repo.past.as_ref()?.ledger());
-    let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
-    Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
-}
-
-fn health(app: &App, status: &str) -> wire::Health {
-    let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None }
 }

@@ -3,3 +3,4 @@
 pub mod host_check;
 pub mod rate_limit;
 pub mod request_count;
+pub mod request_id;

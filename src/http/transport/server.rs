@@ -26,7 +26,7 @@ use crate::http::error::HangUp;
 use crate::http::ids::new_id;
 use crate::http::limits::Limits;
 use crate::http::middleware::host_check::Gate;
-use crate::http::router;
+use crate::http::router::router;
 use crate::http::transport::read_timeout::{Paced, Progress};
 use crate::http::transport::write_timeout::Patient;
 
