@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::client;
 use crate::engine::{SessionId, Timestamp};
-use crate::http::{Past, PastPage, PastQuery, PastTrouble, told};
+use crate::http::{Past, PastPage, PastQuery, PastTrouble, event_json};
 use crate::key::{Key, KeyRules};
 use crate::ledger::{Cursor, History, Holding, Query, Reading, Status, Told};
 use crate::wire::{self, LedgerHealth};
@@ -41,7 +41,7 @@ impl Past for Hindsight {
 }
 
 /// The history without a server: what the ledger at `path` tells.
-pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire::History> {
+pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire::HistoryReply> {
     let history = History::of_ledger(path.to_owned());
     let session = match &which.session {
         Some(id) => match SessionId::parse(id) {
@@ -52,7 +52,7 @@ pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire:
     };
     let key = which.path.as_deref().map(|text| key(text, which.percent)).transpose()?;
     let since = which.since.map(|since| Timestamp(since.0));
-    let mut all = wire::History::default();
+    let mut all = wire::HistoryReply::default();
     let mut cursor = None;
     loop {
         let limit = most - all.events.len();
@@ -64,8 +64,9 @@ pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire:
             limit,
             cursor,
         })?;
-        all.events.extend(page.events.into_iter().map(|line| told(&line.record(), line.name.clone())));
-        let missing = page.missing.into_iter().map(|(first, last)| wire::Missing { first: first.0, last: last.0 });
+        all.events.extend(page.events.into_iter().map(|line| event_json(&line.record(), line.name.clone())));
+        let missing =
+            page.missing.into_iter().map(|(first, last)| wire::MissingEvents { first: first.0, last: last.0 });
         all.missing.extend(missing);
         cursor = page.next;
         if cursor.is_none() || all.events.len() >= most {

@@ -161,7 +161,7 @@ impl Client {
     }
 
     /// What happened, the latest first, at most so many events.
-    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::History, ClientError> {
+    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::HistoryReply, ClientError> {
         let mut query = String::from("/api/history?");
         let since = which.since.map(|since| since.to_string());
         let percent = which.percent.then(|| "percent".to_owned());
@@ -171,11 +171,11 @@ impl Client {
                 query.push_str(&format!("{name}={}&", part(value)));
             }
         }
-        let mut all = wire::History::default();
+        let mut all = wire::HistoryReply::default();
         loop {
             let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
             let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
-            let page: wire::History = self.get(&format!("{query}limit={left}{cursor}"))?;
+            let page: wire::HistoryReply = self.get(&format!("{query}limit={left}{cursor}"))?;
             all.events.extend(page.events);
             all.missing.extend(page.missing);
             all.notices.extend(page.notices);

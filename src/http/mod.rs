@@ -24,7 +24,8 @@ mod transport;
 
 pub use app::{App, Repository};
 pub use error::{ApiError, ApiResult};
-pub use handlers::history::{Past, PastPage, PastQuery, PastTrouble, told};
+pub use event_json::event_json;
+pub use handlers::history::{Past, PastPage, PastQuery, PastTrouble};
 pub use handlers::metrics::Gauge;
 pub use key_policy::{KeyPolicy, Only, TtlBounds};
 pub use limits::Limits;

@@ -27,12 +27,12 @@ pub type Text = std::sync::Arc<str>;
 
 pub use body::{BadBody, OneOrMany, RESERVE_KEYS_MAX, read};
 pub use code::{Code, ErrorBody, Wait};
-pub use event::{Event, Happened, Notices, Reset};
+pub use event::{Event, EventKind, Notices, Reset};
 pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
 pub use granted::{
     Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
 };
-pub use history::{History, HistoryEvent, Missing};
+pub use history::{HistoryReply, MissingEvents};
 pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;
 pub use percent::{percent_decode, percent_encode};

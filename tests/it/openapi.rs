@@ -126,7 +126,7 @@ fn read_and_write_back(name: &str, which: &str, example: &Value) {
         ("EndSession", _) => same::<wire::EndSession>,
         ("Ended", _) => same::<wire::Ended>,
         ("Health", _) => same::<wire::Health>,
-        ("History", _) => same::<wire::History>,
+        ("HistoryReply", _) => same::<wire::HistoryReply>,
         ("Heartbeat", _) => same::<wire::Heartbeat>,
         ("Nothing", _) => same::<Map<String, Value>>,
         ("Override", _) => same::<wire::Override>,

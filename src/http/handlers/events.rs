@@ -24,8 +24,9 @@ use crate::engine::{Event, Record, Seq, SessionId};
 use crate::http::app::App;
 use crate::http::caller::{Caller, bearer};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_json::{self, Wanted};
+use crate::http::event_json::event_json;
 use crate::http::extract::Asked;
+use crate::http::handlers::reservations::starts_with;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::look;
@@ -64,7 +65,7 @@ pub async fn follow(
     asked: Asked,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let wanted = wanted(&asked)?;
+    let filter = filter(&asked)?;
     let after = after(&asked, &headers)?;
     let token = bearer(&headers)?.to_owned();
     let limit = app.limits().event_readers;
@@ -84,7 +85,7 @@ pub async fn follow(
     let mut stream = Stream {
         app,
         follower: Arc::new(follower),
-        wanted,
+        filter,
         session: caller.claims.session.clone(),
         token,
         claims: caller.claims,
@@ -107,7 +108,7 @@ pub async fn follow(
     Ok((headers, Body::new(Blocks(body))).into_response())
 }
 
-fn wanted(asked: &Asked) -> ApiResult<Wanted> {
+fn filter(asked: &Asked) -> ApiResult<Filter> {
     let session = match asked.one("session") {
         Some(id) => {
             let what = || format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
@@ -115,7 +116,7 @@ fn wanted(asked: &Asked) -> ApiResult<Wanted> {
         }
         None => None,
     };
-    Ok(Wanted { session, prefix: asked.one("prefix").map(str::to_owned) })
+    Ok(Filter { session, prefix: asked.one("prefix").map(str::to_owned) })
 }
 
 /// Where to go on. A client that comes back says so in the header, and its URL still says where it began.
@@ -129,11 +130,28 @@ fn after(asked: &Asked, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
     }
 }
 
+/// Which events a client wants.
+struct Filter {
+    /// Only what this session does.
+    session: Option<SessionId>,
+    /// Only what is about keys that start with this.
+    prefix: Option<String>,
+}
+
+impl Filter {
+    /// An event about no session, or no key, does not pass a filter for one.
+    fn includes(&self, event: &Event) -> bool {
+        let by_session = |session: &SessionId| event.session() == Some(session);
+        let by_prefix = |prefix: &String| event.keys().any(|key| starts_with(key, prefix));
+        self.session.as_ref().is_none_or(by_session) && self.prefix.as_ref().is_none_or(by_prefix)
+    }
+}
+
 /// One follower on its way through the records.
 struct Stream {
     app: Arc<App>,
     follower: Arc<Follower>,
-    wanted: Wanted,
+    filter: Filter,
     /// Whose end ends the stream.
     session: Option<SessionId>,
     token: String,
@@ -218,9 +236,9 @@ impl Stream {
         self.fresh = false;
         let known = records.partition_point(|record| record.seq <= self.after);
         for record in &records[known..] {
-            if self.wanted.includes(&record.event) {
-                let event = event_json::event(record);
-                self.write(Some(record.seq), event.happened.verb(), &event);
+            if self.filter.includes(&record.event) {
+                let event = event_json(record, None);
+                self.write(Some(record.seq), event.kind.verb(), &event);
                 self.told = record.seq;
             }
             self.after = record.seq;

@@ -1,16 +1,16 @@
 //! What happened. Whoever keeps the past is handed in; nothing in here knows where it is kept.
 
-use crate::engine::{Answer, Engine, Event, Record, Seq, SessionId, Text, Timestamp, Why};
+use crate::engine::{Engine, Record, Seq, SessionId, Text, Timestamp};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_json::{why_left, why_over};
+use crate::http::event_json::event_json;
 use crate::http::extract::{Asked, Json};
 use crate::http::handlers::files;
 use crate::http::openapi::{params, refusals};
-use crate::http::outcome::{self, mode, time};
+use crate::http::outcome;
 use crate::http::submit::look;
 use crate::key::Key;
-use crate::wire::{self, Code, Encoding, HistoryEvent, Missing, Time};
+use crate::wire::{self, Code, MissingEvents, Time};
 
 /// Events on one page where the request says nothing, and at most.
 const PAGE: u64 = 100;
@@ -71,9 +71,9 @@ pub enum PastTrouble {
     operation_id = "getHistory",
     tag = "Looking and operating",
     params(params::Past),
-    responses((status = 200, description = "One page of it.", body = wire::History), refusals::CheckQuery),
+    responses((status = 200, description = "One page of it.", body = wire::HistoryReply), refusals::CheckQuery),
 )]
-pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::History>> {
+pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::HistoryReply>> {
     let percent = match asked.one("encoding") {
         None => false,
         Some("percent") => true,
@@ -116,103 +116,12 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::History>
     let name = |engine: &Engine, _| {
         let name = |(record, name): (Record, Option<Text>)| {
             let known = name.or_else(|| engine.session(record.event.session()?)?.name);
-            told(&record, known)
+            event_json(&record, known)
         };
         events.into_iter().map(name).collect::<Vec<_>>()
     };
     let named = look(&caller.repo.desk, crate::engine::Actor::Reader, name).await?;
-    let missing = missing.into_iter().map(|(first, last)| Missing { first: first.0, last: last.0 }).collect();
+    let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
     let notices = outcome::notices(seen.notices);
-    Ok(Json(wire::History { events: named.value, next_cursor: next, missing, notices }))
-}
-
-/// One event as a client sees it.
-pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
-    let about = |key: &Key| (Some(key.shown()), key.is_percent().then_some(Encoding::Percent));
-    let plain = HistoryEvent {
-        seq: record.seq.0,
-        at: time(record.at),
-        session_id: record.event.session().map(|session| session.as_str().into()),
-        session_name: name,
-        ..HistoryEvent::default()
-    };
-    match &record.event {
-        Event::Opened { .. } => HistoryEvent { event: "opened".into(), ..plain },
-        Event::Bound { .. } => HistoryEvent { event: "bound".into(), ..plain },
-        Event::Ended { state, .. } => {
-            let why = Some(outcome::end_state(*state).as_str().into());
-            HistoryEvent { event: "ended".into(), why, ..plain }
-        }
-        Event::Reserved { id, key, mode: how, ttl, reason, .. }
-        | Event::Amended { id, key, mode: how, ttl, reason, .. } => {
-            let (file_path, encoding) = about(key);
-            let event = if matches!(record.event, Event::Reserved { .. }) { "reserved" } else { "amended" };
-            HistoryEvent {
-                event: event.into(),
-                file_path,
-                encoding,
-                mode: Some(mode(*how)),
-                reason: reason.clone(),
-                ttl_seconds: Some(ttl.0),
-                reservation_id: Some(id.to_string()),
-                ..plain
-            }
-        }
-        Event::Released { id, key, why, .. } => {
-            let (file_path, encoding) = about(key);
-            let reservation_id = Some(id.to_string());
-            let released = HistoryEvent { event: "released".into(), file_path, encoding, reservation_id, ..plain };
-            let because = Some(why_over(why).into());
-            match why {
-                // A release that was asked for needs no reason.
-                Why::Released => released,
-                Why::Expired | Why::Ended | Why::Unheard => HistoryEvent { why: because, ..released },
-                Why::Overridden { by, reason } => {
-                    HistoryEvent { why: because, by: Some(by.clone()), reason: Some(reason.clone()), ..released }
-                }
-                Why::Approved { request } => {
-                    HistoryEvent { why: because, request_id: Some(request.to_string()), ..released }
-                }
-            }
-        }
-        Event::Queued { wants, mode: how, reason, .. } => HistoryEvent {
-            event: "queued".into(),
-            file_paths: wants.iter().map(|want| want.key.shown()).collect(),
-            encoding: wants.iter().any(|want| want.key.is_percent()).then_some(Encoding::Percent),
-            mode: Some(mode(*how)),
-            reason: reason.clone(),
-            ..plain
-        },
-        Event::Seated { .. } => HistoryEvent { event: "seated".into(), ..plain },
-        Event::Left { why, .. } => HistoryEvent { event: "left".into(), why: Some(why_left(*why).into()), ..plain },
-        Event::Counted { .. } => HistoryEvent { event: "counted".into(), ..plain },
-        Event::UnlockRequested { request, reservation, key, reason, .. } => {
-            let (file_path, encoding) = about(key);
-            HistoryEvent {
-                event: "unlockRequested".into(),
-                file_path,
-                encoding,
-                reason: Some(reason.clone()),
-                reservation_id: Some(reservation.to_string()),
-                request_id: Some(request.to_string()),
-                ..plain
-            }
-        }
-        Event::UnlockAnswered { request, answer, note, .. } => HistoryEvent {
-            event: "unlockAnswered".into(),
-            request_id: Some(request.to_string()),
-            why: Some(answered(*answer).into()),
-            reason: note.clone(),
-            ..plain
-        },
-    }
-}
-
-fn answered(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Approved => "approved",
-        Answer::Rejected => "rejected",
-        Answer::Withdrawn => "withdrawn",
-        Answer::Moot => "moot",
-    }
+    Ok(Json(wire::HistoryReply { events: named.value, next_cursor: next, missing, notices }))
 }

@@ -56,7 +56,7 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins_with(&grant.key, prefix));
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
@@ -82,8 +82,8 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
 }
 
-/// A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
-pub fn begins_with(key: &Key, prefix: &str) -> bool {
+/// Whether a key starts with this text. The `file:` in front of a path does not count.
+pub fn starts_with(key: &Key, prefix: &str) -> bool {
     let shown = key.shown();
     shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }

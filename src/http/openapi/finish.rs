@@ -34,7 +34,7 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
     let version = &mut schemas["Reserve"]["properties"]["ifVersion"];
     version.as_object_mut().expect("a field is described").remove("format");
     // Clients know a kind for news they do not know; no server sends it.
-    for (name, tag) in [("Notice", "kind"), ("Happened", "event")] {
+    for (name, tag) in [("Notice", "kind"), ("EventKind", "event")] {
         let kinds = schemas[name]["oneOf"].as_array_mut().expect("it is one of several kinds");
         kinds.retain(|kind| kind["properties"][tag]["enum"] != json!(["unrecognized"]));
     }
