@@ -156,10 +156,8 @@ fn asked(names: &Names, wanted: &Wanted) -> wire::Reserve {
 
 fn attempt(here: &mut Here, session: &str, ask: &wire::Reserve) -> Result<Granted, ClientError> {
     let row = |one: wire::Reserved| (one.file_path, one.encoding, one.mode, one.expires_at);
-    if ask.file_path.is_some() {
-        return here.client.reserve(session, ask).map(|one| Granted(vec![row(one)]));
-    }
-    here.client.reserve_many(session, ask).map(|all| Granted(all.reservations.into_iter().map(row).collect()))
+    let reply = here.client.reserve(session, ask)?;
+    Ok(Granted(reply.into_reservations().into_iter().map(row).collect()))
 }
 
 fn tell(here: &Here, granted: &Granted) -> Result<Exit> {

@@ -32,13 +32,8 @@ pub struct Past {
 }
 
 impl Client {
-    /// Reserves one key (`filePath`), waiting for it as long as the request says.
-    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::Reserved, ClientError> {
-        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
-    }
-
-    /// Reserves several keys (`filePaths`), all or nothing.
-    pub fn reserve_many(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReservedMany, ClientError> {
+    /// Reserves one key, or several all at once, and waits for them as long as the request says.
+    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReserveReply, ClientError> {
         self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
     }
 
@@ -49,21 +44,16 @@ impl Client {
 
     /// Lets go of everything.
     pub fn release_all(&mut self, session: &str) -> Result<wire::ReleasedAll, ClientError> {
-        self.post(&own(session, "files/release-all"), &NOTHING)
+        self.post(&own(session, "files/release-all"), &wire::EmptyBody {})
     }
 
-    /// Renews one key (`filePath`).
-    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::Renewed, ClientError> {
-        self.post(&own(session, "files/renew"), ask)
-    }
-
-    /// Renews several keys (`filePaths`).
-    pub fn renew_many(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewedMany, ClientError> {
+    /// Renews one key, or several.
+    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewReply, ClientError> {
         self.post(&own(session, "files/renew"), ask)
     }
 
     /// Says what is in the way of the session, or of anybody where there is none.
-    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::Checked, ClientError> {
+    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::CheckReply, ClientError> {
         self.post(&checking(session), ask)
     }
 
@@ -113,7 +103,7 @@ impl Client {
 
     /// Says that the session is alive, which renews all it holds.
     pub fn heartbeat(&mut self, session: &str) -> Result<wire::Heartbeat, ClientError> {
-        self.post(&own(session, "heartbeat"), &NOTHING)
+        self.post(&own(session, "heartbeat"), &wire::EmptyBody {})
     }
 
     /// Ends the session, which releases all it holds.
@@ -196,9 +186,6 @@ impl Client {
         self.get("/healthz")
     }
 }
-
-/// A body for calls that have nothing to say.
-const NOTHING: wire::EndSession = wire::EndSession { state: None };
 
 /// No body at all.
 const NO_BODY: Option<&wire::Override> = None;

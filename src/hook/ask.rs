@@ -202,7 +202,7 @@ fn check(found: &Found, paths: &[Path], mode: wire::Mode, deadline: Instant) -> 
 }
 
 /// Asks in the quickest way, and where that does not lead to an answer in the way that says why not.
-fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<wire::Checked, AskError> {
+fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<wire::CheckReply, AskError> {
     // To the tenth of a second, because people read it.
     let left = || {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,13 +1,19 @@
 //! Reading a request body: a shape, or a sentence that names the field.
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+use utoipa::ToSchema;
 
 /// The most keys one request may reserve.
 pub const RESERVE_KEYS_MAX: usize = 10_000;
 
 /// The most a sentence repeats of what was sent, in bytes; a body may be megabytes of one wrong string.
 const QUOTE_MAX: usize = 200;
+
+/// The body of a call that takes no fields. Any JSON object will do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EmptyBody {}
 
 /// A body that is not what the call takes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -53,6 +53,26 @@ pub struct ReservedMany {
     pub notices: Vec<Notice>,
 }
 
+/// The answer to a reserve. Its form depends on the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ReserveReply {
+    /// To a request with `filePath`.
+    One(Reserved),
+    /// To a request with `filePaths`.
+    Many(ReservedMany),
+}
+
+impl ReserveReply {
+    /// The reservations, in the order of the request.
+    pub fn into_reservations(self) -> Vec<Reserved> {
+        match self {
+            ReserveReply::One(reservation) => vec![reservation],
+            ReserveReply::Many(reply) => reply.reservations,
+        }
+    }
+}
+
 /// One reservation in the way of one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -167,19 +187,43 @@ pub struct RenewedMany {
     pub notices: Vec<Notice>,
 }
 
-/// What is in the way of what would be changed.
+/// The answer to a renewal. Its form depends on the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum RenewReply {
+    /// To a request with `filePath`.
+    One(Renewed),
+    /// To a request with `filePaths`.
+    Many(RenewedMany),
+}
+
+impl RenewReply {
+    /// The renewed reservations, in the order of the request.
+    pub fn into_reservations(self) -> Vec<Renewed> {
+        match self {
+            RenewReply::One(reservation) => vec![reservation],
+            RenewReply::Many(reply) => reply.reservations,
+        }
+    }
+}
+
+/// The answer to a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Checked {
-    /// What somebody else holds, in the order of the request.
+pub struct CheckReply {
+    /// What other sessions hold, in the order of the request.
     pub conflicts: Vec<Conflict>,
-    /// The rest, as it was asked.
+    /// The other paths of the request, as it wrote them.
     pub clear: Vec<String>,
-    /// Those of `clear` that the asker holds.
+    /// Those of `clear` that the calling session holds.
     pub held: Vec<String>,
-    /// The pause on the asker's feature.
+    /// The pause on the calling session's feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// The server's clock when it checked. A client computes the time left until an `expiresAt` from this, because its
+    /// own clock may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_time: Option<Time>,
     /// What the session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

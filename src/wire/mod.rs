@@ -25,12 +25,13 @@ mod values;
 /// Text that is cheap to hand around.
 pub type Text = std::sync::Arc<str>;
 
-pub use body::{BadBody, OneOrMany, RESERVE_KEYS_MAX, read};
+pub use body::{BadBody, EmptyBody, OneOrMany, RESERVE_KEYS_MAX, read};
 pub use code::{Code, ErrorBody, Wait};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
 pub use granted::{
-    Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
+    CheckReply, Conflict, HeldBy, Paused, Released, ReleasedAll, RenewReply, Renewed, RenewedMany, ReserveReply,
+    Reserved, ReservedMany,
 };
 pub use history::{HistoryReply, MissingEvents};
 pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};

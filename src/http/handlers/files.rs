@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 
 use crate::desk::Reply;
 use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
@@ -14,7 +13,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use crate::http::ids::new_id;
 use crate::http::key_policy::{KeyPolicy, TtlBounds};
-use crate::http::openapi::{params, refusals, shapes};
+use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, blocked, refusal};
 use crate::http::submit::{decide, decide_or_wait, look};
 use crate::key::{Key, KeyRules, Kind};
@@ -41,14 +40,14 @@ const CHECK_PIECE: usize = 2_000;
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Reserve,
-    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = shapes::ReserveAnswer), refusals::Reserve),
+    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = wire::ReserveReply), refusals::Reserve),
 )]
 pub async fn reserve(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
-) -> ApiResult<Response> {
+) -> ApiResult<Json<wire::ReserveReply>> {
     let (actor, session) = caller.act_for(&id)?;
     let asked = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
@@ -75,12 +74,14 @@ pub async fn reserve(
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
-            Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
+            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
+            Ok(Json(wire::ReserveReply::One(reserved)))
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
             let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
-            Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
+            let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
+            Ok(Json(wire::ReserveReply::Many(reply)))
         }
         (Outcome::Refused(conflicts), _) => {
             let sentence = "File already reserved";
@@ -123,13 +124,13 @@ pub async fn release(
     operation_id = "releaseAll",
     tag = "Files",
     params(params::SessionAt),
-    request_body = Option<shapes::Nothing>,
+    request_body = Option<wire::EmptyBody>,
     responses((status = 200, description = "What was released.", body = wire::ReleasedAll), refusals::Act),
 )]
 pub async fn release_all(
     caller: Caller,
     At(id): At<String>,
-    Json(_): Json<serde_json::Value>,
+    Json(_): Json<wire::EmptyBody>,
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = decide(&caller.repo, actor, Command::ReleaseAll { session }).await?;
@@ -146,13 +147,13 @@ pub async fn release_all(
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Renew,
-    responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = shapes::RenewAnswer), refusals::Renew),
+    responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = wire::RenewReply), refusals::Renew),
 )]
 pub async fn renew(
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
-) -> ApiResult<Response> {
+) -> ApiResult<Json<wire::RenewReply>> {
     let (actor, session) = caller.act_for(&id)?;
     let asked = body.one_or_many()?;
     let keys = named_keys(&caller.repo, asked, body.encoding)?;
@@ -169,12 +170,14 @@ pub async fn renew(
     match (reply.outcome, asked) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
-            Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
+            let renewed = wire::Renewed { notices, ..outcome::renewed(&session, grant) };
+            Ok(Json(wire::RenewReply::One(renewed)))
         }
         (Outcome::Granted(grants), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
             let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
-            Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
+            let reply = wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices };
+            Ok(Json(wire::RenewReply::Many(reply)))
         }
         (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
     }
@@ -190,14 +193,14 @@ pub async fn renew(
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Check,
-    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::Check),
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::CheckReply), refusals::Check),
 )]
 pub async fn check(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     let (actor, session) = caller.look_for(&id)?;
     check_paths(&app, &caller, actor, Some(session), body).await
 }
@@ -209,14 +212,14 @@ pub async fn check(
     operation_id = "checkConflictsByQuery",
     tag = "Files",
     params(params::SessionAt, params::Paths),
-    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::CheckQuery),
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::CheckReply), refusals::CheckQuery),
 )]
 pub async fn check_query(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     asked: Asked,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
     for (name, value) in &asked.0 {
@@ -248,13 +251,13 @@ pub async fn check_query(
     operation_id = "checkConflictsAsNobody",
     tag = "Files",
     request_body = wire::Check,
-    responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::Checked), refusals::Check),
+    responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::CheckReply), refusals::Check),
 )]
 pub async fn check_as_nobody(
     State(app): State<Arc<App>>,
     caller: Caller,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     check_paths(&app, &caller, caller.look(), None, body).await
 }
 
@@ -264,7 +267,7 @@ async fn check_paths(
     actor: Actor,
     session: Option<SessionId>,
     body: wire::Check,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
@@ -277,14 +280,14 @@ async fn check_paths(
     let keys = aside(paths.len() > ASIDE_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
-    let mut answer = wire::Checked::default();
+    let mut answer = wire::CheckReply::default();
     let mut first = 0;
     loop {
         let piece: Vec<Key> = keys.by_ref().take(CHECK_PIECE).collect();
         let count = piece.len();
         let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
-        let see = move |engine: &crate::engine::Engine, _| {
-            let mut answer = wire::Checked::default();
+        let see = move |engine: &crate::engine::Engine, now| {
+            let mut answer = wire::CheckReply::default();
             for (key, position) in piece.iter().zip(first..) {
                 let checked = engine.check(session.as_ref(), position, key, mode);
                 answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
@@ -297,6 +300,7 @@ async fn check_paths(
             }
             let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
             answer.paused = pause.map(outcome::pause);
+            answer.server_time = Some(outcome::time(now));
             answer
         };
         // The session calls once, however many pieces that takes: with the first it is alive and hears its notices.
@@ -306,6 +310,7 @@ async fn check_paths(
         answer.clear.extend(seen.value.clear);
         answer.held.extend(seen.value.held);
         answer.paused = seen.value.paused;
+        answer.server_time = seen.value.server_time;
         answer.notices.extend(outcome::notices(seen.notices));
         first += count;
         if keys.len() == 0 {

@@ -12,7 +12,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{Asked, At, Json, created};
 use crate::http::handlers::files::out_of_range;
 use crate::http::ids::new_id;
-use crate::http::openapi::{params, refusals, shapes};
+use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, refusal};
 use crate::http::submit::{decide, look};
 use crate::key::Key;
@@ -146,13 +146,13 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Ses
     operation_id = "heartbeat",
     tag = "Sessions",
     params(params::SessionAt),
-    request_body = Option<shapes::Nothing>,
+    request_body = Option<wire::EmptyBody>,
     responses((status = 200, description = "Until when that lasts, and what the session should know.", body = wire::Heartbeat), refusals::Act),
 )]
 pub async fn heartbeat(
     caller: Caller,
     At(id): At<String>,
-    Json(_): Json<serde_json::Value>,
+    Json(_): Json<wire::EmptyBody>,
 ) -> ApiResult<Json<wire::Heartbeat>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = decide(&caller.repo, actor, Command::Heartbeat { session }).await?;

@@ -119,7 +119,11 @@ pub fn answered(call: &str) -> Option<(&'static str, Value)> {
                 "mode": "exclusive", "reason": null, "expiresAt": "2026-01-31T09:31:00.250Z",
                 "heldBy": { "sessionId": "bo", "reservedAt": "2026-01-31T09:30:00.250Z" }, "queueLength": 0,
             });
-            ("200", "conflict", json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [] }))
+            (
+                "200",
+                "conflict",
+                json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [], "serverTime": "2026-01-31T09:30:10.000Z" }),
+            )
         }
         "listReservedFiles" | "listReservations" => ("200", "held", json!({ "reservations": [listed] })),
         "getHistory" => {

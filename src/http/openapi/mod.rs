@@ -9,7 +9,6 @@ mod finish;
 pub mod page;
 pub mod params;
 pub mod refusals;
-pub mod shapes;
 
 use std::sync::LazyLock;
 
