@@ -14,10 +14,8 @@ use super::package::Package;
 use super::{Exit, backoff, talk};
 use crate::client::ClientError;
 use crate::hook::text::time_left;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Mode, Time};
-
-/// The longest a server keeps a request in its queue, in seconds.
-const WAIT_MAX: u32 = 300;
 
 /// Conflicts named in the commands that are suggested.
 const SUGGESTED_MAX: usize = 3;
@@ -48,7 +46,7 @@ pub struct Args {
     #[command(flatten)]
     wanted: Wanted,
     /// Wait in the queue for up to so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_MAX)))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<u32>,
     /// Ask so many times more, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -67,7 +65,7 @@ pub struct WaitArgs {
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
     /// Give up after so many seconds; after 300 the place in the queue is a new one
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_MAX, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     #[command(flatten)]
     wanted: Wanted,
@@ -120,7 +118,7 @@ pub fn wait(args: WaitArgs) -> Result<Exit> {
     let mut failed = 0;
     loop {
         let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
-        ask.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_MAX)));
+        ask.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_SECONDS_MAX)));
         let error = match attempt(&mut here, &session, &ask) {
             Ok(granted) => return tell(&here, &granted),
             Err(error) => error,

@@ -13,6 +13,7 @@ use super::failure::{Failure, sentence_of};
 use super::here::{Common, Here, ServerArgs};
 use super::{Exit, backoff, talk};
 use crate::client::ClientError;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
 /// How a script learns what happened.
@@ -48,7 +49,7 @@ struct Lock {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Wait in the queue for up to so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=300))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<i64>,
     #[command(flatten)]
     asking: Asking,

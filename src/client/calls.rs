@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::address::part;
 use super::{Client, ClientError};
 use crate::wire;
-
-/// The most that one page of a list holds.
-const PAGE_MAX: u32 = 1000;
+use crate::wire::limits::{PAGE_ITEMS_MAX, WAIT_SECONDS_MAX};
 
 /// Which reservations to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,7 +62,7 @@ impl Client {
 
     /// Everything held in the repository, however many pages that is.
     pub fn reservations(&mut self, which: &Held) -> Result<Vec<wire::Reservation>, ClientError> {
-        let mut query = format!("/api/reservations?limit={PAGE_MAX}");
+        let mut query = format!("/api/reservations?limit={PAGE_ITEMS_MAX}");
         for (name, value) in [("prefix", &which.prefix), ("session", &which.session)] {
             if let Some(value) = value {
                 query.push_str(&format!("&{name}={}", part(value)));
@@ -89,7 +87,7 @@ impl Client {
 
     /// The sessions of the repository, or those in one state, however many pages that is.
     pub fn sessions(&mut self, state: Option<wire::SessionState>) -> Result<Vec<wire::SessionInfo>, ClientError> {
-        let mut query = format!("/api/sessions?limit={PAGE_MAX}");
+        let mut query = format!("/api/sessions?limit={PAGE_ITEMS_MAX}");
         if let Some(state) = state {
             query.push_str(&format!("&state={}", state.as_str()));
         }
@@ -163,7 +161,7 @@ impl Client {
         }
         let mut all = wire::HistoryReply::default();
         loop {
-            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
+            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_ITEMS_MAX).clamp(1, PAGE_ITEMS_MAX);
             let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
             let page: wire::HistoryReply = self.get(&format!("{query}limit={left}{cursor}"))?;
             all.events.extend(page.events);
@@ -203,9 +201,6 @@ fn own(session: &str, rest: &str) -> String {
 /// How long the server may keep a request in its queue.
 fn waiting(ask: &wire::Reserve) -> Duration {
     Duration::from_secs(
-        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_MAX_SECONDS),
+        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_SECONDS_MAX.into()),
     )
 }
-
-/// The longest wait the contract knows; beyond it the server refuses at once.
-const WAIT_MAX_SECONDS: u64 = 300;

@@ -18,7 +18,7 @@ use super::environment::Environment;
 use super::{Moment, PATIENCE};
 
 /// The longest path the server takes; a longer one can neither be checked out nor reserved.
-const PATH_MAX_BYTES: usize = 4096;
+const PATH_MAX_BYTES: usize = wire::limits::KEY_BYTES_MAX;
 
 /// The server has at least this long, however slow everything before it was.
 const PATIENCE_MIN: Duration = Duration::from_millis(500);

@@ -15,6 +15,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
+use crate::wire::limits::PAGE_ITEMS_MAX;
 use crate::wire::{self, Code};
 
 /// The largest body of an ordinary call, in bytes.
@@ -158,6 +159,12 @@ impl Asked {
             wire::BadBody::field(name, format!("must be one of {}", words.join(", "))).into()
         };
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value)).ok_or_else(unknown)
+    }
+
+    /// How many items a page of a list may have: `limit`, or `default` if the query does not say.
+    pub fn page_size(&self, default: u32) -> ApiResult<usize> {
+        let limit = self.number("limit", 1, PAGE_ITEMS_MAX.into())?.unwrap_or(default.into());
+        Ok(usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
     /// A whole number between `min` and `max`.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::wire::limits::{CHECK_PATHS_MAX, RESERVE_KEYS_MAX};
+
 /// How much of everything the door takes; changed as a whole while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -34,8 +36,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 64 * 1024 * 1024,
-            keys_per_check: 100_000,
-            keys_per_reserve: 10_000,
+            keys_per_check: CHECK_PATHS_MAX,
+            keys_per_reserve: RESERVE_KEYS_MAX,
             // More than a small machine can answer, so that only who sets it lower meets it: one session may be a whole
             // fleet behind an orchestrator.
             requests_per_second: 100_000,

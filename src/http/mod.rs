@@ -27,7 +27,7 @@ pub use error::{ApiError, ApiResult};
 pub use event_json::event_json;
 pub use handlers::history::{Past, PastPage, PastQuery, PastTrouble};
 pub use handlers::metrics::Gauge;
-pub use key_policy::{KeyPolicy, Only, TtlBounds};
+pub use key_policy::{KeyPolicy, Only};
 pub use limits::Limits;
 pub use middleware::host_check::Gate;
 pub use reply_channel::Courier;

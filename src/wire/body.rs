@@ -5,9 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use utoipa::ToSchema;
 
-/// The most keys one request may reserve.
-pub const RESERVE_KEYS_MAX: usize = 10_000;
-
 /// The most a sentence repeats of what was sent, in bytes; a body may be megabytes of one wrong string.
 const QUOTE_MAX: usize = 200;
 
@@ -129,6 +126,7 @@ fn shortened(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::RESERVE_KEYS_MAX;
     use super::super::*;
     use super::*;
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{BadBody, OneOrMany, RESERVE_KEYS_MAX};
+use super::body::{BadBody, OneOrMany};
+use super::limits::RESERVE_KEYS_MAX;
 use super::values::{whole, word};
 use super::{Text, schema};
 
@@ -58,7 +59,7 @@ pub struct Reserve {
     pub file_path: Option<String>,
     /// Several keys, all or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1, max_items = 10_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// How long without renewal. Where the server was not told otherwise, files are held for 1 to 300 seconds and
     /// 60 where nothing is said; logical names and resource URIs for 1 to 28,800 and 1,800.
@@ -71,11 +72,11 @@ pub struct Reserve {
     pub mode: Option<Mode>,
     /// What for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 1000)]
+    #[schema(value_type = Option<String>)]
     pub reason: Option<Text>,
     /// How long to stay in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    #[schema(minimum = 0, maximum = 300)]
+    #[schema(minimum = 0)]
     pub wait_seconds: Option<i64>,
     /// Only at this version of every key.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
@@ -157,11 +158,11 @@ impl Renew {
 pub struct Check {
     /// What would be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>)]
     pub paths: Option<Vec<String>>,
     /// The same under its other name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>)]
     pub file_paths: Option<Vec<String>>,
     /// How it would be held; exclusive where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,7 +60,7 @@ pub struct ReservationList {
 #[serde(rename_all = "camelCase")]
 pub struct Override {
     /// Why; the holder and the history get it.
-    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
+    #[schema(value_type = String, pattern = r"\S")]
     pub reason: Text,
 }
 

@@ -13,6 +13,7 @@ mod event;
 mod files;
 mod granted;
 mod history;
+pub mod limits;
 mod look;
 mod notice;
 mod percent;
@@ -25,7 +26,7 @@ mod values;
 /// Text that is cheap to hand around.
 pub type Text = std::sync::Arc<str>;
 
-pub use body::{BadBody, EmptyBody, OneOrMany, RESERVE_KEYS_MAX, read};
+pub use body::{BadBody, EmptyBody, OneOrMany, read};
 pub use code::{Code, ErrorBody, Wait};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};

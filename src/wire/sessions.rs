@@ -20,15 +20,15 @@ pub struct CreateSession {
     pub session_id: Option<Text>,
     /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[schema(value_type = Option<String>, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub name: Option<Text>,
     /// The feature it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[schema(value_type = Option<String>, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub feature: Option<Text>,
     /// How long its token counts.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 2_592_000)]
+    #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
 }
 

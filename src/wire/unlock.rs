@@ -14,7 +14,7 @@ pub struct UnlockRequest {
     #[schema(value_type = schema::Key)]
     pub file_path: String,
     /// Why; the holder reads it.
-    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
+    #[schema(value_type = String, pattern = r"\S")]
     pub reason: Text,
     /// How the name is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct Approve {
 pub struct Reject {
     /// What the asker should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 1000)]
+    #[schema(value_type = Option<String>)]
     pub note: Option<Text>,
 }
 

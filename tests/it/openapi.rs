@@ -168,7 +168,7 @@ fn limits_in_the_document_are_those_of_the_server() {
     }
     let ana = world.session("ana");
     let most = field("Reserve", "filePaths")["maxItems"].as_u64().unwrap() as usize;
-    assert_eq!(most, wire::RESERVE_KEYS_MAX);
+    assert_eq!(most, wire::limits::RESERVE_KEYS_MAX);
     for (name, body) in [
         ("waitSeconds", json!({ "filePath": "a", "waitSeconds": field("Reserve", "waitSeconds")["maximum"] })),
         ("ttlSeconds", json!({ "filePath": "a", "ttlSeconds": field("Reserve", "ttlSeconds")["maximum"] })),

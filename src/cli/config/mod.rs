@@ -13,8 +13,9 @@ use sheet::{Sheet, Source};
 
 use super::logging::Format;
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits, Only, TtlBounds};
+use crate::http::{KeyPolicy, Limits, Only};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
+use crate::wire::limits::TtlBounds;
 
 /// The longest anything may be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;

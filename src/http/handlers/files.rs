@@ -12,18 +12,13 @@ use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use crate::http::ids::new_id;
-use crate::http::key_policy::{KeyPolicy, TtlBounds};
+use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, blocked, refusal};
 use crate::http::submit::{decide, decide_or_wait, look};
 use crate::key::{Key, KeyRules, Kind};
+use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds, WAIT_SECONDS_MAX};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
-
-/// The longest a request may wait, in seconds.
-pub const WAIT_SECONDS_MAX: i64 = 300;
-
-/// The longest reason, in characters.
-pub const REASON_MAX: usize = 1000;
 
 /// Paths checked in one go. The desk decides nothing meanwhile, so a large check is cut into pieces of about a
 /// millisecond; what is reserved in between shows up in later pieces, as it would a moment later anyway.
@@ -378,11 +373,13 @@ pub fn out_of_range(code: Code, field: &str, sentence: String, min: i64, max: i6
 fn wait(seconds: Option<i64>) -> ApiResult<Option<Duration>> {
     match seconds {
         None | Some(0) => Ok(None),
-        Some(seconds @ 1..=WAIT_SECONDS_MAX) => Ok(Some(Duration::from_secs(seconds.unsigned_abs()))),
-        Some(seconds) => {
-            let sentence = format!("waitSeconds is {seconds}, and must be 0 to {WAIT_SECONDS_MAX}");
-            Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX))
-        }
+        Some(seconds) => match u32::try_from(seconds) {
+            Ok(seconds) if seconds <= WAIT_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds.into()))),
+            _ => {
+                let sentence = format!("waitSeconds is {seconds}, and must be 0 to {WAIT_SECONDS_MAX}");
+                Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX.into()))
+            }
+        },
     }
 }
 
@@ -394,8 +391,8 @@ fn version(number: Option<i64>) -> ApiResult<Option<u64>> {
 /// What somebody gave as a reason, if it is not a novel.
 pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
     match text {
-        Some(text) if text.chars().count() > REASON_MAX => {
-            let what = format!("is longer than {REASON_MAX} characters");
+        Some(text) if text.chars().count() > REASON_CHARS_MAX => {
+            let what = format!("is longer than {REASON_CHARS_MAX} characters");
             Err(wire::BadBody::field("reason", what).into())
         }
         Some(text) if text.trim().is_empty() => Ok(None),

@@ -12,9 +12,8 @@ use crate::http::submit::look;
 use crate::key::Key;
 use crate::wire::{self, Code, MissingEvents, Time};
 
-/// Events on one page where the request says nothing, and at most.
-const PAGE: u64 = 100;
-const PAGE_MAX: u64 = 1000;
+/// Events on one page if the request names no limit.
+const PAGE_ITEMS: u32 = 100;
 
 /// Knows what happened in one repository.
 pub trait Past: Send + Sync {
@@ -92,7 +91,7 @@ pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::HistoryR
         Some(None) => return Err(wire::BadBody::field("since", "must be a time in RFC 3339").into()),
         None => None,
     };
-    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
+    let limit = asked.page_size(PAGE_ITEMS)?;
     let cursor = asked.one("cursor").map(str::to_owned);
     let query = PastQuery { key, fold_case: caller.repo.policy().rules.fold_case, session, since, limit, cursor };
     // Before anything is read: a session that has ended may not look any more.

@@ -11,11 +11,8 @@ use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::wire::{self, Code};
 
-/// The most reservations on one page.
-const PAGE_MAX: u64 = 1000;
-
-/// Reservations on one page where the request says nothing.
-const PAGE: u64 = 100;
+/// Reservations on one page if the request names no limit.
+const PAGE_ITEMS: u32 = 100;
 
 /// List what a session holds.
 #[utoipa::path(
@@ -51,7 +48,7 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     responses((status = 200, description = "One page of it, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
 pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::ReservationList>> {
-    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
+    let limit = asked.page_size(PAGE_ITEMS)?;
     let after = Seq(asked.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let prefix = asked.one("prefix").map(str::to_owned);
     let session = asked.one("session").map(str::to_owned);

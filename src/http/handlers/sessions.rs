@@ -17,19 +17,11 @@ use crate::http::outcome::{self, refusal};
 use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::token::{Claims, Mint, Scope};
+use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
 use crate::wire::{self, Code, Time};
 
-/// How long the token of a new session counts, in seconds, where the request says nothing.
-const TOKEN_SECONDS: i64 = 24 * 3600;
-
-/// The longest such a token may count.
-const TOKEN_SECONDS_MAX: i64 = 30 * 24 * 3600;
-
-/// The longest display name or feature, in characters; the same as in a token.
-const NAME_MAX: usize = 200;
-
-/// The most sessions on one page.
-const PAGE_MAX: u64 = 1000;
+// A name that a session can be created with also fits into its token.
+const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 
 /// Make a session, and a token that speaks for it.
 ///
@@ -63,10 +55,10 @@ pub async fn create(
         None => SessionId::parse(&format!("sess_{}", new_id().simple())).expect("this is a session id"),
     };
     let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
-    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS);
-    if !(1..=TOKEN_SECONDS_MAX).contains(&seconds) {
+    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS_DEFAULT.into());
+    if !(1..=TOKEN_SECONDS_MAX.into()).contains(&seconds) {
         let sentence = format!("ttlSeconds is {seconds}, and must be 1 to {TOKEN_SECONDS_MAX}");
-        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX));
+        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
     }
     let now = (app.wall_clock)();
     let mint = Mint {
@@ -101,7 +93,7 @@ pub async fn create(
     responses((status = 200, description = "One page of them, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
 pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionList>> {
-    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize;
+    let limit = asked.page_size(PAGE_ITEMS_MAX)?;
     let skip = asked.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
     let state = asked.word("state", wire::SessionState::WORDS)?;
     let see = move |engine: &crate::engine::Engine, _| {
@@ -222,8 +214,8 @@ fn session_state(view: &SessionView) -> wire::SessionState {
 /// A display name or feature as a token could carry it.
 fn label(field: &str, text: Option<Text>) -> ApiResult<Option<Text>> {
     match text {
-        Some(text) if text.chars().count() > NAME_MAX || text.chars().any(char::is_control) => {
-            let what = format!("must be at most {NAME_MAX} characters, none of them a control character");
+        Some(text) if text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) => {
+            let what = format!("must be at most {NAME_CHARS_MAX} characters, none of them a control character");
             Err(wire::BadBody::field(field, what).into())
         }
         Some(text) if text.is_empty() => Ok(None),

@@ -13,6 +13,7 @@ use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, refusal};
 use crate::http::submit::{decide, look};
+use crate::wire::limits::REASON_CHARS_MAX;
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to let go.
@@ -90,8 +91,8 @@ pub async fn reject(
     Json(body): Json<wire::Reject>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
     let note = match &body.note {
-        Some(note) if note.chars().count() > files::REASON_MAX => {
-            let what = format!("is longer than {} characters", files::REASON_MAX);
+        Some(note) if note.chars().count() > REASON_CHARS_MAX => {
+            let what = format!("is longer than {} characters", REASON_CHARS_MAX);
             return Err(wire::BadBody::field("note", what).into());
         }
         note => note.clone(),
