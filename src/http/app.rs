@@ -11,7 +11,7 @@ use super::handlers::metrics::Gauge;
 use super::key_policy::KeyPolicy;
 use super::limits::Limits;
 use super::middleware::rate_limit::Meter;
-use super::middleware::request_count::Requests;
+use super::middleware::request_count::RequestCounts;
 use super::reply_channel::Courier;
 use crate::desk::Desk;
 use crate::engine::Text;
@@ -64,7 +64,7 @@ pub struct App {
     pub open_metrics: bool,
     /// More numbers for `/metrics`.
     pub gauges: Vec<Gauge>,
-    pub(super) requests: Requests,
+    pub(super) requests: RequestCounts,
     /// When the server was started, in seconds since 1970.
     pub(super) started: i64,
     /// Event streams that may look back into a journal at once.
@@ -84,7 +84,7 @@ impl App {
             wall_clock,
             open_metrics: true,
             gauges: Vec::new(),
-            requests: Requests::new(),
+            requests: RequestCounts::default(),
             started: wall_clock(),
             looking_back: Semaphore::new(LOOKING_BACK_MAX),
             limits: Arc::default(),

@@ -51,7 +51,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// All calls of the app, for a listener of this kind.
 pub fn router(app: Arc<App>, gate: Gate) -> Router {
-    let (router, _) = routes().split_for_parts();
+    let (router, document) = routes().split_for_parts();
+    app.requests.set_routes(document.paths.paths.keys());
     router
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {

@@ -16,6 +16,7 @@ use crate::engine::Text;
 use crate::http::app::{App, Repository};
 use crate::http::caller::authenticate;
 use crate::http::error::ApiResult;
+use crate::http::middleware::request_count::RequestCount;
 use crate::http::openapi::refusals;
 use crate::token::Scope;
 
@@ -73,7 +74,7 @@ fn render(app: &App, only: Option<&str>) -> String {
     page.family("process_start_time_seconds", "gauge", "When the server was started, in seconds since 1970.");
     page.line("process_start_time_seconds", &[], app.started as f64);
     page.family("dibs_http_requests_total", "counter", "Requests answered, by route and status.");
-    for (method, route, status, count) in app.requests.read() {
+    for RequestCount { method, route, status, count } in app.requests.read() {
         let labels = [("method", &*method), ("route", route), ("status", &*status)];
         page.line("dibs_http_requests_total", &labels, count as f64);
     }

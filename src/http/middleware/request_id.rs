@@ -28,14 +28,14 @@ pub async fn with_request_id(State((app, gate)): State<(Arc<App>, Gate)>, reques
         HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let mark = app.requests.mark(route, request.method());
+    let counted = app.requests.begin(route, request.method());
     let checked = gate.check(request.version(), request.uri(), request.headers(), &app.hosts());
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,
         Ok(()) => next.run(request).await,
     };
-    app.requests.count(mark, response.status());
+    counted.end(response.status());
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }
