@@ -28,7 +28,7 @@ pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
         Outcome::Deadlock(cycle) => {
-            let steps = cycle.iter().map(|step| wire::Wait {
+            let steps = cycle.iter().map(|step| wire::CycleStep {
                 session: step.session.as_str().into(),
                 holds: step.holds.shown(),
                 wants: step.wants.shown(),
