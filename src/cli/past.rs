@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::client;
 use crate::engine::{SessionId, Timestamp};
-use crate::http::{Past, PastPage, PastQuery, PastTrouble, event_json};
+use crate::http::{HistoryBackend, HistoryError, HistoryPage, HistoryQuery, event_json};
 use crate::key::{Key, KeyRules};
 use crate::ledger::{Cursor, History, Holding, Query, Reading, Status, Told};
 use crate::wire::{self, LedgerHealth};
@@ -19,17 +19,17 @@ pub struct Hindsight {
     pub status: Option<Arc<Status>>,
 }
 
-impl Past for Hindsight {
-    fn page(&self, query: &PastQuery) -> Result<PastPage, PastTrouble> {
+impl HistoryBackend for Hindsight {
+    fn page(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
         let cursor = match query.cursor.as_deref().map(Cursor::parse) {
-            Some(None) => return Err(PastTrouble::Cursor),
+            Some(None) => return Err(HistoryError::BadCursor),
             cursor => cursor.flatten(),
         };
-        let PastQuery { key, fold_case, session, since, limit, .. } = query.clone();
+        let HistoryQuery { key, fold_case, session, since, limit, .. } = query.clone();
         let told = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
-        let Told { events, next, missing } = told.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
+        let Told { events, next, missing } = told.map_err(|error| HistoryError::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
-        Ok(PastPage { events, next: next.map(|next| next.to_string()), missing })
+        Ok(HistoryPage { events, next: next.map(|next| next.to_string()), missing })
     }
 
     fn ledger(&self) -> Option<LedgerHealth> {

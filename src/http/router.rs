@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{docs, events, files, health, history, metrics, reservations, sessions, stats, unlock_requests};
-use super::middleware::host_check::Gate;
+use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
 use super::openapi;
 use crate::wire::Code;
@@ -50,7 +50,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// All calls of the app, for a listener of this kind.
-pub fn router(app: Arc<App>, gate: Gate) -> Router {
+pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
     app.requests.set_routes(document.paths.paths.keys());
     router
@@ -58,6 +58,6 @@ pub fn router(app: Arc<App>, gate: Gate) -> Router {
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
         })
-        .layer(from_fn_with_state((app.clone(), gate), with_request_id))
+        .layer(from_fn_with_state((app.clone(), host_check), with_request_id))
         .with_state(app)
 }

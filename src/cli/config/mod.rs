@@ -13,7 +13,7 @@ use sheet::{Sheet, Source};
 
 use super::logging::Format;
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits, Only};
+use crate::http::{KeyPolicy, Only, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
 use crate::wire::limits::TtlBounds;
 
@@ -60,7 +60,7 @@ pub struct File {
     /// What may be reserved, for how long and how.
     pub policy: KeyPolicy,
     /// How much of everything the door takes.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// How much of everything the rules allow.
     pub rules: Policy,
 }
@@ -196,10 +196,11 @@ fn bounds(source: &Source<'_>, sheet: &mut Sheet<'_, '_>, name: &'static str, us
     TtlBounds { default: number(default), min: number(min), max: number(max) }
 }
 
-fn limits(mut sheet: Sheet<'_, '_>) -> (Limits, Policy) {
+fn limits(mut sheet: Sheet<'_, '_>) -> (ServerLimits, Policy) {
     const MANY: u64 = 1_000_000_000;
-    let (door, rules) = (Limits::default(), Policy { reservations_per_session: RESERVATIONS, ..Policy::default() });
-    let limits = Limits {
+    let (door, rules) =
+        (ServerLimits::default(), Policy { reservations_per_session: RESERVATIONS, ..Policy::default() });
+    let limits = ServerLimits {
         body_bytes: number(&mut sheet, "body-bytes", 1024..=door.body_bytes as u64, door.body_bytes),
         keys_per_check: number(&mut sheet, "keys-per-check", 1..=1_000_000, door.keys_per_check),
         keys_per_reserve: number(

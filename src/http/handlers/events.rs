@@ -25,7 +25,7 @@ use crate::http::app::App;
 use crate::http::caller::{Caller, bearer};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_json::event_json;
-use crate::http::extract::Asked;
+use crate::http::extract::QueryParams;
 use crate::http::handlers::reservations::starts_with;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
@@ -62,11 +62,11 @@ const RELOAD: &str = "/api/reservations";
 pub async fn follow(
     State(app): State<Arc<App>>,
     caller: Caller,
-    asked: Asked,
+    query: QueryParams,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let filter = filter(&asked)?;
-    let after = after(&asked, &headers)?;
+    let filter = filter(&query)?;
+    let after = after(&query, &headers)?;
     let token = bearer(&headers)?.to_owned();
     let limit = app.limits().event_readers;
     let full = || {
@@ -108,20 +108,20 @@ pub async fn follow(
     Ok((headers, Body::new(Blocks(body))).into_response())
 }
 
-fn filter(asked: &Asked) -> ApiResult<Filter> {
-    let session = match asked.one("session") {
+fn filter(query: &QueryParams) -> ApiResult<Filter> {
+    let session = match query.one("session") {
         Some(id) => {
             let what = || format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
             Some(SessionId::parse(id).ok_or_else(|| wire::BadBody::field("session", what()))?)
         }
         None => None,
     };
-    Ok(Filter { session, prefix: asked.one("prefix").map(str::to_owned) })
+    Ok(Filter { session, prefix: query.one("prefix").map(str::to_owned) })
 }
 
 /// Where to go on. A client that comes back says so in the header, and its URL still says where it began.
-fn after(asked: &Asked, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
-    let begin = asked.number("after", 0, u64::MAX)?;
+fn after(query: &QueryParams, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
+    let begin = query.number("after", 0, u64::MAX)?;
     let Some(last) = headers.get("last-event-id") else { return Ok(begin.map(Seq)) };
     let last = last.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
     match last.and_then(|text| text.parse().ok()) {
@@ -259,7 +259,7 @@ impl Stream {
     async fn look_back(&self) -> Result<Past, Over> {
         let (follower, after) = (self.follower.clone(), self.after);
         // Reading the journal keeps a thread busy; however many look back, the others wait here and not in a thread.
-        let _turn = self.app.looking_back.acquire().await.map_err(|_| None)?;
+        let _turn = self.app.journal_readers.acquire().await.map_err(|_| None)?;
         let past = tokio::task::spawn_blocking(move || follower.look_back(after)).await;
         match past {
             Ok(Ok(past)) => Ok(past),

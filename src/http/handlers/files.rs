@@ -10,7 +10,7 @@ use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Re
 use crate::http::app::{App, Repository};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
+use crate::http::extract::{At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, LONG_LIST_KEYS, QueryParams, without_blocking};
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
@@ -44,17 +44,17 @@ pub async fn reserve(
     Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::ReserveReply>> {
     let (actor, session) = caller.act_for(&id)?;
-    let asked = body.one_or_many()?;
+    let texts = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
     let wants = {
         let policy = caller.repo.policy();
         let most = app.limits().keys_per_reserve;
-        if asked.len() > most {
-            let what = format!("names {} keys, and {most} is the most for one request", asked.len());
+        if texts.len() > most {
+            let what = format!("has {} keys, and {most} is the most for one request", texts.len());
             return Err(wire::BadBody::field("filePaths", what).into());
         }
         let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
-        aside(asked.len() > ASIDE_KEYS, || asked.iter().map(want).collect::<ApiResult<Few<_>>>())?
+        without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(want).collect::<ApiResult<Few<_>>>())?
     };
     let ask = Reserve {
         session: session.clone(),
@@ -66,7 +66,7 @@ pub async fn reserve(
     };
     let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
-    match (reply.outcome, asked) {
+    match (reply.outcome, texts) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
             let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
@@ -150,8 +150,8 @@ pub async fn renew(
     Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::RenewReply>> {
     let (actor, session) = caller.act_for(&id)?;
-    let asked = body.one_or_many()?;
-    let keys = named_keys(&caller.repo, asked, body.encoding)?;
+    let texts = body.one_or_many()?;
+    let keys = named_keys(&caller.repo, texts, body.encoding)?;
     let ttl = match body.ttl_seconds {
         Some(seconds) => {
             let policy = caller.repo.policy();
@@ -162,7 +162,7 @@ pub async fn renew(
     };
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
-    match (reply.outcome, asked) {
+    match (reply.outcome, texts) {
         (Outcome::Granted(grants), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
             let renewed = wire::Renewed { notices, ..outcome::renewed(&session, grant) };
@@ -213,11 +213,11 @@ pub async fn check_query(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    asked: Asked,
+    query: QueryParams,
 ) -> ApiResult<Json<wire::CheckReply>> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
-    for (name, value) in &asked.0 {
+    for (name, value) in &query.0 {
         match &**name {
             "paths" if value.is_empty() => {}
             "paths" => paths.extend(value.split(',').map(str::to_owned)),
@@ -225,11 +225,11 @@ pub async fn check_query(
             _ => {}
         }
     }
-    let named = asked.0.iter().any(|(name, _)| name == "paths" || name == "path");
+    let named = query.0.iter().any(|(name, _)| name == "paths" || name == "path");
     if !named {
         return Err(wire::BadBody::field("paths", "is missing; say ?paths=a,b or repeat ?path=").into());
     }
-    let word = |name: &str| asked.one(name).map(|text| serde_json::json!({ name: text }));
+    let word = |name: &str| query.one(name).map(|text| serde_json::json!({ name: text }));
     let read = |value: Option<serde_json::Value>| -> ApiResult<wire::Check> {
         let value = value.unwrap_or_else(|| serde_json::json!({}));
         Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
@@ -272,7 +272,8 @@ async fn check_paths(
         return Err(wire::BadBody::field("paths", what).into());
     }
     let read = |text: &String| key(&caller.repo, text, percent);
-    let keys = aside(paths.len() > ASIDE_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+    let keys =
+        without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
     let mut answer = wire::CheckReply::default();
@@ -341,9 +342,9 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Name
     Ok(Named { key, literal })
 }
 
-fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
+fn named_keys(repo: &Repository, texts: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
     let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
-    aside(asked.len() > ASIDE_KEYS, || asked.iter().map(read).collect())
+    without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(read).collect())
 }
 
 fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {

@@ -45,7 +45,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
             return error.into_response();
         }
     }
-    let all = app.repositories.values().filter_map(|repo| repo.past.as_ref()?.ledger());
+    let all = app.repositories.values().filter_map(|repo| repo.history.as_ref()?.ledger());
     let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
     Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
 }

@@ -52,7 +52,7 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
         true => None,
         false => {
             let claims = authenticate(&parts, &app)?;
-            let all = claims.scope == Scope::Admin || app.only().is_some();
+            let all = claims.scope == Scope::Admin || app.only_repository().is_some();
             // A token that says nothing about repositories is for none of several.
             claims.repo.or_else(|| (!all).then(|| "".into()))
         }

@@ -3,7 +3,7 @@
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{Asked, At, Json};
+use crate::http::extract::{At, Json, QueryParams};
 use crate::http::handlers::files;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, refusal};
@@ -47,11 +47,11 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     params(params::Reservations, params::Page),
     responses((status = 200, description = "One page of it, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
-pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::ReservationList>> {
-    let limit = asked.page_size(PAGE_ITEMS)?;
-    let after = Seq(asked.number("cursor", 0, u64::MAX)?.unwrap_or(0));
-    let prefix = asked.one("prefix").map(str::to_owned);
-    let session = asked.one("session").map(str::to_owned);
+pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
+    let limit = query.page_size(PAGE_ITEMS)?;
+    let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
+    let prefix = query.one("prefix").map(str::to_owned);
+    let session = query.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
         let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {

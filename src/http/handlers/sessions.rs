@@ -7,9 +7,9 @@ use axum::response::Response;
 
 use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
 use crate::http::app::App;
-use crate::http::caller::{Caller, choose};
+use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{Asked, At, Json, created};
+use crate::http::extract::{At, Json, QueryParams, created};
 use crate::http::handlers::files::out_of_range;
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
@@ -38,13 +38,13 @@ const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 pub async fn create(
     State(app): State<Arc<App>>,
     claims: Claims,
-    asked: Asked,
+    query: QueryParams,
     Json(body): Json<wire::CreateSession>,
 ) -> ApiResult<Response> {
     if claims.scope != Scope::Admin {
         return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
     }
-    let repo = choose(&app, &claims, body.repo.as_deref().or(asked.one("repo")))?;
+    let repo = choose_repository(&app, &claims, body.repo.as_deref().or(query.one("repo")))?;
     let caller = Caller { claims, repo };
     let actor = caller.act_as_admin()?;
     let session = match &body.session_id {
@@ -92,10 +92,10 @@ pub async fn create(
     params(params::Sessions, params::Page),
     responses((status = 200, description = "One page of them, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
-pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionList>> {
-    let limit = asked.page_size(PAGE_ITEMS_MAX)?;
-    let skip = asked.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
-    let state = asked.word("state", wire::SessionState::WORDS)?;
+pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
+    let limit = query.page_size(PAGE_ITEMS_MAX)?;
+    let skip = query.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let state = query.word("state", wire::SessionState::WORDS)?;
     let see = move |engine: &crate::engine::Engine, _| {
         let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
         let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue};
 
-use super::host_check::Gate;
+use super::host_check::HostCheck;
 use crate::desk::logs_decisions;
 use crate::http::app::App;
 use crate::http::{decision_log, ids};
@@ -21,7 +21,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_MAX: usize = 128;
 
 /// The outermost middleware.
-pub async fn with_request_id(State((app, gate)): State<(Arc<App>, Gate)>, request: Request, next: Next) -> Response {
+pub async fn with_request_id(
+    State((app, host_check)): State<(Arc<App>, HostCheck)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let sent = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
     let id = sent.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
@@ -29,7 +33,7 @@ pub async fn with_request_id(State((app, gate)): State<(Arc<App>, Gate)>, reques
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let counted = app.requests.begin(route, request.method());
-    let checked = gate.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    let checked = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,

@@ -1,8 +1,7 @@
-//! A connection that only keeps a place is given up: one that trickles the head of a request, byte by byte, and one
-//! on which nothing happens.
+//! Closes a connection whose client is too slow with the head of a request, or idle for too long.
 //!
-//! hyper has one time-out for both. A client must not need longer than seconds for a head it has begun with, while
-//! between two requests it may well rest a minute.
+//! hyper has one time limit for both. They differ here: a client that has begun to send a head must complete it within
+//! seconds, while a connection may be idle between two requests for a minute.
 
 use std::io;
 use std::pin::Pin;
@@ -14,91 +13,94 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How many requests were begun and answered on a connection, as the service knows and the stream needs to.
+/// Whether a request is being answered on a connection. The service writes it, the stream reads it.
+///
+/// The number counts steps: a request begins, its answer is complete, the next request begins. It is odd while a request
+/// is being answered.
 #[derive(Clone, Default)]
-pub struct Progress(Arc<AtomicU64>);
+pub struct RequestProgress(Arc<AtomicU64>);
 
-impl Progress {
+impl RequestProgress {
     /// The head of a request was read.
     pub fn begin(&self) {
-        // One that was never answered, or whose answer is a stream, is over with the next one.
+        // The request before it may have had no complete answer, or a stream for one; it is over now.
         let steps = self.steps();
         self.0.store(steps + 1 + steps % 2, Ordering::Relaxed);
     }
 
-    /// All of the answer to it is there and on its way.
+    /// The answer to the request is complete; the connection writes it now.
     pub fn end(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Odd while a request is being answered.
     fn steps(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A stream whose reads fail once the client has kept it waiting for too long.
-pub struct Paced<S> {
+/// A stream whose reads fail when the client is late.
+pub struct ReadTimeout<S> {
     stream: S,
-    progress: Progress,
+    progress: RequestProgress,
     header_time: Duration,
     idle_time: Duration,
-    /// When the head that the client has begun with must be there, and after how many steps it was begun. The first
-    /// one begins with the connection.
+    /// The deadline for the head that the client has begun to send, and the step count when it began. The first head
+    /// begins with the connection.
     head: Option<(Instant, u64)>,
-    /// When something last went over the wire.
-    moved: Instant,
-    /// Wakes the connection; set early rather than often, so the time is looked at again when it rings.
+    /// When bytes were last read or written.
+    last_activity: Instant,
+    /// Wakes the connection. It may be set earlier than the deadline, which is then checked again.
     alarm: Pin<Box<Sleep>>,
 }
 
-impl<S> Paced<S> {
-    /// With what a client may take.
-    pub fn new(stream: S, progress: Progress, header_time: Duration, idle_time: Duration) -> Self {
+impl<S> ReadTimeout<S> {
+    pub fn new(stream: S, progress: RequestProgress, header_time: Duration, idle_time: Duration) -> Self {
         let now = Instant::now();
         let (head, alarm) = (Some((now + header_time, 0)), Box::pin(tokio::time::sleep_until(now + header_time)));
-        Self { stream, progress, header_time, idle_time, head, moved: now, alarm }
+        Self { stream, progress, header_time, idle_time, head, last_activity: now, alarm }
     }
 
-    /// When the client is late; nothing while it is our turn.
-    fn due(&self) -> Option<Instant> {
+    /// The client's deadline; none while the server is answering.
+    fn deadline(&self) -> Option<Instant> {
         let steps = self.progress.steps();
         match self.head {
             _ if steps % 2 == 1 => None,
-            Some((due, begun)) if begun == steps => Some(due),
-            _ => Some(self.moved + self.idle_time),
+            Some((deadline, begun)) if begun == steps => Some(deadline),
+            _ => Some(self.last_activity + self.idle_time),
         }
     }
 
-    /// The client has sent something: the body of a request we know, or a piece of the next head.
-    fn heard(&mut self) {
-        self.moved = Instant::now();
+    /// The client sent bytes: the body of the current request, or a part of the next head.
+    fn received(&mut self) {
+        self.last_activity = Instant::now();
         let steps = self.progress.steps();
         if self.head.is_none_or(|(_, begun)| begun != steps) {
-            self.head = Some((self.moved + self.header_time, steps));
+            self.head = Some((self.last_activity + self.header_time, steps));
         }
     }
 
+    /// Ready when the deadline has passed; otherwise makes sure that the task is woken then.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = self.due() else { return Poll::Pending };
-        if Instant::now() >= due {
+        let Some(deadline) = self.deadline() else { return Poll::Pending };
+        if Instant::now() >= deadline {
             return Poll::Ready(());
         }
-        // A later alarm is set when the earlier one rings: most never do, because the client goes on.
-        if self.alarm.deadline() > due {
-            self.alarm.as_mut().reset(due);
+        // The alarm is only ever moved to an earlier time here. Moving it to a later one waits until it goes off, which
+        // it rarely does, because most clients go on.
+        if self.alarm.deadline() > deadline {
+            self.alarm.as_mut().reset(deadline);
         }
         while self.alarm.as_mut().poll(context).is_ready() {
-            if Instant::now() >= due {
+            if Instant::now() >= deadline {
                 return Poll::Ready(());
             }
-            self.alarm.as_mut().reset(due);
+            self.alarm.as_mut().reset(deadline);
         }
         Poll::Pending
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -106,10 +108,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     ) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_read(context, buffer) {
             Poll::Ready(read) => {
-                self.heard();
-                // A head that trickles in is late even while it moves.
-                match self.due() {
-                    Some(due) if self.moved >= due => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                self.received();
+                // A head that arrives byte by byte is late even while bytes arrive.
+                match self.deadline() {
+                    Some(deadline) if self.last_activity >= deadline => {
+                        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                    }
                     _ => Poll::Ready(read),
                 }
             }
@@ -121,9 +125,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.moved = Instant::now();
+        self.last_activity = Instant::now();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -132,7 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.moved = Instant::now();
+        self.last_activity = Instant::now();
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
@@ -142,8 +146,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        // With this an answer is out and the client's time begins. hyper reads again only when there is something to
-        // read, so the alarm is set here; when it rings, the read finds out that it is late.
+        // The answer is out, and the client's time begins. hyper reads again only when there is something to read, so
+        // the alarm is set here; when it goes off, the read finds that the client is late.
         let _ = self.poll_late(context);
         flushed
     }
