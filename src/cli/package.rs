@@ -23,8 +23,8 @@ use super::failure::Failure;
 use super::names::Names;
 use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules, Kind};
+use crate::text::terminal::clean;
 use crate::wire::Code;
 use crate::wire::limits::{REASON_CHARS_MAX, RESERVE_KEYS_MAX};
 

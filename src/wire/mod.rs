@@ -15,7 +15,6 @@ mod history;
 pub mod limits;
 mod look;
 mod notice;
-mod percent;
 pub mod schema;
 mod sessions;
 mod time;
@@ -36,7 +35,6 @@ pub use granted::{
 pub use history::{HistoryReply, MissingEvents};
 pub use look::{Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;
-pub use percent::{percent_decode, percent_encode};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };
