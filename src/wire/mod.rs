@@ -27,7 +27,7 @@ pub type Text = std::sync::Arc<str>;
 pub use body::{BadBody, EmptyBody, OneOrMany, read};
 pub use code::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
-pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
+pub use files::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use granted::{
     CheckReply, Conflict, HeldBy, Paused, Released, ReleasedAll, RenewReply, Renewed, RenewedMany, ReserveReply,
     Reserved, ReservedMany,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{Actor, Command, Few, Intent, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want};
 use crate::http::app::{App, Repository};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
@@ -14,7 +14,7 @@ use crate::http::extract::{At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, LONG_LIST_KE
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
-use crate::http::outcome::{self, blocked, refusal};
+use crate::http::outcome::{self, blocked, not_done};
 use crate::http::submit::{decide, decide_or_wait, look};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds, WAIT_SECONDS_MAX};
@@ -67,23 +67,23 @@ pub async fn reserve(
     let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, texts) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
             let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
             Ok(Json(wire::ReserveReply::One(reserved)))
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
             let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
             Ok(Json(wire::ReserveReply::Many(reply)))
         }
-        (Outcome::Refused(conflicts), _) => {
+        (Err(Refusal::Locked(conflicts)), _) => {
             let sentence = "File already reserved";
             let refused = blocked(Code::ResourceLocked, sentence, &conflicts, &[], reply.now);
             Err(refused.with_notices(notices))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -163,18 +163,18 @@ pub async fn renew(
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, texts) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
             let renewed = wire::Renewed { notices, ..outcome::renewed(&session, grant) };
             Ok(Json(wire::RenewReply::One(renewed)))
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
             let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
             let reply = wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices };
             Ok(Json(wire::RenewReply::Many(reply)))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -235,7 +235,8 @@ pub async fn check_query(
         Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
     };
     let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
-    let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
+    let intent = read(word("intent"))?.intent;
+    let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
@@ -263,7 +264,7 @@ async fn check_paths(
     session: Option<SessionId>,
     body: wire::Check,
 ) -> ApiResult<Json<wire::CheckReply>> {
-    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
     let most = app.limits().keys_per_check;
@@ -285,7 +286,7 @@ async fn check_paths(
         let see = move |engine: &crate::engine::Engine, now| {
             let mut answer = wire::CheckReply::default();
             for (key, position) in piece.iter().zip(first..) {
-                let checked = engine.check(session.as_ref(), position, key, mode);
+                let checked = engine.check(session.as_ref(), position, key, intent);
                 answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
                 if checked.conflicts.is_empty() {
                     answer.clear.push(paths[position].clone());
@@ -318,8 +319,8 @@ async fn check_paths(
 fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Released(keys) => Ok((keys, notices)),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -398,6 +399,14 @@ pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
         }
         Some(text) if text.trim().is_empty() => Ok(None),
         other => Ok(other.cloned()),
+    }
+}
+
+fn intent(check: &wire::Check) -> Intent {
+    match check.intent {
+        None => Intent::Reserve(mode(check.mode)),
+        Some(wire::Intent::Change) => Intent::Change,
+        Some(wire::Intent::Look) => Intent::Look,
     }
 }
 

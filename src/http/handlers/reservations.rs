@@ -6,7 +6,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, QueryParams};
 use crate::http::handlers::files;
 use crate::http::openapi::{params, refusals};
-use crate::http::outcome::{self, refusal};
+use crate::http::outcome::{self, not_done};
 use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::wire::{self, Code};
@@ -110,10 +110,10 @@ pub async fn take_away(
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
-        Outcome::Released(keys) => {
+        Ok(Outcome::Released(keys)) => {
             let released_count = keys.len() as u64;
             Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
         }
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }

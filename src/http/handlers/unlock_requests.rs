@@ -11,7 +11,7 @@ use crate::http::extract::{At, Json, created};
 use crate::http::handlers::files;
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
-use crate::http::outcome::{self, refusal};
+use crate::http::outcome::{self, not_done};
 use crate::http::submit::{decide, look};
 use crate::wire::limits::REASON_CHARS_MAX;
 use crate::wire::{self, Code, Encoding};
@@ -134,7 +134,7 @@ async fn respond(
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Request(request)) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
