@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn,
+};
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.

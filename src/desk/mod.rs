@@ -23,7 +23,9 @@ pub use feed::{AtHand, Feed, Follower, Past};
 pub use figures::{Counts, Figures, Histogram};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 
-use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
+};
 use crate::journal::{Journal, JournalError, Loaded};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy

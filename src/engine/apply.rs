@@ -40,12 +40,7 @@ impl Engine {
     /// The same for the two events that happen most, where the caller knows what they are about. Says what a release
     /// freed.
     #[inline]
-    pub(super) fn emit_at(
-        &mut self,
-        turn: &mut Turn,
-        event: impl FnOnce(&Engine) -> Event,
-        spot: Spot,
-    ) -> Option<Key> {
+    pub(super) fn emit_at(&mut self, turn: &mut Turn, event: impl FnOnce(&Engine) -> Event, spot: Spot) -> Option<Key> {
         let seq = self.seq.next();
         // Made right where it will lie; pushing it would move it there.
         turn.records.extend(std::iter::once_with(|| Record { seq, at: turn.now, event: event(self) }));
@@ -368,9 +363,8 @@ mod tests {
         let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
         let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
         let mut turn = Turn::at(Timestamp(0));
-        let mut ask = |engine: &mut Engine, command| {
-            engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap()
-        };
+        let mut ask =
+            |engine: &mut Engine, command| engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap();
         let reserve = |session: &SessionId| {
             let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
             Command::Reserve(Reserve {

@@ -23,7 +23,14 @@ pub(super) enum Blocker {
 
 impl Engine {
     /// Whether anything is in the way of a request that would stand in the queue at `place`.
-    pub(super) fn is_blocked(&self, session: SessionSlot, wants: &[Want], spots: &[Spot], mode: Mode, place: Seq) -> bool {
+    pub(super) fn is_blocked(
+        &self,
+        session: SessionSlot,
+        wants: &[Want],
+        spots: &[Spot],
+        mode: Mode,
+        place: Seq,
+    ) -> bool {
         wants.iter().zip(spots).any(|(want, spot)| {
             self.blockers(*spot, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())

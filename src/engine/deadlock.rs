@@ -11,9 +11,9 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
+use super::conflict::{clash, is_enough, stands_before};
 use super::ids::Seq;
 use super::record::{LeftWhy, Mode, Want};
-use super::conflict::{clash, is_enough, stands_before};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Stand};
 use super::turn::Turn;
@@ -148,7 +148,12 @@ impl Engine {
     }
 
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
-    pub(super) fn circle_by_holding<'a>(&'a self, session: SessionSlot, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
+    pub(super) fn circle_by_holding<'a>(
+        &'a self,
+        session: SessionSlot,
+        key: &'a Key,
+        mode: Mode,
+    ) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
         for stand in &self.sessions[session].stands {
             let mut demand = self.demand_of(session, stand);

@@ -22,9 +22,7 @@ impl Engine {
     fn decide(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
         match command {
             Command::Touch => Ok(Outcome::Done),
-            Command::Create { session, name, feature } => {
-                self.create(turn, session, name.as_ref(), feature.as_ref())
-            }
+            Command::Create { session, name, feature } => self.create(turn, session, name.as_ref(), feature.as_ref()),
             Command::Reserve(ask) => {
                 let feature = match actor {
                     Actor::Session(intro) => intro.feature.as_ref(),
@@ -62,9 +60,7 @@ impl Engine {
                 self.leave(turn, *waiter, *why);
                 Ok(Outcome::Done)
             }
-            Command::Ask { session, request, key, reason } => {
-                self.ask(turn, session, *request, key, reason.clone())
-            }
+            Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason.clone()),
             Command::Respond { session, request, answer, note, hand_over } => {
                 self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
             }

@@ -674,7 +674,10 @@ mod tests {
                     (0 | 1, false, _) => index.hold(place, reservation),
                     (0 | 1, true, _) => index.let_go(place, reservation),
                     (2 | 3, _, false) => {
-                        index.queue(place, Standing { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive });
+                        index.queue(
+                            place,
+                            Standing { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
+                        );
                     }
                     (2 | 3, _, true) => index.leave(place, waiter),
                     (_, false, false) => index.forget(place),

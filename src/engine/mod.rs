@@ -28,8 +28,8 @@ mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, Intro, KeyCheck, Named, Notice, Outcome, Pause, Person, Refusal,
-    Reserve, UnlockRequest,
+    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, Intro, KeyCheck, Named, Notice, Outcome, Pause, Person,
+    Refusal, Reserve, UnlockRequest,
 };
 pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};
 pub use image::Image;

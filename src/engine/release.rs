@@ -9,12 +9,7 @@ use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    pub(super) fn release(
-        &mut self,
-        turn: &mut Turn,
-        session: &SessionId,
-        keys: &[Named],
-    ) -> Result<Outcome, Refusal> {
+    pub(super) fn release(&mut self, turn: &mut Turn, session: &SessionId, keys: &[Named]) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         if let [named] = keys
             && let Some(held) = self.own(slot, named).held()
@@ -68,12 +63,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn release_everything(
-        &mut self,
-        turn: &mut Turn,
-        session: SessionSlot,
-        why: &Why,
-    ) -> Vec<Key> {
+    pub(super) fn release_everything(&mut self, turn: &mut Turn, session: SessionSlot, why: &Why) -> Vec<Key> {
         let mut held = self.sessions[session].held.clone();
         held.sort_by_key(|slot| self.reservations[*slot].fence);
         held.into_iter().map(|slot| self.release_one(turn, slot, why)).collect()

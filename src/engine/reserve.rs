@@ -172,9 +172,7 @@ impl Engine {
     pub(super) fn at_version(&self, wants: &[Want], if_version: Option<u64>) -> Result<(), Refusal> {
         let Some(expected) = if_version else { return Ok(()) };
         match wants.iter().find(|want| self.version_of(&want.key) != expected) {
-            Some(want) => {
-                Err(Refusal::WrongVersion { key: want.key.clone(), version: self.version_of(&want.key) })
-            }
+            Some(want) => Err(Refusal::WrongVersion { key: want.key.clone(), version: self.version_of(&want.key) }),
             None => Ok(()),
         }
     }

@@ -9,12 +9,7 @@ use super::turn::Turn;
 
 impl Engine {
     /// Whether this actor may ask for this at all. A session's own call brings it to life and keeps it alive.
-    pub(super) fn admit(
-        &mut self,
-        turn: &mut Turn,
-        actor: &Actor,
-        command: &Command,
-    ) -> Result<(), Refusal> {
+    pub(super) fn admit(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<(), Refusal> {
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
             Actor::Session(intro) => self.greet(turn, intro, repeats_end),
@@ -29,12 +24,7 @@ impl Engine {
         }
     }
 
-    fn greet(
-        &mut self,
-        turn: &mut Turn,
-        intro: &Intro,
-        repeats_end: bool,
-    ) -> Result<(), Refusal> {
+    fn greet(&mut self, turn: &mut Turn, intro: &Intro, repeats_end: bool) -> Result<(), Refusal> {
         let Some(slot) = self.find_session(&intro.id) else {
             if self.alive >= self.policy.sessions {
                 return Err(Refusal::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });

@@ -12,7 +12,7 @@ use super::key_policy::KeyPolicy;
 use super::limits::ServerLimits;
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::request_count::RequestCounts;
-use super::reply_channel::Courier;
+use super::reply_channel::ReplyChannel;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::token::Keyring;
@@ -26,7 +26,7 @@ pub struct Repository {
     pub name: Text,
     pub desk: Desk,
     /// Carries the desk's replies to the handlers.
-    pub courier: Courier,
+    pub(super) reply_channel: ReplyChannel,
     /// Reads `/api/history`; without one the history is empty.
     pub history: Option<Arc<dyn HistoryBackend>>,
     policy: ArcSwap<KeyPolicy>,
@@ -37,7 +37,14 @@ impl Repository {
     /// With the default policy and without a history.
     pub fn new(name: Text, desk: Desk) -> Self {
         let policy = ArcSwap::from_pointee(KeyPolicy::default());
-        Self { name, desk, courier: Courier::default(), history: None, policy, rate_limiter: RateLimiter::default() }
+        Self {
+            name,
+            desk,
+            reply_channel: ReplyChannel::default(),
+            history: None,
+            policy,
+            rate_limiter: RateLimiter::default(),
+        }
     }
 
     pub fn policy(&self) -> Guard<Arc<KeyPolicy>> {

@@ -1,6 +1,6 @@
-//! A line for every decision somebody asked for, where anybody wants to read them.
+//! The decision log: one line for every command of a client, if that log is switched on.
 //!
-//! Says who asked for what and what came of it, never with which token. Where nobody reads, all it costs is a glance.
+//! A line has the caller, the command and its outcome, never the token. If the log is off, the cost is one check.
 
 use http::HeaderValue;
 
@@ -11,30 +11,30 @@ use crate::key::Key;
 use super::event_json::why_left;
 
 tokio::task_local! {
-    /// The id of the request that is being answered; only there while decisions are logged.
+    /// The id of the current request; set only while decisions are logged.
     pub static REQUEST: HeaderValue;
 }
 
-/// What was asked, until it is known what came of it.
+/// A line of the log whose outcome is not known yet.
 pub struct Line {
     repo: Text,
     call: &'static str,
     session: Option<SessionId>,
-    /// The admin who asked.
+    /// The admin, if the caller is one.
     by: Option<Text>,
     /// The first key.
     key: Option<String>,
-    /// How many there are, where there is more than one.
+    /// The number of keys, if there is more than one.
     keys: Option<u64>,
 }
 
 impl Line {
-    /// Somebody asks; nothing where nobody will read it.
+    /// A command arrives. None if the log is off.
     pub fn begin(desk: &Desk, actor: &Actor, command: &Command) -> Option<Line> {
         if !logs_decisions() {
             return None;
         }
-        let (call, session, key, count) = asked(command);
+        let (call, session, key, count) = describe(command);
         let own = match actor {
             Actor::Session(intro) => Some(&intro.id),
             _ => None,
@@ -53,7 +53,7 @@ impl Line {
         })
     }
 
-    /// It was decided.
+    /// The command was decided: writes the line.
     pub fn end(self, reply: &Reply) {
         let Line { repo, call, session, by, key, keys } = self;
         let (session, by) = (session.as_ref().map(SessionId::as_str), by.as_deref());
@@ -64,7 +64,8 @@ impl Line {
     }
 }
 
-fn asked(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key>, usize) {
+/// The name of the command, its session, its first key, and the number of keys.
+fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key>, usize) {
     match command {
         Command::Touch => ("touch", None, None, 0),
         Command::Create { session, .. } => ("create", Some(session), None, 0),

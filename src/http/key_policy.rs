@@ -1,4 +1,4 @@
-//! What the configuration says about keys: which may be reserved here, for how long, and how.
+//! What the configuration says about keys: which may be reserved, for how long, and in which mode.
 
 use super::error::{ApiError, ApiResult};
 use crate::engine::Mode;
@@ -6,32 +6,31 @@ use crate::key::{Claim, Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX};
 use crate::wire::Code;
 use crate::wire::limits::TtlBounds;
 
-/// The policy of one repository; changed as a whole while the server runs. What is held already stays so, and can be
-/// released and renewed whatever a new policy says.
+/// The policy of one repository. A reload of the configuration replaces it as a whole; existing reservations stay, and can
+/// be released and renewed under any policy.
 #[derive(Debug, Clone)]
 pub struct KeyPolicy {
-    /// How keys are read.
     pub rules: KeyRules,
-    /// How long files may be held.
+    /// For paths and patterns.
     pub file_ttl: TtlBounds,
-    /// How long logical keys and resource URIs may be held.
+    /// For logical keys and resource URIs.
     pub name_ttl: TtlBounds,
-    /// Namespaces in which something may be reserved.
+    /// The namespaces of logical keys that may be reserved.
     pub namespaces: Vec<String>,
-    /// How many states the automaton of a pattern may have.
+    /// The most states the automaton of a pattern may have.
     pub pattern_states: usize,
-    /// How many plain directories a pattern must begin with; 1 keeps everybody from reserving `**`.
+    /// How many plain directories a pattern must begin with. 1 forbids `**`.
     pub pattern_depth: usize,
-    /// What nobody may share.
-    pub exclusive: Vec<Only>,
+    /// What may only be reserved with mode exclusive.
+    pub exclusive: Vec<ExclusiveRule>,
 }
 
-/// What nobody may share.
+/// Keys that may only be reserved with mode exclusive.
 #[derive(Debug, Clone)]
-pub enum Only {
+pub enum ExclusiveRule {
     /// Everything in a namespace.
     Namespace(String),
-    /// Whatever this key touches.
+    /// Every key that overlaps this one.
     Key(Key),
 }
 
@@ -50,7 +49,7 @@ impl Default for KeyPolicy {
 }
 
 impl KeyPolicy {
-    /// How long this key may be held.
+    /// The bounds for the TTL of this key.
     pub fn bounds(&self, key: &Key) -> TtlBounds {
         match key.kind() {
             Kind::Path | Kind::Glob => self.file_ttl,
@@ -58,7 +57,7 @@ impl KeyPolicy {
         }
     }
 
-    /// Whether this key may be reserved so.
+    /// Whether this key may be reserved in this mode.
     pub fn permit(&self, key: &Key, mode: Mode) -> ApiResult<()> {
         let shown = || format!("{:?}", key.shown());
         match key.claim() {
@@ -69,17 +68,18 @@ impl KeyPolicy {
                 };
                 if depth < self.pattern_depth {
                     let sentence = format!(
-                        "{} claims too much: a pattern must begin with at least {} here",
+                        "{} covers too much: on this server a pattern must begin with at least {}",
                         shown(),
                         match self.pattern_depth {
-                            1 => "one directory that has a name".to_owned(),
-                            more => format!("{more} directories that have names"),
+                            1 => "one plain directory name".to_owned(),
+                            more => format!("{more} plain directory names"),
                         },
                     );
                     return Err(ApiError::new(Code::OperationNotPermitted, sentence));
                 }
                 if glob.states() > self.pattern_states {
-                    let sentence = format!("{} is too complex a pattern for this server; split it", shown());
+                    let sentence =
+                        format!("the pattern {} is too complex for this server; split it into several", shown());
                     return Err(ApiError::new(Code::InvalidKey, sentence));
                 }
             }
@@ -88,25 +88,27 @@ impl KeyPolicy {
                     && !self.namespaces.contains(&namespace)
                 {
                     let sentence = match self.namespaces.join(", ") {
-                        none if none.is_empty() => format!("{} cannot be reserved: only files can, here", shown()),
-                        some => format!("{} cannot be reserved: the namespaces here are {some}", shown()),
+                        none if none.is_empty() => {
+                            format!("{} cannot be reserved: this server reserves only files", shown())
+                        }
+                        some => format!("{} cannot be reserved: this server has the namespaces {some}", shown()),
                     };
                     return Err(ApiError::new(Code::OperationNotPermitted, sentence));
                 }
             }
         }
-        if mode == Mode::Shared && self.exclusive.iter().any(|only| only.covers(key)) {
-            let sentence = format!("{} cannot be shared here; reserve it with mode exclusive", shown());
+        if mode == Mode::Shared && self.exclusive.iter().any(|rule| rule.covers(key)) {
+            let sentence = format!("{} cannot be shared on this server; reserve it with mode exclusive", shown());
             return Err(ApiError::new(Code::OperationNotPermitted, sentence));
         }
         Ok(())
     }
 
-    /// The same for a repository that compares names in its own way.
+    /// The same policy for a repository that compares names with or without regard to case.
     pub fn folded(mut self, fold_case: bool) -> Self {
         self.rules.fold_case = fold_case;
-        for only in &mut self.exclusive {
-            if let Only::Key(key) = only {
+        for rule in &mut self.exclusive {
+            if let ExclusiveRule::Key(key) = rule {
                 *key = key.folded(fold_case);
             }
         }
@@ -114,19 +116,19 @@ impl KeyPolicy {
     }
 }
 
-impl Only {
-    /// As the configuration writes it: a key, or `db:*` for a whole namespace.
-    pub fn parse(text: &str, rules: &KeyRules) -> Result<Only, String> {
+impl ExclusiveRule {
+    /// Parses a rule of the configuration: a key, or `db:*` for a whole namespace.
+    pub fn parse(text: &str, rules: &KeyRules) -> Result<ExclusiveRule, String> {
         match text.strip_suffix(":*") {
-            Some(name) if NAMESPACES.contains(&name) => Ok(Only::Namespace(name.to_owned())),
-            _ => Key::parse(text, rules).map(Only::Key).map_err(|bad| bad.to_string()),
+            Some(name) if NAMESPACES.contains(&name) => Ok(ExclusiveRule::Namespace(name.to_owned())),
+            _ => Key::parse(text, rules).map(ExclusiveRule::Key).map_err(|bad| bad.to_string()),
         }
     }
 
     fn covers(&self, key: &Key) -> bool {
         match self {
-            Only::Namespace(name) => namespace(key).as_ref() == Some(name),
-            Only::Key(own) => own.overlaps(key).is_some(),
+            ExclusiveRule::Namespace(name) => namespace(key).as_ref() == Some(name),
+            ExclusiveRule::Key(own) => own.overlaps(key).is_some(),
         }
     }
 }
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_a_key_is_permitted_by_default() {
+    fn every_key_is_permitted_by_default() {
         let policy = KeyPolicy::default();
         for text in ["a", "**", "src/", "db:x", "flag:a/*", "deploy://x", "contract:a.yaml", "feature:F:pause"] {
             assert_eq!(refused(&policy, text, Mode::Shared), None, "{text}");
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_can_be_kept_small() {
+    fn broad_and_complex_patterns_can_be_forbidden() {
         let policy = KeyPolicy { pattern_depth: 1, ..KeyPolicy::default() };
         for text in ["**", "*.rs", "**/a", "sr?/a", "{a,b}/**"] {
             assert_eq!(refused(&policy, text, Mode::Exclusive), Some(Code::OperationNotPermitted), "{text}");
@@ -191,9 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn some_keys_are_for_one_alone() {
+    fn some_keys_cannot_be_shared() {
         let rules = KeyRules::default();
-        let exclusive = ["db:*", "migrations/", "flag:billing/*"].map(|text| Only::parse(text, &rules).unwrap());
+        let exclusive =
+            ["db:*", "migrations/", "flag:billing/*"].map(|text| ExclusiveRule::parse(text, &rules).unwrap());
         let policy = KeyPolicy { exclusive: exclusive.to_vec(), ..KeyPolicy::default() };
         for text in ["db:x", "db:schema:users", "migrations/1.sql", "**/*.sql", "flag:billing/new", "flag:billing/*"] {
             assert_eq!(refused(&policy, text, Mode::Shared), Some(Code::OperationNotPermitted), "{text}");
@@ -202,7 +205,7 @@ mod tests {
         for text in ["src/a.rs", "env:db", "flag:other/x"] {
             assert_eq!(refused(&policy, text, Mode::Shared), None, "{text}");
         }
-        assert!(Only::parse("nope:*", &rules).is_err());
+        assert!(ExclusiveRule::parse("nope:*", &rules).is_err());
         let folded = policy.folded(true);
         assert_eq!(refused(&folded, "Migrations/1.sql", Mode::Shared), Some(Code::OperationNotPermitted));
     }

@@ -1,7 +1,7 @@
-//! Brings answers from the desk's thread to the tasks that wait for them.
+//! Carries replies from the desk's thread to the tasks of the handlers.
 //!
-//! Waking a task from another thread costs far more than waking it from a task, and a desk answers dozens at once. So
-//! the desk wakes one task, the courier, which wakes all the others.
+//! Waking a task from another thread costs far more than waking it from a task of the same runtime, and a desk sends
+//! dozens of replies at once. So the desk wakes one task, and that task wakes all the others.
 
 use std::sync::OnceLock;
 
@@ -11,46 +11,49 @@ use tokio::sync::oneshot;
 use crate::desk::{Desk, OnReply, Reply};
 use crate::engine::{Outcome, SessionId};
 
-/// Answers taken out of the bag at once.
-const ARMFUL: usize = 256;
+/// Replies taken from the channel at once.
+const BATCH_MAX: usize = 256;
 
-/// See the module. There is one for each repository; it starts with the first request.
+/// The channel of one repository. Its task starts with the first request.
 #[derive(Default)]
-pub struct Courier {
-    bag: OnceLock<UnboundedSender<Parcel>>,
+pub struct ReplyChannel {
+    queue: OnceLock<UnboundedSender<Delivery>>,
 }
 
-/// Where a grant goes back to that reached nobody.
-type Return = (Desk, SessionId);
+/// Where a grant is given back if its reply reaches no handler.
+type GiveBack = (Desk, SessionId);
 
-struct Parcel {
+/// A reply on its way to a handler.
+struct Delivery {
     to: oneshot::Sender<Reply>,
     reply: Reply,
-    back: Option<Return>,
+    give_back: Option<GiveBack>,
 }
 
-impl Courier {
-    /// What the desk calls with the answer. Must be called on the runtime the courier is to work on.
-    pub fn bring(&self, to: oneshot::Sender<Reply>, back: Option<Return>) -> OnReply {
-        let bag = self.bag.get_or_init(|| {
-            let (bag, parcels) = unbounded_channel();
-            tokio::spawn(walk(parcels));
-            bag
+impl ReplyChannel {
+    /// The callback for the desk, which sends the reply to `to`. Must be called on the runtime of the handlers.
+    pub fn reply_to(&self, to: oneshot::Sender<Reply>, give_back: Option<GiveBack>) -> OnReply {
+        let queue = self.queue.get_or_init(|| {
+            let (queue, deliveries) = unbounded_channel();
+            tokio::spawn(deliver(deliveries));
+            queue
         });
-        let bag = bag.clone();
+        let queue = queue.clone();
         Box::new(move |reply| {
-            // The bag is open as long as the runtime runs; without it, nobody hears anything.
-            bag.send(Parcel { to, reply, back }).map_err(|unsent| unsent.0.reply)
+            // The queue is open as long as the runtime runs. Without the runtime there is no client either.
+            queue.send(Delivery { to, reply, give_back }).map_err(|unsent| unsent.0.reply)
         })
     }
 }
 
-async fn walk(mut parcels: UnboundedReceiver<Parcel>) {
-    let mut armful = Vec::with_capacity(ARMFUL);
-    while parcels.recv_many(&mut armful, ARMFUL).await > 0 {
-        for Parcel { to, reply, back } in armful.drain(..) {
-            let unheard = to.send(reply).err();
-            if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) = (unheard, back) {
+async fn deliver(mut deliveries: UnboundedReceiver<Delivery>) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while deliveries.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        for Delivery { to, reply, give_back } in batch.drain(..) {
+            let undelivered = to.send(reply).err();
+            if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) =
+                (undelivered, give_back)
+            {
                 desk.unheard(session, grants);
             }
         }

@@ -11,7 +11,10 @@ use utoipa_axum::routes;
 
 use super::app::App;
 use super::error::ApiError;
-use super::handlers::{docs, events, files, health, history, metrics, reservations, sessions, stats, unlock_requests};
+use super::handlers::{
+    check, docs, events, health, history, metrics, release, renew, reservations, reserve, sessions, stats,
+    unlock_requests,
+};
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
 use super::openapi;
@@ -24,17 +27,17 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sessions::get))
         .routes(routes!(sessions::heartbeat))
         .routes(routes!(sessions::end))
-        .routes(routes!(files::reserve))
-        .routes(routes!(files::release))
-        .routes(routes!(files::release_all))
-        .routes(routes!(files::renew))
-        .routes(routes!(files::check, files::check_query))
+        .routes(routes!(reserve::reserve))
+        .routes(routes!(release::release))
+        .routes(routes!(release::release_all))
+        .routes(routes!(renew::renew))
+        .routes(routes!(check::check, check::check_query))
         .routes(routes!(reservations::reserved_files))
         .routes(routes!(unlock_requests::ask, unlock_requests::list))
         .routes(routes!(unlock_requests::withdraw))
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
-        .routes(routes!(files::check_as_nobody))
+        .routes(routes!(check::check_without_session))
         .routes(routes!(reservations::reservations))
         .routes(routes!(reservations::take_away))
         .routes(routes!(events::follow))
@@ -56,7 +59,7 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     router
         .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
-            ApiError::new(Code::MethodNotAllowed, "this path does not take this method; see the Allow header")
+            ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")
         })
         .layer(from_fn_with_state((app.clone(), host_check), with_request_id))
         .with_state(app)

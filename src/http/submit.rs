@@ -1,4 +1,4 @@
-//! From a handler to the desk and back.
+//! From a handler to the desk and back: submit a command, or read the state.
 
 use tokio::sync::oneshot;
 
@@ -10,40 +10,46 @@ use super::decision_log::Line;
 use super::error::ApiResult;
 use super::outcome::refusal;
 
-/// Submits a command and waits for its answer. What was submitted is decided even if the caller leaves.
-pub async fn decide(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
+/// Submits a command and waits for the reply. The command is carried out even if the client disconnects meanwhile.
+pub async fn submit(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
-    repo.desk.submit(actor, command, repo.courier.bring(sender, None))?;
+    repo.desk.submit(actor, command, repo.reply_channel.reply_to(sender, None))?;
     let reply = receiver.await.map_err(|_| repo.desk.silence())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
 
-/// Submits a request that may wait. If the caller leaves, so does the request, and a grant that came too late for
-/// anybody to hear is given back.
-pub async fn decide_or_wait(repo: &Repository, actor: Actor, session: SessionId, command: Command) -> ApiResult<Reply> {
+/// Submits a request that may wait in the queue. If the client disconnects, the request leaves the queue, and a grant
+/// that comes too late is given back.
+pub async fn submit_and_wait(
+    repo: &Repository,
+    actor: Actor,
+    session: SessionId,
+    command: Command,
+) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
-    let on_reply = repo.courier.bring(sender, Some((repo.desk.clone(), session.clone())));
+    let on_reply = repo.reply_channel.reply_to(sender, Some((repo.desk.clone(), session.clone())));
     let ticket = repo.desk.submit(actor, command, on_reply)?;
-    let mut hearing = Hearing { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
-    let answer = hearing.receiver.as_mut().expect("set above").await;
-    hearing.receiver = None;
-    let reply = answer.map_err(|_| repo.desk.silence())?;
+    let mut pending = PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
+    let reply = pending.receiver.as_mut().expect("set above").await;
+    pending.receiver = None;
+    let reply = reply.map_err(|_| repo.desk.silence())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
 
-/// Somebody listens for an answer; dropped with the receiver still there, they left.
-struct Hearing {
+/// A reply that a client waits for. If it is dropped before the reply was received, the client has disconnected.
+struct PendingReply {
+    /// None once the reply was received.
     receiver: Option<oneshot::Receiver<Reply>>,
     desk: Desk,
     session: SessionId,
     ticket: Ticket,
 }
 
-impl Drop for Hearing {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         let Some(mut receiver) = self.receiver.take() else { return };
         receiver.close();
@@ -55,29 +61,27 @@ impl Drop for Hearing {
     }
 }
 
-/// What somebody saw, and what they should know besides.
-pub struct Seen<T> {
-    /// What the look found.
+/// What a handler read from the state, with the notices for the calling session.
+pub struct ReadReply<T> {
     pub value: T,
-    /// For the session that looked.
     pub notices: Vec<Notice>,
 }
 
-/// Looks at the state of the repository, on the desk's thread between two decisions.
-pub async fn look<T: Send + 'static>(
+/// Reads the state of the repository, on the desk's thread between two decisions.
+pub async fn read_state<T: Send + 'static>(
     desk: &Desk,
     actor: Actor,
-    see: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
-) -> ApiResult<Seen<T>> {
+    read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
+) -> ApiResult<ReadReply<T>> {
     let (sender, receiver) = oneshot::channel();
     let look = move |look: Look<'_>| {
-        let seen = match look.refusal {
+        let result = match look.refusal {
             Some(refusal) => Err((refusal, look.now)),
-            None => Ok(Seen { value: see(look.engine, look.now), notices: look.notices }),
+            None => Ok(ReadReply { value: read(look.engine, look.now), notices: look.notices }),
         };
-        let _ = sender.send(seen);
+        let _ = sender.send(result);
     };
     desk.look(actor, Box::new(look))?;
-    let seen = receiver.await.map_err(|_| Trouble::Stopped)?;
-    seen.map_err(|(refused, now)| refusal(refused, now))
+    let result = receiver.await.map_err(|_| Trouble::Stopped)?;
+    result.map_err(|(refused, now)| refusal(refused, now))
 }

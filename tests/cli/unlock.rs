@@ -62,7 +62,7 @@ fn several_are_asked_for_one_by_one() {
     world.as_session("ana", ["reserve", "src/a.rs", "src/deep/"]).ok();
     let said = world.as_session("bo", ["request", "a.rs", "free.rs", "deep/c.rs", "--reason", "x"]).at("src").fails(1);
     assert_eq!(said.out.lines().count(), 2, "{said:?}");
-    assert!(said.err.contains("nobody else holds \"src/free.rs\""), "{said:?}");
+    assert!(said.err.contains("no other session holds \"src/free.rs\""), "{said:?}");
     let said = world.as_session("bo", ["request", ":/src/a.rs", "b.rs", "--reason", "x", "--json"]).at("src").fails(1);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(document["requests"][0]["status"], "pending");

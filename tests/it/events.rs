@@ -409,7 +409,7 @@ fn a_stream_ends_with_its_session_and_with_its_token() {
     let token = world.token(json!({ "sub": "looker", "scope": "read", "exp": mint::now() - 27 }));
     let mut stream = Stream::open(&world, "", &token, None);
     assert_eq!(names(stream.rest()), [""; 0]);
-    assert_eq!(stream.comments.last().unwrap(), "the token does not count any more");
+    assert_eq!(stream.comments.last().unwrap(), "the token is not valid any more");
     Stream::refused(&world, "", &token, None).refused("UNAUTHENTICATED");
     world.session("carl").hold("c");
     while other.next().unwrap().data["filePath"] != "c" {}

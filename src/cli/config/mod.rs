@@ -13,7 +13,7 @@ use sheet::{Sheet, Source};
 
 use super::logging::Format;
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Only, ServerLimits};
+use crate::http::{ExclusiveRule, KeyPolicy, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
 use crate::wire::limits::TtlBounds;
 
@@ -169,7 +169,7 @@ fn policy(source: &Source<'_>, mut sheet: Sheet<'_, '_>) -> KeyPolicy {
     policy.pattern_depth = number(&mut sheet, "pattern-depth", 0..=64, policy.pattern_depth);
     policy.pattern_states = number(&mut sheet, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
     for text in sheet.texts("exclusive").unwrap_or_default() {
-        match Only::parse(&text.value, &policy.rules) {
+        match ExclusiveRule::parse(&text.value, &policy.rules) {
             Ok(only) => policy.exclusive.push(only),
             Err(sentence) => source.problem(text.line, sentence.trim_end_matches('.')),
         }

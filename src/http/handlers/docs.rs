@@ -12,17 +12,17 @@ use crate::http::extract::{At, Json};
 use crate::http::openapi::{self, page, params, refusals};
 use crate::wire::Code;
 
-/// The page loads its own parts and the document, talks to nobody else, and is shown in nobody else's frame.
+/// The page may load its own parts and the document, nothing from elsewhere, and may not be shown in a frame.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Where `/` leads.
+/// Redirect to the documentation.
 #[utoipa::path(
     get,
     path = "/",
     operation_id = "frontDoor",
     tag = "Documents",
-    responses((status = 307, description = "To the page that explains the calls.", headers(("location" = String, description = "`/docs`."))), refusals::Anybody),
+    responses((status = 307, description = "The page that explains the calls.", headers(("location" = String, description = "`/docs`."))), refusals::Anybody),
     security(()),
 )]
 pub async fn front_door() -> Redirect {
@@ -42,20 +42,20 @@ pub async fn document(State(app): State<Arc<App>>) -> Response {
     ([(CACHE_CONTROL, "no-cache")], Json(openapi::document(&app))).into_response()
 }
 
-/// This document, for people.
+/// This document as a page for people.
 #[utoipa::path(
     get,
     path = "/docs",
     operation_id = "getPage",
     tag = "Documents",
-    responses((status = 200, description = "A page that needs nothing from elsewhere.", body = String, content_type = "text/html"), refusals::Anybody),
+    responses((status = 200, description = "A page that loads nothing from other servers.", body = String, content_type = "text/html"), refusals::Anybody),
     security(()),
 )]
 pub async fn page() -> Response {
     served(&page::PAGE)
 }
 
-/// A part of the page.
+/// A file of that page.
 #[utoipa::path(
     get,
     path = "/docs/{file}",
@@ -70,7 +70,7 @@ pub async fn page() -> Response {
 )]
 pub async fn part(At(file): At<String>) -> ApiResult<Response> {
     let part = page::PARTS.iter().find(|part| part.name == file);
-    let missing = || ApiError::new(Code::NotFound, "the page has no such part");
+    let missing = || ApiError::new(Code::NotFound, "the page has no such file");
     part.map(served).ok_or_else(missing)
 }
 

@@ -1,8 +1,9 @@
-//! `GET /api/events`: what happens, as it happens, as server-sent events.
+//! `GET /api/events`: new events as they happen, as server-sent events.
 //!
-//! A follower pulls: it takes from the feed what it can pass on, so one that reads slowly costs a connection and
-//! nothing more, until the connection is closed because nothing moves (see `transport::write_timeout`). It comes back with the id of
-//! the last event it saw. Every block ends with the whole of a record, so ids never lie.
+//! A stream takes from the feed only what its client accepts, so a slow client costs one connection and nothing more. If
+//! the client accepts nothing for too long, the connection is closed (see `transport::write_timeout`), and the client
+//! reconnects with the id of the last event it received. A block of text always ends with a complete event, so that id is
+//! always right.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,25 +30,25 @@ use crate::http::extract::QueryParams;
 use crate::http::handlers::reservations::starts_with;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
-use crate::http::submit::look;
+use crate::http::submit::read_state;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
 
-/// Text that is passed on in one go.
+/// The size at which collected events are sent.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// How long a client may take to hear why its stream ends.
-const LAST_WORD_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long sending the reason for the end of a stream may take.
+const GOODBYE_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Where a follower whose place is gone learns what is held.
+/// Where a client that lost its position finds out what is held.
 const RELOAD: &str = "/api/reservations";
 
-/// What happens, as it happens.
+/// Follow the events as they happen.
 ///
-/// Server-sent events, one for each record: `id` is its number, `event` the verb, `data` an `Event`. `reset` comes where
-/// the stream cannot go on where the reader was, with where to reload; `notices` tells the session that follows what it
-/// should know. Comments keep the connection. The stream ends with the server, the token or the session; whoever comes
-/// back with the last `id` misses nothing and hears nothing twice.
+/// Server-sent events, one for each record: `id` is the number of the record, `event` the verb, `data` an `Event`. Two more
+/// kinds of events are `reset`, when the stream cannot continue where the client was, and `notices` for the calling session.
+/// Comments keep the connection open. The stream ends with the server, the token or the session. A client that reconnects
+/// with the last `id` misses no event and gets none twice.
 #[utoipa::path(
     get,
     path = "/api/events",
@@ -55,7 +56,7 @@ const RELOAD: &str = "/api/reservations";
     tag = "Looking and operating",
     params(params::Following, params::LastEvent),
     responses(
-        (status = 200, description = "A stream.", content_type = "text/event-stream", body = String),
+        (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
         refusals::Look,
     ),
 )]
@@ -70,15 +71,15 @@ pub async fn follow(
     let token = bearer(&headers)?.to_owned();
     let limit = app.limits().event_readers;
     let full = || {
-        let sentence = format!("{limit} clients follow this repository already; try again later");
+        let sentence = format!("{limit} clients already follow this repository; try again later");
         let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
         body.more.insert("limit".to_owned(), limit.into());
         ApiError::from(body).retry_after(10)
     };
-    // Before the look, so that whatever comes after the look is at hand.
+    // Before the state is read, so that the feed has every record after it.
     let follower = caller.repo.desk.feed().follow(limit).ok_or_else(full)?;
-    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
-    let head = seen.value;
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
+    let head = reply.value;
 
     let (blocks, body) = mpsc::channel(1);
     let next_check = Instant::now();
@@ -90,19 +91,19 @@ pub async fn follow(
         token,
         claims: caller.claims,
         head,
-        fresh: true,
+        is_new: true,
         after: after.unwrap_or(head),
-        told: Seq::ZERO,
+        sent_id: Seq::ZERO,
         blocks,
         text: Vec::new(),
         next_check,
     };
-    stream.greet(outcome::notices(seen.notices));
+    stream.start(outcome::notices(reply.notices));
     tokio::spawn(stream.run());
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
-        // Asks nginx, the proxy most people have, to pass events on at once.
+        // Tells nginx not to buffer the stream.
         (http::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::new(Blocks(body))).into_response())
@@ -111,7 +112,7 @@ pub async fn follow(
 fn filter(query: &QueryParams) -> ApiResult<Filter> {
     let session = match query.one("session") {
         Some(id) => {
-            let what = || format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            let what = || format!("is {id:?}; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
             Some(SessionId::parse(id).ok_or_else(|| wire::BadBody::field("session", what()))?)
         }
         None => None,
@@ -119,7 +120,7 @@ fn filter(query: &QueryParams) -> ApiResult<Filter> {
     Ok(Filter { session, prefix: query.one("prefix").map(str::to_owned) })
 }
 
-/// Where to go on. A client that comes back says so in the header, and its URL still says where it began.
+/// The record after which the stream begins. A browser that reconnects sends the header; its URL still has the old value.
 fn after(query: &QueryParams, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
     let begin = query.number("after", 0, u64::MAX)?;
     let Some(last) = headers.get("last-event-id") else { return Ok(begin.map(Seq)) };
@@ -147,62 +148,62 @@ impl Filter {
     }
 }
 
-/// One follower on its way through the records.
+/// One stream of events.
 struct Stream {
     app: Arc<App>,
     follower: Arc<Follower>,
     filter: Filter,
-    /// Whose end ends the stream.
+    /// The session whose end also ends the stream.
     session: Option<SessionId>,
     token: String,
     claims: Claims,
-    /// The last record when it began; a session was alive then.
+    /// The last record when the stream began. The session was active then.
     head: Seq,
-    /// It has not passed on anything yet.
-    fresh: bool,
-    /// The last record it is done with.
+    /// No record was sent yet.
+    is_new: bool,
+    /// The last record that was handled, whether or not it was sent.
     after: Seq,
-    /// The last id the client knows.
-    told: Seq,
+    /// The last id that was sent.
+    sent_id: Seq,
     blocks: mpsc::Sender<Bytes>,
-    /// What goes out next.
+    /// Text to be sent next.
     text: Vec<u8>,
-    /// When to see whether the token still counts.
+    /// When to check the token again.
     next_check: Instant,
 }
 
-/// Why a stream is over, as a comment in it; nothing where there is nobody to read it.
-type Over = Option<&'static str>;
+/// Why a stream ends, sent as a comment; none if the client has disconnected.
+type StreamEnd = Option<&'static str>;
 
 impl Stream {
     async fn run(mut self) {
         let (app, blocks) = (self.app.clone(), self.blocks.clone());
-        let over = tokio::select! {
-            Err(over) = self.tell() => over,
+        let end = tokio::select! {
+            Err(end) = self.send_events() => end,
             () = app.stopped() => Some("the server is stopping"),
             () = blocks.closed() => None,
         };
-        if let Some(why) = over {
+        if let Some(why) = end {
             let last = blocks.send(format!(": {why}\n\n").into());
-            // A client that does not read now will hear the connection close.
-            let _ = tokio::time::timeout(LAST_WORD_TIME_MAX, last).await;
+            // A client that does not read now sees the connection close.
+            let _ = tokio::time::timeout(GOODBYE_TIME_MAX, last).await;
         }
     }
 
-    /// The first block says where the stream begins, which is where a client comes back to that has seen nothing yet.
-    fn greet(&mut self, notices: Vec<wire::Notice>) {
+    /// The first block has the position of the stream, so that a client can reconnect to it before the first event.
+    fn start(&mut self, notices: Vec<wire::Notice>) {
         if self.after > self.head {
             self.reset("unknown");
         } else {
             self.text.extend_from_slice(b": git-dibs\n");
-            self.tell_place();
+            self.send_position();
         }
         if !notices.is_empty() {
             self.write(None, "notices", &wire::Notices { notices });
         }
     }
 
-    async fn tell(&mut self) -> Result<(), Over> {
+    async fn send_events(&mut self) -> Result<(), StreamEnd> {
         loop {
             self.flush().await?;
             if Instant::now() >= self.next_check {
@@ -211,35 +212,35 @@ impl Stream {
             match self.follower.at_hand(self.after) {
                 AtHand::Batches(batches) => {
                     for batch in batches {
-                        self.pass_on(&batch).await?;
+                        self.send_records(&batch).await?;
                     }
                 }
-                AtHand::Older => match self.look_back().await? {
-                    Past::Records(records) => self.pass_on(&records).await?,
-                    Past::Gone if self.fresh => self.reset("tooOld"),
-                    Past::Gone => return Err(Some("the stream fell too far behind; come back with the last id")),
+                AtHand::Older => match self.read_journal().await? {
+                    Past::Records(records) => self.send_records(&records).await?,
+                    Past::Gone if self.is_new => self.reset("tooOld"),
+                    Past::Gone => return Err(Some("the stream fell too far behind; reconnect with the last id")),
                 },
                 AtHand::Nothing => {
                     let follower = self.follower.clone();
                     let news = poll_fn(|context| follower.poll_news(self.after, context));
                     if tokio::time::timeout_at(self.next_check, news).await.is_err() {
                         self.text.extend_from_slice(b":\n");
-                        self.tell_place();
+                        self.send_position();
                     }
                 }
             }
         }
     }
 
-    /// One event for each record that is wanted. A session hears of its own end, and of nothing after it.
-    async fn pass_on(&mut self, records: &[Record]) -> Result<(), Over> {
-        self.fresh = false;
-        let known = records.partition_point(|record| record.seq <= self.after);
-        for record in &records[known..] {
+    /// Sends an event for each record that passes the filter. The end of the own session is the last one.
+    async fn send_records(&mut self, records: &[Record]) -> Result<(), StreamEnd> {
+        self.is_new = false;
+        let handled = records.partition_point(|record| record.seq <= self.after);
+        for record in &records[handled..] {
             if self.filter.includes(&record.event) {
                 let event = event_json(record, None);
                 self.write(Some(record.seq), event.kind.verb(), &event);
-                self.told = record.seq;
+                self.sent_id = record.seq;
             }
             self.after = record.seq;
             if self.text.len() >= BLOCK_BYTES {
@@ -256,27 +257,27 @@ impl Stream {
         Ok(())
     }
 
-    async fn look_back(&self) -> Result<Past, Over> {
+    async fn read_journal(&self) -> Result<Past, StreamEnd> {
         let (follower, after) = (self.follower.clone(), self.after);
-        // Reading the journal keeps a thread busy; however many look back, the others wait here and not in a thread.
-        let _turn = self.app.journal_readers.acquire().await.map_err(|_| None)?;
-        let past = tokio::task::spawn_blocking(move || follower.look_back(after)).await;
-        match past {
-            Ok(Ok(past)) => Ok(past),
+        // Reading the journal blocks a thread. Streams beyond the limit wait here and not in a thread.
+        let _permit = self.app.journal_readers.acquire().await.map_err(|_| None)?;
+        let page = tokio::task::spawn_blocking(move || follower.look_back(after)).await;
+        match page {
+            Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "could not look back for an event stream");
+                tracing::warn!(%error, "could not read the journal for an event stream");
                 Err(Some("the journal cannot be read now"))
             }
             Err(_) => Err(Some("the journal cannot be read now")),
         }
     }
 
-    /// Whether the token still counts: it may have run out, and its key may be gone.
-    async fn check(&mut self) -> Result<(), Over> {
+    /// Checks the token again: it may have expired, and its key may have been removed.
+    async fn check(&mut self) -> Result<(), StreamEnd> {
         let now = (self.app.wall_clock)();
         if self.app.keyring.verify(&self.token, now).is_err() {
             self.flush().await?;
-            return Err(Some("the token does not count any more"));
+            return Err(Some("the token is not valid any more"));
         }
         let left = self.claims.expires.saturating_add(LEEWAY_SECONDS).saturating_sub(now);
         let left = Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1));
@@ -284,37 +285,37 @@ impl Stream {
         Ok(())
     }
 
-    /// The client's place is gone: it must look at everything again.
+    /// The position of the client is lost: it must reload everything.
     fn reset(&mut self, why: &str) {
-        self.fresh = false;
+        self.is_new = false;
         self.after = self.head;
         let reset = wire::Reset { why: why.into(), reload: RELOAD.into(), after: self.head.0 };
         self.write(Some(self.head), "reset", &reset);
-        self.told = self.head;
+        self.sent_id = self.head;
     }
 
-    /// An id without an event: the client comes back to here, also where nothing it wants has happened for long.
-    fn tell_place(&mut self) {
+    /// Sends an id without an event, so that a client whose filter passes nothing can still reconnect to here.
+    fn send_position(&mut self) {
         use std::io::Write;
-        if self.told != self.after || self.after == Seq::ZERO {
-            writeln!(self.text, "id: {}", self.after.0).expect("memory takes every write");
+        if self.sent_id != self.after || self.after == Seq::ZERO {
+            writeln!(self.text, "id: {}", self.after.0).expect("a Vec accepts every write");
         }
         self.text.push(b'\n');
-        self.told = self.after;
+        self.sent_id = self.after;
     }
 
     fn write(&mut self, id: Option<Seq>, name: &str, data: &impl serde::Serialize) {
         use std::io::Write;
         if let Some(id) = id {
-            writeln!(self.text, "id: {}", id.0).expect("memory takes every write");
+            writeln!(self.text, "id: {}", id.0).expect("a Vec accepts every write");
         }
-        write!(self.text, "event: {name}\ndata: ").expect("memory takes every write");
-        // JSON has no line breaks of its own, and those in names are escaped in it.
+        write!(self.text, "event: {name}\ndata: ").expect("a Vec accepts every write");
+        // serde_json writes no line breaks, and escapes those in names.
         serde_json::to_writer(&mut self.text, data).expect("events are plain data");
         self.text.extend_from_slice(b"\n\n");
     }
 
-    async fn flush(&mut self) -> Result<(), Over> {
+    async fn flush(&mut self) -> Result<(), StreamEnd> {
         if self.text.is_empty() {
             return Ok(());
         }
@@ -322,7 +323,7 @@ impl Stream {
     }
 }
 
-/// The body of an answer that goes on.
+/// The body of the response.
 struct Blocks(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Blocks {

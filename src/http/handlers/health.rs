@@ -11,29 +11,29 @@ use crate::http::app::App;
 use crate::http::error::ApiError;
 use crate::http::extract::Json;
 use crate::http::openapi::refusals;
-use crate::http::submit::look;
+use crate::http::submit::read_state;
 use crate::wire;
 
-/// Whether the process runs.
+/// Whether the process is running.
 #[utoipa::path(
     get,
     path = "/healthz",
     operation_id = "healthz",
     tag = "Looking and operating",
-    responses((status = 200, description = "It runs.", body = wire::Health), refusals::Anybody),
+    responses((status = 200, description = "It is running.", body = wire::Health), refusals::Anybody),
     security(()),
 )]
 pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
     Json(health(&app, "ok"))
 }
 
-/// Whether every desk decides.
+/// Whether the server is ready for requests.
 #[utoipa::path(
     get,
     path = "/readyz",
     operation_id = "readyz",
     tag = "Looking and operating",
-    responses((status = 200, description = "All of them do.", body = wire::Health), refusals::Anybody),
+    responses((status = 200, description = "Every repository is ready.", body = wire::Health), refusals::Anybody),
     security(()),
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
@@ -41,7 +41,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
         return ApiError::from(Trouble::Stopped).into_response();
     }
     for repo in app.repositories.values() {
-        if let Err(error) = look(&repo.desk, Actor::Reader, |_, _| ()).await {
+        if let Err(error) = read_state(&repo.desk, Actor::Reader, |_, _| ()).await {
             return error.into_response();
         }
     }

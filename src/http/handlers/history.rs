@@ -5,11 +5,11 @@ use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_json::event_json;
 use crate::http::extract::{Json, QueryParams};
-use crate::http::handlers::files;
 use crate::http::history_backend::{HistoryError, HistoryPage, HistoryQuery};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
-use crate::http::submit::look;
+use crate::http::request_fields::key;
+use crate::http::submit::read_state;
 use crate::wire::{self, Code, MissingEvents, Time};
 
 /// Events on one page if the request names no limit.
@@ -32,7 +32,7 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
         Some("percent") => true,
         Some(_) => return Err(wire::BadBody::field("encoding", "must be percent").into()),
     };
-    let key = query.one("path").map(|path| files::key(&caller.repo, path, percent)).transpose()?;
+    let key = query.one("path").map(|path| key(&caller.repo, path, percent)).transpose()?;
     let session = match query.one("session") {
         Some(id) => match SessionId::parse(id) {
             Some(session) => Some(session),
@@ -49,7 +49,7 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
     let cursor = query.one("cursor").map(str::to_owned);
     let query = HistoryQuery { key, fold_case: caller.repo.policy().rules.fold_case, session, since, limit, cursor };
     // Before the history is read: the token of an ended session is not valid any more.
-    let seen = look(&caller.repo.desk, caller.look(), |_, _| ()).await?;
+    let reply = read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
     let repo = caller.repo.clone();
     let read = move || repo.history.as_ref().map(|history| history.page(&query));
     let page = tokio::task::spawn_blocking(read).await;
@@ -77,8 +77,8 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
         };
         events.into_iter().map(name).collect::<Vec<_>>()
     };
-    let named = look(&caller.repo.desk, crate::engine::Actor::Reader, name).await?;
+    let named = read_state(&caller.repo.desk, crate::engine::Actor::Reader, name).await?;
     let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
-    let notices = outcome::notices(seen.notices);
+    let notices = outcome::notices(reply.notices);
     Ok(Json(wire::HistoryReply { events: named.value, next_cursor: next, missing, notices }))
 }

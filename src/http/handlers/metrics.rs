@@ -1,7 +1,7 @@
-//! `GET /metrics`: the server in numbers, as Prometheus reads them.
+//! `GET /metrics`: numbers about the server, in Prometheus' text format.
 //!
-//! Written by hand: the numbers are plain atomics where they come about, there are some twenty of them, and all that
-//! is left to do is to print them. Numbers only; no session and no key is ever named.
+//! Written by hand: there are some twenty numbers, kept as plain atomics where they are counted, and all that is left to do
+//! is to print them. No session and no key is ever named.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,29 +20,28 @@ use crate::http::middleware::request_count::RequestCount;
 use crate::http::openapi::refusals;
 use crate::token::Scope;
 
-/// A number that somebody else keeps and that is asked for when it is read.
+/// A number that another room keeps.
 pub struct Gauge {
-    /// As Prometheus calls it.
+    /// The name of the metric.
     pub name: &'static str,
-    /// What it says, in a sentence.
+    /// One sentence about the metric.
     pub help: &'static str,
-    /// The repository it is about.
     pub repo: Text,
-    /// Reads it; must not wait for anything.
+    /// Returns the current value; must not block.
     pub read: Box<dyn Fn() -> f64 + Send + Sync>,
 }
 
-/// The server in numbers, for Prometheus.
+/// Numbers about the server, for Prometheus.
 ///
-/// Where only this machine can reach the server nobody needs a token, as Prometheus likes it; where others can, a token
-/// shows what is about its own repository.
+/// A server that only this machine can reach needs no token for this call. Otherwise a token is needed, which shows the
+/// numbers of its own repository.
 #[utoipa::path(
     get,
     path = "/metrics",
     operation_id = "getMetrics",
     tag = "Looking and operating",
     responses(
-        (status = 200, description = "Numbers, in Prometheus' text format.", content_type = "text/plain", body = String),
+        (status = 200, description = "Metrics in Prometheus' text format.", content_type = "text/plain", body = String),
         refusals::Metrics,
     ),
     security((), ("token" = [])),
@@ -53,7 +52,7 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
         false => {
             let claims = authenticate(&parts, &app)?;
             let all = claims.scope == Scope::Admin || app.only_repository().is_some();
-            // A token that says nothing about repositories is for none of several.
+            // With several repositories, a token that names none is for none of them.
             claims.repo.or_else(|| (!all).then(|| "".into()))
         }
     };
@@ -69,7 +68,7 @@ fn render(app: &App, only: Option<&str>) -> String {
         .filter(|repo| only.is_none_or(|name| *repo.name == *name))
         .collect();
     let mut page = Page(String::with_capacity(16 * 1024));
-    page.family("dibs_build_info", "gauge", "Which git-dibs this is.");
+    page.family("dibs_build_info", "gauge", "The version of git-dibs.");
     page.line("dibs_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.family("process_start_time_seconds", "gauge", "When the server was started, in seconds since 1970.");
     page.line("process_start_time_seconds", &[], app.started as f64);
@@ -82,16 +81,19 @@ fn render(app: &App, only: Option<&str>) -> String {
     type Read = fn(&Counts) -> u64;
     let numbers: [(&str, &str, &str, Read); 10] = [
         ("dibs_reservations", "gauge", "Reservations held now.", |counts| counts.reservations),
-        ("dibs_waiters", "gauge", "Requests that wait now.", |counts| counts.waiters),
-        ("dibs_sessions", "gauge", "Sessions alive now.", |counts| counts.sessions),
+        ("dibs_waiters", "gauge", "Requests waiting in the queue now.", |counts| counts.waiters),
+        ("dibs_sessions", "gauge", "Active sessions now.", |counts| counts.sessions),
         ("dibs_grants_total", "counter", "Reservations granted since the journal began.", |counts| counts.granted),
-        ("dibs_conflicts_total", "counter", "Requests refused because of somebody else.", |counts| counts.conflicts),
-        ("dibs_expiries_total", "counter", "Reservations whose time ran out.", |counts| counts.expired),
-        ("dibs_deadlocks_refused_total", "counter", "Waits refused because they would never have ended.", |counts| {
-            counts.deadlocks
-        }),
+        ("dibs_conflicts_total", "counter", "Requests refused because of another session.", |counts| counts.conflicts),
+        ("dibs_expiries_total", "counter", "Reservations that expired.", |counts| counts.expired),
+        (
+            "dibs_deadlocks_refused_total",
+            "counter",
+            "Waits refused because they would have closed a cycle.",
+            |counts| counts.deadlocks,
+        ),
         ("dibs_records_total", "counter", "Records in the journal since it began.", |counts| counts.head),
-        ("dibs_inbox_depth", "gauge", "Requests the desk has not looked at yet.", |counts| counts.inbox),
+        ("dibs_inbox_depth", "gauge", "Requests in the desk's inbox.", |counts| counts.inbox),
         ("dibs_inbox_refused_total", "counter", "Requests refused because the inbox was full.", |counts| {
             counts.refused
         }),
@@ -121,14 +123,14 @@ fn render(app: &App, only: Option<&str>) -> String {
     }
     page.family("dibs_batch_records", "histogram", "Records made durable together.");
     shown.iter().for_each(|repo| page.histogram("dibs_batch_records", repo, &repo.desk.figures().batches, 1.0, 1.0));
-    let mut said = "";
+    let mut described = "";
     let mut gauges: Vec<&Gauge> =
         app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)).collect();
     gauges.sort_by_key(|gauge| gauge.name);
     for gauge in gauges {
-        if gauge.name != said {
+        if gauge.name != described {
             page.family(gauge.name, "gauge", gauge.help);
-            said = gauge.name;
+            described = gauge.name;
         }
         page.line(gauge.name, &[("repo", &gauge.repo)], (gauge.read)());
     }
@@ -139,7 +141,7 @@ struct Page(String);
 
 impl Page {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("memory takes every write");
+        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("a String accepts every write");
     }
 
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
@@ -147,12 +149,12 @@ impl Page {
         for (n, (label, text)) in labels.iter().enumerate() {
             self.0.push(if n == 0 { '{' } else { ',' });
             let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            write!(self.0, "{label}=\"{text}\"").expect("memory takes every write");
+            write!(self.0, "{label}=\"{text}\"").expect("a String accepts every write");
         }
         if !labels.is_empty() {
             self.0.push('}');
         }
-        writeln!(self.0, " {value}").expect("memory takes every write");
+        writeln!(self.0, " {value}").expect("a String accepts every write");
     }
 
     fn histogram(&mut self, name: &str, repo: &Repository, histogram: &Histogram, bound_unit: f64, sum_unit: f64) {

@@ -4,10 +4,10 @@ use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq,
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, QueryParams};
-use crate::http::handlers::files;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::submit::{decide, look};
+use crate::http::request_fields::reason;
+use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Code};
 
@@ -21,38 +21,38 @@ const PAGE_ITEMS: u32 = 100;
     operation_id = "listReservedFiles",
     tag = "Files",
     params(params::SessionAt),
-    responses((status = 200, description = "All of it, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
+    responses((status = 200, description = "All of its reservations, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
 )]
 pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
     let (actor, session) = caller.look_for(&id)?;
-    let see = move |engine: &Engine, _| {
+    let view = move |engine: &Engine, _| {
         let name = engine.session(&session)?.name;
         let holder = Person { session, name };
         let held = engine.held(&holder.session);
         Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
     };
-    let seen = look(&caller.repo.desk, actor, see).await?;
+    let reply = read_state(&caller.repo.desk, actor, view).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
-    let reservations = seen.value.ok_or_else(missing)?;
-    let notices = outcome::notices(seen.notices);
+    let reservations = reply.value.ok_or_else(missing)?;
+    let notices = outcome::notices(reply.notices);
     Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
 }
 
-/// List what everybody holds.
+/// List all reservations of the repository.
 #[utoipa::path(
     get,
     path = "/api/reservations",
     operation_id = "listReservations",
     tag = "Looking and operating",
     params(params::Reservations, params::Page),
-    responses((status = 200, description = "One page of it, the oldest first.", body = wire::ReservationList), refusals::Look),
+    responses((status = 200, description = "One page of reservations, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
 pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
     let limit = query.page_size(PAGE_ITEMS)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let prefix = query.one("prefix").map(str::to_owned);
     let session = query.one("session").map(str::to_owned);
-    let see = move |engine: &Engine, _| {
+    let view = move |engine: &Engine, _| {
         let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
@@ -75,8 +75,8 @@ pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<
         let seq = Some(engine.head().0);
         wire::ReservationList { reservations: page, next_cursor, seq, notices: Vec::new() }
     };
-    let seen = look(&caller.repo.desk, caller.look(), see).await?;
-    Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
+    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
+    Ok(Json(wire::ReservationList { notices: outcome::notices(reply.notices), ..reply.value }))
 }
 
 /// Whether a key starts with this text. The `file:` in front of a path does not count.
@@ -85,9 +85,9 @@ pub fn starts_with(key: &Key, prefix: &str) -> bool {
     shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
 
-/// Take a reservation away from its holder.
+/// End a reservation of another session.
 ///
-/// Needs scope `admin`. The holder is told who did it and why, and the history keeps it.
+/// Needs scope `admin`. The holder gets a notice with the admin's name and reason, and the history keeps both.
 #[utoipa::path(
     delete,
     path = "/api/reservations/{reservationId}",
@@ -95,7 +95,7 @@ pub fn starts_with(key: &Key, prefix: &str) -> bool {
     tag = "Looking and operating",
     params(params::ReservationAt),
     request_body = wire::Override,
-    responses((status = 200, description = "It is not held any more.", body = wire::Released), refusals::TakeAway),
+    responses((status = 200, description = "The reservation has ended.", body = wire::Released), refusals::TakeAway),
 )]
 pub async fn take_away(
     caller: Caller,
@@ -103,12 +103,12 @@ pub async fn take_away(
     Json(body): Json<wire::Override>,
 ) -> ApiResult<Json<wire::Released>> {
     let actor = caller.act_as_admin()?;
-    let Some(reason) = files::reason(Some(&body.reason))? else {
+    let Some(reason) = reason(Some(&body.reason))? else {
         return Err(wire::BadBody::field("reason", "must not be empty").into());
     };
-    let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it is over");
+    let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it has ended");
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
-    let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
+    let reply = submit(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
         Ok(Outcome::Released(keys)) => {
             let released_count = keys.len() as u64;

@@ -1,4 +1,4 @@
-//! Sessions: made, seen, kept alive, ended.
+//! Sessions: create, list, look at one, heartbeat, end.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, QueryParams, created};
-use crate::http::handlers::files::out_of_range;
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::submit::{decide, look};
+use crate::http::request_fields::out_of_range;
+use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::token::{Claims, Mint, Scope};
 use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
@@ -23,10 +23,10 @@ use crate::wire::{self, Code, Time};
 // A name that a session can be created with also fits into its token.
 const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 
-/// Make a session, and a token that speaks for it.
+/// Create a session and a token for it.
 ///
-/// Needs scope `admin`. Sessions also come to life with their first authenticated call, so this is for whoever starts
-/// sessions for others. Making one that is alive again only makes another token.
+/// Needs scope `admin`. A session also starts with its first authenticated call, so this is for programs that start
+/// sessions for others. For a session that is already active, the call only creates another token.
 #[utoipa::path(
     post,
     path = "/api/sessions",
@@ -49,7 +49,7 @@ pub async fn create(
     let actor = caller.act_as_admin()?;
     let session = match &body.session_id {
         Some(id) => SessionId::parse(id).ok_or_else(|| {
-            let what = format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            let what = format!("is {id:?}; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
             ApiError::from(wire::BadBody::field("sessionId", what))
         })?,
         None => SessionId::parse(&format!("sess_{}", new_id().simple())).expect("this is a session id"),
@@ -57,7 +57,7 @@ pub async fn create(
     let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
     let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS_DEFAULT.into());
     if !(1..=TOKEN_SECONDS_MAX.into()).contains(&seconds) {
-        let sentence = format!("ttlSeconds is {seconds}, and must be 1 to {TOKEN_SECONDS_MAX}");
+        let sentence = format!("ttlSeconds is {seconds}; it must be 1 to {TOKEN_SECONDS_MAX}");
         return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
     }
     let now = (app.wall_clock)();
@@ -72,7 +72,7 @@ pub async fn create(
     };
     let token = app.keyring.mint(&mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()))?;
     let command = Command::Create { session: session.clone(), name, feature };
-    let reply = decide(&caller.repo, actor, command).await?;
+    let reply = submit(&caller.repo, actor, command).await?;
     match reply.outcome {
         Ok(Outcome::Done) => Ok(created(wire::SessionCreated {
             session_id: session.as_str().into(),
@@ -90,13 +90,13 @@ pub async fn create(
     operation_id = "listSessions",
     tag = "Sessions",
     params(params::Sessions, params::Page),
-    responses((status = 200, description = "One page of them, the oldest first.", body = wire::SessionList), refusals::Look),
+    responses((status = 200, description = "One page of sessions, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
 pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
     let limit = query.page_size(PAGE_ITEMS_MAX)?;
     let skip = query.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
     let state = query.word("state", wire::SessionState::WORDS)?;
-    let see = move |engine: &crate::engine::Engine, _| {
+    let view = move |engine: &crate::engine::Engine, _| {
         let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
         let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
         let more = sessions.len() > limit;
@@ -104,34 +104,34 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Se
         let next_cursor = more.then(|| (skip + limit).to_string());
         wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor, notices: Vec::new() }
     };
-    let seen = look(&caller.repo.desk, caller.look(), see).await?;
-    Ok(Json(wire::SessionList { notices: outcome::notices(seen.notices), ..seen.value }))
+    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
+    Ok(Json(wire::SessionList { notices: outcome::notices(reply.notices), ..reply.value }))
 }
 
-/// Look at one session.
+/// Get one session.
 #[utoipa::path(
     get,
     path = "/api/sessions/{id}",
     operation_id = "getSession",
     tag = "Sessions",
     params(params::SessionAt),
-    responses((status = 200, description = "How it stands.", body = wire::SessionInfo), refusals::LookAtOne),
+    responses((status = 200, description = "The session.", body = wire::SessionInfo), refusals::LookAtOne),
 )]
 pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
     let session = SessionId::parse(&id).ok_or_else(missing)?;
-    let seen = look(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
-    let notices = outcome::notices(seen.notices);
-    match seen.value {
+    let reply = read_state(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
+    let notices = outcome::notices(reply.notices);
+    match reply.value {
         Some(view) => Ok(Json(wire::SessionInfo { notices, ..info(view) })),
         None => Err(missing().with_notices(notices)),
     }
 }
 
-/// Say that the session is alive.
+/// Send a sign of life, which renews everything that the session holds.
 ///
-/// Each of its reservations runs for another full TTL. Any authenticated call counts as a sign of life, but only this one
-/// and renewals keep reservations.
+/// Each of its reservations is renewed for another full TTL. Every authenticated call counts as a sign of life, but only a
+/// heartbeat and a renewal renew reservations.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/heartbeat",
@@ -139,7 +139,7 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Ses
     tag = "Sessions",
     params(params::SessionAt),
     request_body = Option<wire::EmptyBody>,
-    responses((status = 200, description = "Until when that lasts, and what the session should know.", body = wire::Heartbeat), refusals::Act),
+    responses((status = 200, description = "When the first reservation expires, and what the session should know.", body = wire::Heartbeat), refusals::Act),
 )]
 pub async fn heartbeat(
     caller: Caller,
@@ -147,7 +147,7 @@ pub async fn heartbeat(
     Json(_): Json<wire::EmptyBody>,
 ) -> ApiResult<Json<wire::Heartbeat>> {
     let (actor, session) = caller.act_for(&id)?;
-    let reply = decide(&caller.repo, actor, Command::Heartbeat { session }).await?;
+    let reply = submit(&caller.repo, actor, Command::Heartbeat { session }).await?;
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Ok(Outcome::Alive { renewed, expires }) => {
@@ -160,7 +160,7 @@ pub async fn heartbeat(
 
 /// End the session.
 ///
-/// Everything it holds is released in one step, and waiters move up. Its token is dead from then on.
+/// Everything it holds is released in one step, and waiting requests move up. Its token is no longer valid.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/end",
@@ -168,7 +168,7 @@ pub async fn heartbeat(
     tag = "Sessions",
     params(params::SessionAt),
     request_body = Option<wire::EndSession>,
-    responses((status = 200, description = "What was released; the same again for a session that has ended.", body = wire::Ended), refusals::End),
+    responses((status = 200, description = "What was released. A repeated call gets the same answer.", body = wire::Ended), refusals::End),
 )]
 pub async fn end(
     caller: Caller,
@@ -181,7 +181,7 @@ pub async fn end(
         wire::EndState::Failed => EndState::Failed,
         wire::EndState::Stopped => EndState::Stopped,
     };
-    let reply = decide(&caller.repo, actor, Command::End { session, state }).await?;
+    let reply = submit(&caller.repo, actor, Command::End { session, state }).await?;
     match reply.outcome {
         Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
             state: outcome::end_state(state),
@@ -211,7 +211,7 @@ fn session_state(view: &SessionView) -> wire::SessionState {
     view.state.map_or(wire::SessionState::Active, outcome::end_state)
 }
 
-/// A display name or feature as a token could carry it.
+/// A display name or feature, with the same limits as in a token.
 fn label(field: &str, text: Option<Text>) -> ApiResult<Option<Text>> {
     match text {
         Some(text) if text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) => {

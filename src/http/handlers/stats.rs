@@ -5,10 +5,10 @@ use crate::http::error::ApiResult;
 use crate::http::extract::Json;
 use crate::http::openapi::refusals;
 use crate::http::outcome;
-use crate::http::submit::look;
+use crate::http::submit::read_state;
 use crate::wire;
 
-/// Figures of the repository.
+/// Statistics of the repository.
 #[utoipa::path(
     get,
     path = "/api/stats",
@@ -17,8 +17,8 @@ use crate::wire;
     responses((status = 200, description = "As of now.", body = wire::Stats), refusals::Look),
 )]
 pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
-    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
-    let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
+    let (numbers, notices) = (reply.value, outcome::notices(reply.notices));
     let totals = numbers.totals;
     let average_hold_time = match totals.over {
         0 => 0.0,

@@ -1,4 +1,4 @@
-//! Unlock requests: asking a holder to let go.
+//! Unlock requests: ask a holder to release a key, and answer such requests.
 
 use axum::response::Response;
 use uuid::Uuid;
@@ -8,15 +8,15 @@ use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, created};
-use crate::http::handlers::files;
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::submit::{decide, look};
+use crate::http::request_fields::{named_key, reason};
+use crate::http::submit::{read_state, submit};
 use crate::wire::limits::REASON_CHARS_MAX;
 use crate::wire::{self, Code, Encoding};
 
-/// Ask the holder of a key to let go.
+/// Ask the holder of a key to release it.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/unlock-requests",
@@ -24,39 +24,39 @@ use crate::wire::{self, Code, Encoding};
     tag = "Unlock requests",
     params(params::SessionAt),
     request_body = wire::UnlockRequest,
-    responses((status = 201, description = "The request, new or still pending.", body = wire::UnlockRequestInfo), refusals::Ask),
+    responses((status = 201, description = "The request: a new one, or the one that is already pending.", body = wire::UnlockRequestInfo), refusals::Ask),
 )]
 pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::UnlockRequest>) -> ApiResult<Response> {
     let (actor, session) = caller.act_for(&id)?;
-    let Some(reason) = files::reason(Some(&body.reason))? else {
-        return Err(wire::BadBody::field("reason", "must say why").into());
+    let Some(reason) = reason(Some(&body.reason))? else {
+        return Err(wire::BadBody::field("reason", "must not be empty").into());
     };
-    let key = files::named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
+    let key = named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
     let command = Command::Ask { session, request: Uuid::new_v4(), key, reason };
-    Ok(created(request(decide(&caller.repo, actor, command).await?)?))
+    Ok(created(request(submit(&caller.repo, actor, command).await?)?))
 }
 
-/// List the requests to a session and by it.
+/// List the unlock requests to a session and from it.
 #[utoipa::path(
     get,
     path = "/api/sessions/{id}/unlock-requests",
     operation_id = "listUnlockRequests",
     tag = "Unlock requests",
     params(params::SessionAt),
-    responses((status = 200, description = "Both kinds.", body = wire::UnlockRequests), refusals::Look),
+    responses((status = 200, description = "The requests.", body = wire::UnlockRequests), refusals::Look),
 )]
 pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::UnlockRequests>> {
     let (actor, session) = caller.look_for(&id)?;
-    let seen = look(&caller.repo.desk, actor, move |engine, _| engine.requests(&session)).await?;
-    let (incoming, outgoing) = seen.value;
-    let told = |list: Vec<_>| list.into_iter().map(outcome::unlock_request).collect();
-    let notices = outcome::notices(seen.notices);
-    Ok(Json(wire::UnlockRequests { incoming: told(incoming), outgoing: told(outgoing), notices }))
+    let reply = read_state(&caller.repo.desk, actor, move |engine, _| engine.requests(&session)).await?;
+    let (incoming, outgoing) = reply.value;
+    let requests = |list: Vec<_>| list.into_iter().map(outcome::unlock_request).collect();
+    let notices = outcome::notices(reply.notices);
+    Ok(Json(wire::UnlockRequests { incoming: requests(incoming), outgoing: requests(outgoing), notices }))
 }
 
-/// Let go of what somebody asked for.
+/// Approve an unlock request.
 ///
-/// The reservation is released in the same step, or passes straight to the asker.
+/// The reservation is released in the same step or, with `handOver`, passes to the session that asked.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/unlock-requests/{reqId}/approve",
@@ -75,7 +75,7 @@ pub async fn approve(
     respond(&caller, &id, &request, Answer::Approved, None, hand_over).await
 }
 
-/// Keep what somebody asked for.
+/// Reject an unlock request.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/unlock-requests/{reqId}/reject",
@@ -100,7 +100,7 @@ pub async fn reject(
     respond(&caller, &id, &request, Answer::Rejected, note, None).await
 }
 
-/// Do not ask any more.
+/// Withdraw an unlock request.
 #[utoipa::path(
     delete,
     path = "/api/sessions/{id}/unlock-requests/{reqId}",
@@ -128,7 +128,7 @@ async fn respond(
     let missing = |_| ApiError::new(Code::NotFound, "there is no such unlock request");
     let request = Uuid::try_parse(request).map_err(missing)?;
     let command = Command::Respond { session, request, answer, note, hand_over };
-    Ok(Json(self::request(decide(&caller.repo, actor, command).await?)?))
+    Ok(Json(self::request(submit(&caller.repo, actor, command).await?)?))
 }
 
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {

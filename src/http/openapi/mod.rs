@@ -1,8 +1,8 @@
-//! The API described for programs, at `/openapi.json`, and for people, at `/docs`.
+//! The published OpenAPI document, at `/openapi.json`, and the page at `/docs` that shows it.
 //!
-//! The document is made from the handlers' own descriptions and the types in [`wire`](crate::wire), so a route cannot
-//! be missing in it. [`finish`] adds what those cannot say: what holds for every call, which fields exclude each
-//! other, examples. `fixtures/openapi.json` is what it came to; the tests compare.
+//! The document is made from the descriptions at the handlers and the types in [`wire`](crate::wire), so no route can be
+//! missing. [`finish`] adds what those cannot express: what is the same for every call, which fields exclude each other,
+//! examples. The tests compare the result with `fixtures/openapi.json`.
 
 mod examples;
 mod finish;
@@ -20,10 +20,10 @@ use super::app::App;
 use super::router::routes;
 use crate::wire;
 
-/// The document without the parts that depend on how the server was started.
+/// The document without the parts that depend on the configuration.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| finish::finish(routes().into_openapi()));
 
-/// What the document says before it comes to the calls.
+/// Title, tags and security of the document.
 pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
@@ -31,7 +31,7 @@ pub fn head() -> utoipa::openapi::OpenApi {
 /// The whole document, with the bounds of this server.
 pub fn document(app: &App) -> Value {
     let mut document = DOCUMENT.clone();
-    finish::tell_bounds(&mut document, app);
+    finish::set_bounds(&mut document, app);
     document
 }
 
@@ -41,9 +41,9 @@ pub fn document(app: &App) -> Value {
     servers((url = "/", description = "This server.")),
     tags(
         (name = "Files", description = "The worker protocol: reserve, release, renew, check."),
-        (name = "Sessions", description = "Who reserves: made, seen, kept alive, ended."),
-        (name = "Unlock requests", description = "Asking a holder to let go."),
-        (name = "Looking and operating", description = "Everything held, overrides, figures, health."),
+        (name = "Sessions", description = "The workers that reserve: create, list, heartbeat, end."),
+        (name = "Unlock requests", description = "Ask a holder to release a key."),
+        (name = "Looking and operating", description = "All reservations, overrides, events, history, statistics, health."),
         (name = "Documents", description = "This document, for programs and for people."),
     ),
     components(schemas(wire::ErrorBody, wire::Event, wire::Reset, wire::Notices)),
@@ -57,8 +57,8 @@ struct Tokens;
 impl Modify for Tokens {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let about = "A JWT. Claims: `sub` (the session), `exp` (required), `repo` (required where the server has several \
-            repositories), `scope` (`session` where nothing is said, `worker`, `read` or `admin`), and optional `sid`, \
-            `name`, `feature`, `nbf`, `iat`, `iss`, `aud`. A session token acts for its own session only; `read` may look \
+            repositories), `scope` (`session`, the default, `worker`, `read` or `admin`), and optional `sid`, \
+            `name`, `feature`, `nbf`, `iat`, `iss`, `aud`. A session token acts for its own session only; `read` may read \
             and check; `admin` may do anything in its repository.";
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT").description(Some(about));
         let components = document.components.get_or_insert_default();
