@@ -7,36 +7,36 @@
 //! out of keys. A field that the contract always shows is `null` when it has no value; an optional field is left out.
 
 mod body;
-mod code;
+mod deserialize;
+mod error;
 mod event;
-mod files;
-mod granted;
+mod file_replies;
+mod file_requests;
 mod history;
 pub mod limits;
-mod look;
-mod notice;
+mod notices;
+mod operating;
 pub mod schema;
 mod sessions;
 mod time;
-mod unlock;
-mod values;
+mod unlock_requests;
 
 /// Text that is cheap to clone.
 pub type Text = std::sync::Arc<str>;
 
 pub use body::{BadBody, EmptyBody, OneOrMany, read};
-pub use code::{Code, CycleStep, ErrorBody};
+pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
-pub use files::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
-pub use granted::{
+pub use file_replies::{
     CheckReply, Conflict, HeldBy, Paused, Released, ReleasedAll, RenewReply, Renewed, RenewedMany, ReserveReply,
     Reserved, ReservedMany,
 };
+pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
-pub use look::{Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
-pub use notice::Notice;
+pub use notices::Notice;
+pub use operating::{Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };
 pub use time::Time;
-pub use unlock::{Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequests, UnlockStatus};
+pub use unlock_requests::{Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequests, UnlockStatus};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{whole, word};
+use super::deserialize::{whole, word};
 use super::{Notice, Text, Time};
 
 /// `POST /api/sessions`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::values::word;
+use super::deserialize::word;
 use super::{Encoding, Notice, Text, Time, schema};
 
 /// `POST /api/sessions/{id}/unlock-requests`.

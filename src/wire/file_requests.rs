@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::body::{BadBody, OneOrMany};
+use super::deserialize::{whole, word};
 use super::limits::RESERVE_KEYS_MAX;
-use super::values::{whole, word};
 use super::{Text, schema};
 
 /// Whether other sessions may hold the key at the same time.
