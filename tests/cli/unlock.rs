@@ -49,7 +49,7 @@ fn rejected_and_withdrawn() {
     let heard = world.as_session("bo", ["check", "src/a.rs"]).fails(3);
     assert!(heard.err.contains("ana keeps src/a.rs: an hour more"), "{heard:?}");
     let again = world.as_session("ana", ["approve", &id]).fails(1);
-    assert!(again.err.contains("rejected already"), "{again:?}");
+    assert!(again.err.contains("already rejected"), "{again:?}");
     let id = world.as_session("bo", ["request", "src/a.rs", "--reason", "now?", "--json"]).json()["id"].clone();
     let back = world.as_session("bo", ["withdraw", id.as_str().unwrap()]).ok();
     assert_eq!(back.out, "no longer asking for src/a.rs\n");
