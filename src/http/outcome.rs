@@ -29,10 +29,10 @@ pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
 /// The error for a refusal.
 pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
     match refusal {
-        Refusal::Locked(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, &[], now),
+        Refusal::Locked(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, now),
         Refusal::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
             let sentence = "the wait timed out; another session still holds it";
-            blocked(Code::LockAcquisitionFailed, sentence, &conflicts, &[], now)
+            blocked(Code::LockAcquisitionFailed, sentence, &conflicts, now)
         }
         Refusal::WaitOver { why: LeftWhy::Ended, .. } => {
             ApiError::new(Code::SessionEnded, "the session ended while it waited")
@@ -116,8 +116,8 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
     }
 }
 
-/// Other sessions are in the way. `asked` has the keys as the request wrote them.
-pub fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], asked: &[String], now: Timestamp) -> ApiError {
+/// The error for a request that other sessions are in the way of.
+fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], now: Timestamp) -> ApiError {
     let longest = conflicts.iter().map(|conflict| now.until(conflict.until)).max().unwrap_or_default();
     let seconds = longest.as_millis().div_ceil(1000).min(u128::from(RETRY_AFTER_MAX));
     let first = conflicts.first();
@@ -125,18 +125,18 @@ pub fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], asked: &[Stri
         reserved_by: first.map(|conflict| conflict.who.session.as_str().into()),
         reserved_by_name: first.and_then(|conflict| conflict.who.name.clone()),
         expires_at: first.map(|conflict| time(conflict.until)),
-        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, asked)).collect()),
+        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, &[])).collect()),
         reserved: Some(Vec::new()),
         ..ErrorBody::new(code, sentence)
     };
     ApiError::from(body).retry_after(u64::try_from(seconds).unwrap_or(RETRY_AFTER_MAX))
 }
 
-/// One conflict. `asked` has the keys as the request wrote them.
-pub fn conflict(conflict: &Conflict, asked: &[String]) -> wire::Conflict {
+/// One conflict. `texts` has the keys as the request wrote them; without it, they are shown in canonical form.
+pub fn conflict(conflict: &Conflict, texts: &[String]) -> wire::Conflict {
     let percent = conflict.key.is_percent() || conflict.asked.is_percent();
     wire::Conflict {
-        file_path: asked.get(conflict.position).cloned().unwrap_or_else(|| conflict.asked.shown()),
+        file_path: texts.get(conflict.position).cloned().unwrap_or_else(|| conflict.asked.shown()),
         key: conflict.key.shown(),
         reserved_by: conflict.who.session.as_str().into(),
         reserved_by_name: conflict.who.name.clone(),

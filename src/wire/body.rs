@@ -255,15 +255,15 @@ mod tests {
 
     #[test]
     fn one_or_many_requires_exactly_one_field_and_one_key() {
-        let asked = |body: &str| {
+        let keys = |body: &str| {
             let ask = reserve(body).unwrap();
-            ask.one_or_many().map(|asked| asked.iter().map(str::to_owned).collect::<Vec<_>>())
+            ask.one_or_many().map(|keys| keys.iter().map(str::to_owned).collect::<Vec<_>>())
         };
-        assert_eq!(asked(r#"{"filePath": "a"}"#), Ok(vec!["a".to_owned()]));
-        assert_eq!(asked(r#"{"filePaths": ["a", "b"]}"#), Ok(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(asked("{}").unwrap_err().field.as_deref(), Some("filePath"));
-        assert_eq!(asked(r#"{"filePaths": []}"#).unwrap_err().field.as_deref(), Some("filePaths"));
-        assert_eq!(asked(r#"{"filePath": "a", "filePaths": ["b"]}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+        assert_eq!(keys(r#"{"filePath": "a"}"#), Ok(vec!["a".to_owned()]));
+        assert_eq!(keys(r#"{"filePaths": ["a", "b"]}"#), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(keys("{}").unwrap_err().field.as_deref(), Some("filePath"));
+        assert_eq!(keys(r#"{"filePaths": []}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+        assert_eq!(keys(r#"{"filePath": "a", "filePaths": ["b"]}"#).unwrap_err().field.as_deref(), Some("filePaths"));
 
         let most = Reserve { file_paths: Some(vec!["a".to_owned(); RESERVE_KEYS_MAX]), ..Reserve::default() };
         assert!(most.one_or_many().is_ok());

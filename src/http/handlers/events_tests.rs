@@ -1,4 +1,4 @@
-//! What a stream does in time, with a router in this process and a body that is read only when the test does.
+//! Event streams over time, with a router in this process and a body that is read only when the test reads it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::http::{App, HostCheck, Repository, ServerLimits, router};
 use crate::journal::MemoryJournal;
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
 
-struct Door {
+struct TestServer {
     router: Router,
     desk: Desk,
     reader: String,
     worker: String,
 }
 
-fn door(limits: ServerLimits) -> Door {
+fn test_server(limits: ServerLimits) -> TestServer {
     let config = KeyringConfig { secret: Some(vec![b's'; 32]), ..KeyringConfig::default() };
     let keyring = Keyring::new(config).unwrap();
     let mint = |subject: &str, scope| {
@@ -36,10 +36,10 @@ fn door(limits: ServerLimits) -> Door {
     let repository = Repository::new("test".into(), desk.clone());
     let app = App::new(vec![repository], Arc::new(keyring), || 1000);
     app.set_limits(limits);
-    Door { router: router(Arc::new(app), HostCheck::AnyName), desk, reader, worker }
+    TestServer { router: router(Arc::new(app), HostCheck::AnyName), desk, reader, worker }
 }
 
-impl Door {
+impl TestServer {
     async fn follow(&self, target: &str) -> http::Response<Body> {
         let request =
             Request::get(target).header("host", "localhost").header("authorization", format!("Bearer {}", self.reader));
@@ -63,42 +63,42 @@ async fn block(body: &mut Body) -> String {
 }
 
 #[tokio::test]
-async fn something_is_sent_where_nothing_happens_and_says_how_far_it_came() {
-    let door = door(ServerLimits { event_keep_alive: Duration::from_millis(10), ..ServerLimits::default() });
-    let mut body = door.follow("/api/events?prefix=other").await.into_body();
+async fn a_stream_without_events_sends_comments_with_its_position() {
+    let server = test_server(ServerLimits { event_keep_alive: Duration::from_millis(10), ..ServerLimits::default() });
+    let mut body = server.follow("/api/events?prefix=other").await.into_body();
     assert_eq!(block(&mut body).await, ": git-dibs\nid: 0\n\n");
-    door.reserve(&["a".to_owned()]).await;
-    // The session and its key are two records the follower does not want.
+    server.reserve(&["a".to_owned()]).await;
+    // The session and its key are two records that the filter does not pass.
     while block(&mut body).await != ":\nid: 2\n\n" {}
     assert_eq!(block(&mut body).await, ":\n\n");
 }
 
 #[tokio::test]
-async fn only_so_many_follow_and_whoever_leaves_makes_room() {
-    let door = door(ServerLimits { event_readers: 1, ..ServerLimits::default() });
-    let first = door.follow("/api/events").await;
+async fn the_number_of_streams_is_limited_and_a_closed_one_makes_room() {
+    let server = test_server(ServerLimits { event_readers: 1, ..ServerLimits::default() });
+    let first = server.follow("/api/events").await;
     assert_eq!(first.status(), StatusCode::OK);
-    let second = door.follow("/api/events").await;
+    let second = server.follow("/api/events").await;
     assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(second.headers().contains_key("retry-after"));
     let refusal: serde_json::Value =
         serde_json::from_slice(&second.into_body().collect().await.unwrap().to_bytes()).unwrap();
     assert_eq!((&refusal["code"], &refusal["limit"]), (&"QUOTA_EXCEEDED".into(), &1.into()));
     drop(first);
-    while door.desk.feed().followers() > 0 {
+    while server.desk.feed().followers() > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(door.follow("/api/events").await.status(), StatusCode::OK);
+    assert_eq!(server.follow("/api/events").await.status(), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_slow_reader_costs_little_and_misses_nothing() {
-    let door = door(ServerLimits::default());
-    let mut body = door.follow("/api/events?after=0").await.into_body();
-    // Far more than is kept at hand, while nobody reads.
+async fn a_slow_reader_misses_nothing() {
+    let server = test_server(ServerLimits::default());
+    let mut body = server.follow("/api/events?after=0").await.into_body();
+    // Far more records than the feed keeps in memory, while the client reads none.
     for call in 0..6 {
         let paths: Vec<_> = (0..10_000).map(|n| format!("{call}/{n}")).collect();
-        door.reserve(&paths).await;
+        server.reserve(&paths).await;
     }
     let (mut next, mut text) = (1, block(&mut body).await);
     while next <= 60_001 {
