@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::client;
 use crate::engine::{SessionId, Timestamp};
-use crate::http::{Past, PastPage, PastQuery, PastTrouble, told};
+use crate::http::{HistoryBackend, HistoryError, HistoryPage, HistoryQuery, event_json};
 use crate::key::{Key, KeyRules};
 use crate::ledger::{Cursor, EventPage, HistoryReader, Holding, LedgerReader, LedgerStatus, Query};
 use crate::wire::{self, LedgerHealth};
@@ -19,17 +19,17 @@ pub struct Hindsight {
     pub status: Option<Arc<LedgerStatus>>,
 }
 
-impl Past for Hindsight {
-    fn page(&self, query: &PastQuery) -> Result<PastPage, PastTrouble> {
+impl HistoryBackend for Hindsight {
+    fn page(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
         let cursor = match query.cursor.as_deref().map(Cursor::parse) {
-            Some(None) => return Err(PastTrouble::Cursor),
+            Some(None) => return Err(HistoryError::BadCursor),
             cursor => cursor.flatten(),
         };
-        let PastQuery { key, fold_case, session, since, limit, .. } = query.clone();
+        let HistoryQuery { key, fold_case, session, since, limit, .. } = query.clone();
         let told = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
-        let EventPage { events, next, missing } = told.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
+        let EventPage { events, next, missing } = told.map_err(|error| HistoryError::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
-        Ok(PastPage { events, next: next.map(|next| next.to_string()), missing })
+        Ok(HistoryPage { events, next: next.map(|next| next.to_string()), missing })
     }
 
     fn ledger(&self) -> Option<LedgerHealth> {
@@ -41,7 +41,7 @@ impl Past for Hindsight {
 }
 
 /// The history without a server: what the ledger at `path` tells.
-pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire::History> {
+pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire::HistoryReply> {
     let history = HistoryReader::of_ledger(path.to_owned());
     let session = match &which.session {
         Some(id) => match SessionId::parse(id) {
@@ -52,7 +52,7 @@ pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire:
     };
     let key = which.path.as_deref().map(|text| key(text, which.percent)).transpose()?;
     let since = which.since.map(|since| Timestamp(since.0));
-    let mut all = wire::History::default();
+    let mut all = wire::HistoryReply::default();
     let mut cursor = None;
     loop {
         let limit = most - all.events.len();
@@ -64,8 +64,9 @@ pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire:
             limit,
             cursor,
         })?;
-        all.events.extend(page.events.into_iter().map(|line| told(&line.record(), line.name.clone())));
-        let missing = page.missing.into_iter().map(|(first, last)| wire::Missing { first: first.0, last: last.0 });
+        all.events.extend(page.events.into_iter().map(|line| event_json(&line.record(), line.name.clone())));
+        let missing =
+            page.missing.into_iter().map(|(first, last)| wire::MissingEvents { first: first.0, last: last.0 });
         all.missing.extend(missing);
         cursor = page.next;
         if cursor.is_none() || all.events.len() >= most {

@@ -4,6 +4,23 @@ use serde_json::{Value, json};
 
 use crate::world::{World, text, time};
 
+/// A client computes the time left from this, because its own clock may be wrong.
+#[test]
+fn a_check_answers_with_the_time_of_the_server() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    let held = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 60 })).ok();
+    let checks = [
+        bo.post("files/check-conflicts", json!({ "paths": ["a"] })).ok(),
+        bo.get("files/check-conflicts?paths=a").ok(),
+        world.post("/api/check-conflicts", &world.reader(), json!({ "paths": ["a"] })).ok(),
+    ];
+    for check in checks {
+        let now = time(&check["serverTime"]);
+        assert!((time(&held["reservedAt"])..time(&held["expiresAt"])).contains(&now), "{check}");
+    }
+}
+
 #[test]
 fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
     let world = World::new();

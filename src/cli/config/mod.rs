@@ -13,8 +13,9 @@ use sheet::{Sheet, Source};
 
 use super::logging::Format;
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits, Only, TtlBounds};
+use crate::http::{ExclusiveRule, KeyPolicy, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
+use crate::wire::limits::TtlBounds;
 
 /// The longest anything may be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
@@ -59,7 +60,7 @@ pub struct File {
     /// What may be reserved, for how long and how.
     pub policy: KeyPolicy,
     /// How much of everything the door takes.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// How much of everything the rules allow.
     pub rules: Policy,
 }
@@ -168,7 +169,7 @@ fn policy(source: &Source<'_>, mut sheet: Sheet<'_, '_>) -> KeyPolicy {
     policy.pattern_depth = number(&mut sheet, "pattern-depth", 0..=64, policy.pattern_depth);
     policy.pattern_states = number(&mut sheet, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
     for text in sheet.texts("exclusive").unwrap_or_default() {
-        match Only::parse(&text.value, &policy.rules) {
+        match ExclusiveRule::parse(&text.value, &policy.rules) {
             Ok(only) => policy.exclusive.push(only),
             Err(sentence) => source.problem(text.line, sentence.trim_end_matches('.')),
         }
@@ -195,10 +196,11 @@ fn bounds(source: &Source<'_>, sheet: &mut Sheet<'_, '_>, name: &'static str, us
     TtlBounds { default: number(default), min: number(min), max: number(max) }
 }
 
-fn limits(mut sheet: Sheet<'_, '_>) -> (Limits, Policy) {
+fn limits(mut sheet: Sheet<'_, '_>) -> (ServerLimits, Policy) {
     const MANY: u64 = 1_000_000_000;
-    let (door, rules) = (Limits::default(), Policy { reservations_per_session: RESERVATIONS, ..Policy::default() });
-    let limits = Limits {
+    let (door, rules) =
+        (ServerLimits::default(), Policy { reservations_per_session: RESERVATIONS, ..Policy::default() });
+    let limits = ServerLimits {
         body_bytes: number(&mut sheet, "body-bytes", 1024..=door.body_bytes as u64, door.body_bytes),
         keys_per_check: number(&mut sheet, "keys-per-check", 1..=1_000_000, door.keys_per_check),
         keys_per_reserve: number(

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::settings::Fixed;
 use crate::cli::place;
-use crate::http::{Gate, Listener};
+use crate::http::{HostCheck, Listener};
 
 /// Where a server listens if nobody says otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3427);
@@ -29,7 +29,7 @@ const QUEUE: i32 = 4096;
 #[derive(Default)]
 pub struct Listening {
     /// What they connect to.
-    pub listeners: Vec<(Listener, Gate)>,
+    pub listeners: Vec<(Listener, HostCheck)>,
     /// The first address.
     pub url: Option<String>,
     /// The first socket file.
@@ -78,8 +78,9 @@ impl Listening {
     fn add_tcp(&mut self, tcp: TcpListener, fixed: &Fixed) -> Result<()> {
         let address = tcp.local_addr().context("cannot tell the address it listens on")?;
         // A proxy on this machine passes on the name its own clients use.
-        let gate = if address.ip().is_loopback() && !fixed.behind_proxy { Gate::Loopback } else { Gate::Open };
-        self.listeners.push((Listener::Tcp(tcp), gate));
+        let host_check =
+            if address.ip().is_loopback() && !fixed.behind_proxy { HostCheck::Loopback } else { HostCheck::AnyName };
+        self.listeners.push((Listener::Tcp(tcp), host_check));
         self.url.get_or_insert_with(|| format!("http://{address}"));
         Ok(())
     }
@@ -117,7 +118,7 @@ impl Listening {
         let socket = UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .with_context(|| format!("cannot restrict {}", path.display()))?;
-        self.listeners.push((Listener::Unix(socket, Some(path.clone())), Gate::Open));
+        self.listeners.push((Listener::Unix(socket, Some(path.clone())), HostCheck::AnyName));
         self.socket = Some(path);
         Ok(())
     }
@@ -135,7 +136,7 @@ impl Listening {
             Domain::UNIX => {
                 let socket = std::os::unix::net::UnixListener::from(OwnedFd::from(socket));
                 let path = socket.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_owned));
-                self.listeners.push((Listener::Unix(UnixListener::from_std(socket)?, None), Gate::Open));
+                self.listeners.push((Listener::Unix(UnixListener::from_std(socket)?, None), HostCheck::AnyName));
                 if self.socket.is_none() {
                     self.socket = path;
                 }

@@ -53,7 +53,7 @@ pub fn open(
     let ledger = written.map(|(status, reader)| (Ledger::start(&plan.name, path, reader, status.clone()), status));
     let mut repository = Repository::new(plan.name.clone(), desk);
     repository.set_policy(settings.live.policy.clone().folded(fold_case));
-    repository.past = Some(Arc::new(Hindsight { history, status }));
+    repository.history = Some(Arc::new(Hindsight { history, status }));
     Ok((repository, thread, ledger))
 }
 

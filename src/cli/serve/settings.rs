@@ -7,7 +7,7 @@ use super::Args;
 use crate::cli::config::{File, Problem, Reading, Told};
 use crate::cli::logging::Format;
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits};
+use crate::http::{KeyPolicy, ServerLimits};
 use crate::token::KeyringConfig;
 
 /// Everything there is to know before a server starts.
@@ -59,7 +59,7 @@ pub struct Live {
     /// What may be reserved, for how long and how.
     pub policy: KeyPolicy,
     /// How much of everything the door takes.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// How much of everything the rules allow.
     pub rules: Policy,
 }
