@@ -19,7 +19,7 @@ use git_dibs::engine::{
     Turn, Want,
 };
 use git_dibs::journal::{Journal, SqliteJournal};
-use git_dibs::ledger::{Kept, Ledger, Status, Writer, tidy};
+use git_dibs::ledger::{Ledger, LedgerStatus, RetainingJournal, Writer, repack};
 
 const EVENTS: u64 = 100_000;
 
@@ -54,10 +54,10 @@ fn history() {
         writer.flush(reader.as_mut()).unwrap();
         times.push(begin.elapsed());
         if times.len() % 32 == 0 {
-            tidy(&path).unwrap();
+            repack(&path).unwrap();
         }
     }
-    tidy(&path).unwrap();
+    repack(&path).unwrap();
     let events = work.engine.head().0;
     let around = |n: usize| times[n - 5..n + 6].iter().map(Duration::as_secs_f64);
     let pairs: Vec<table::Pair> = around(1_000).zip(around(10)).collect();
@@ -140,12 +140,12 @@ const ROUNDS: usize = 5;
 fn grants() {
     let runtime = inside::runtime();
     let dir = tempfile::tempdir().unwrap();
-    let status = Arc::<Status>::default();
+    let status = Arc::<LedgerStatus>::default();
     let journal = |name: &str| SqliteJournal::open(&dir.path().join(name)).unwrap();
     let kept = journal("with.db");
     let reader = kept.reader().unwrap();
-    let with = inside::start(&runtime, Box::new(Kept::new(Box::new(kept), status.clone())));
-    let ledger = Ledger::follow("bench", dir.path().join("ledger.git"), reader, status.clone());
+    let with = inside::start(&runtime, Box::new(RetainingJournal::new(Box::new(kept), status.clone())));
+    let ledger = Ledger::start("bench", dir.path().join("ledger.git"), reader, status.clone());
     let without = inside::start(&runtime, Box::new(journal("without.db")));
     let dialect = Http::new(64);
     for connections in [8, 64] {

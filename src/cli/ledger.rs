@@ -11,9 +11,9 @@ use super::names::{Cwd, Names};
 use super::place::{self, DataDir};
 use super::{Exit, talk};
 use crate::git::{Git, Repo};
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
-use crate::ledger::{BRANCH, Reading, SHARED, create, git, shelf_of, verify};
+use crate::ledger::{BRANCH, LedgerReader, SHARED, create, git, path_in_tree, verify};
+use crate::text::terminal::clean;
 
 /// Works on the ledger's directory; needs no server.
 #[derive(clap::Args)]
@@ -79,7 +79,7 @@ fn check(path: &Path, json: bool) -> Result<Exit> {
 }
 
 fn push(path: &Path, remote: &str) -> Result<Exit> {
-    let reading = Reading::open(path)?;
+    let reading = LedgerReader::open(path)?;
     if reading.tip()?.is_none() {
         bail!("the ledger {} has no commit yet; there is nothing to share", path.display());
     }
@@ -98,7 +98,7 @@ fn fetch(path: &Path, remote: &str) -> Result<Exit> {
         place::make_private(path.parent().unwrap_or(Path::new(".")))?;
         create(path)?;
     }
-    Reading::open(path)?;
+    LedgerReader::open(path)?;
     let refspec = format!("+{SHARED}:{SHARED}");
     let fetched = elsewhere(path).args(["fetch", "--quiet", "--no-tags", "--"]).arg(&url).arg(&refspec).output();
     let shown = clean(remote, 200);
@@ -117,7 +117,7 @@ fn show(path: &Path, keys: &[OsString]) -> Result<Exit> {
     let repo = Repo::from_environment().ok();
     for text in Names::typed(&Cwd::of(repo.as_ref()), keys)?.texts() {
         let key = Key::parse_percent(&text, &KeyRules::default())?;
-        talk::data(&format!("{}\n", String::from_utf8_lossy(&shelf_of(&key))))?;
+        talk::data(&format!("{}\n", String::from_utf8_lossy(&path_in_tree(path, &key)?)))?;
     }
     Ok(Exit::Ok)
 }

@@ -9,14 +9,14 @@ use crate::client;
 use crate::engine::{SessionId, Timestamp};
 use crate::http::{Past, PastPage, PastQuery, PastTrouble, told};
 use crate::key::{Key, KeyRules};
-use crate::ledger::{Cursor, History, Holding, Query, Reading, Status, Told};
+use crate::ledger::{Cursor, EventPage, HistoryReader, Holding, LedgerReader, LedgerStatus, Query};
 use crate::wire::{self, LedgerHealth};
 
 /// What a server knows of its past.
 pub struct Hindsight {
-    pub history: History,
+    pub history: HistoryReader,
     /// Of the ledger, where one is written.
-    pub status: Option<Arc<Status>>,
+    pub status: Option<Arc<LedgerStatus>>,
 }
 
 impl Past for Hindsight {
@@ -27,7 +27,7 @@ impl Past for Hindsight {
         };
         let PastQuery { key, fold_case, session, since, limit, .. } = query.clone();
         let told = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
-        let Told { events, next, missing } = told.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
+        let EventPage { events, next, missing } = told.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
         Ok(PastPage { events, next: next.map(|next| next.to_string()), missing })
     }
@@ -35,14 +35,14 @@ impl Past for Hindsight {
     fn ledger(&self) -> Option<LedgerHealth> {
         let status = self.status.as_ref()?;
         let lag = status.lag();
-        let ok = status.trouble().is_none();
+        let ok = status.error().is_none();
         Some(LedgerHealth { ok, records_behind: lag.records, seconds_behind: lag.time.as_secs() })
     }
 }
 
 /// The history without a server: what the ledger at `path` tells.
 pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire::History> {
-    let history = History::of_ledger(path.to_owned());
+    let history = HistoryReader::of_ledger(path.to_owned());
     let session = match &which.session {
         Some(id) => match SessionId::parse(id) {
             Some(session) => Some(session),
@@ -78,10 +78,10 @@ pub fn of_ledger(path: &Path, which: &client::Past, most: usize) -> Result<wire:
 /// Who holds a key without a server: what the ledger at `path` says.
 pub fn holders(path: &Path, text: &str, percent: bool) -> Result<Vec<Holding>> {
     let wanted = key(text, percent)?;
-    let reading = Reading::open(path)?;
+    let reading = LedgerReader::open(path)?;
     let Some(tip) = reading.tip()? else { return Ok(Vec::new()) };
-    let live = reading.live(&tip)?;
-    Ok(live.holdings().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
+    let holdings = reading.holdings(&tip)?;
+    Ok(holdings.iter().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
 }
 
 fn key(text: &str, percent: bool) -> Result<Key> {

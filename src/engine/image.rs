@@ -15,9 +15,9 @@ use crate::key::Key;
 #[serde(rename_all = "camelCase")]
 pub struct Image {
     seq: Seq,
-    sessions: Vec<SessionImage>,
+    pub(crate) sessions: Vec<SessionImage>,
     ended: Vec<SessionId>,
-    reservations: Vec<ReservationImage>,
+    pub(crate) reservations: Vec<ReservationImage>,
     waiters: Vec<WaiterImage>,
     requests: Vec<UnlockRequest>,
     answered: Vec<uuid::Uuid>,
@@ -32,27 +32,27 @@ pub struct Image {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SessionImage {
-    id: SessionId,
-    name: Option<Text>,
+pub(crate) struct SessionImage {
+    pub(crate) id: SessionId,
+    pub(crate) name: Option<Text>,
     feature: Option<Text>,
     owner: Option<Owner>,
     opened: Seq,
     started: Timestamp,
-    end: Option<(EndState, Timestamp, Vec<Key>)>,
+    pub(crate) end: Option<(EndState, Timestamp, Vec<Key>)>,
     lapsed: Vec<Key>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct ReservationImage {
-    id: ReservationId,
-    session: SessionId,
-    key: Key,
-    mode: Mode,
-    ttl: Ttl,
-    reason: Option<Text>,
-    since: Timestamp,
-    fence: Seq,
+pub(crate) struct ReservationImage {
+    pub(crate) id: ReservationId,
+    pub(crate) session: SessionId,
+    pub(crate) key: Key,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Ttl,
+    pub(crate) reason: Option<Text>,
+    pub(crate) since: Timestamp,
+    pub(crate) fence: Seq,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

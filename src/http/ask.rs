@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::desk::{Desk, Look, Reply, Ticket, Trouble};
+use crate::desk::{Desk, Look, Reply, SubmitError, Ticket};
 use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
 
 use super::app::Repository;
@@ -15,7 +15,7 @@ pub async fn decide(repo: &Repository, actor: Actor, command: Command) -> ApiRes
     let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
     repo.desk.submit(actor, command, repo.courier.bring(sender, None))?;
-    let reply = receiver.await.map_err(|_| repo.desk.silence())?;
+    let reply = receiver.await.map_err(|_| repo.desk.no_reply_error())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
@@ -30,7 +30,7 @@ pub async fn decide_or_wait(repo: &Repository, actor: Actor, session: SessionId,
     let mut hearing = Hearing { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
     let answer = hearing.receiver.as_mut().expect("set above").await;
     hearing.receiver = None;
-    let reply = answer.map_err(|_| repo.desk.silence())?;
+    let reply = answer.map_err(|_| repo.desk.no_reply_error())?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
@@ -48,9 +48,11 @@ impl Drop for Hearing {
         let Some(mut receiver) = self.receiver.take() else { return };
         receiver.close();
         match receiver.try_recv() {
-            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => self.desk.unheard(self.session.clone(), grants),
+            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => {
+                self.desk.return_grants(self.session.clone(), grants)
+            }
             Ok(_) => {}
-            Err(_) => self.desk.gone(self.ticket),
+            Err(_) => self.desk.cancel(self.ticket),
         }
     }
 }
@@ -78,6 +80,6 @@ pub async fn look<T: Send + 'static>(
         let _ = sender.send(seen);
     };
     desk.look(actor, Box::new(look))?;
-    let seen = receiver.await.map_err(|_| Trouble::Stopped)?;
+    let seen = receiver.await.map_err(|_| SubmitError::Stopped)?;
     seen.map_err(|(refused, now)| refusal(refused, now))
 }

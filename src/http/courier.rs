@@ -39,8 +39,8 @@ impl Courier {
         });
         let bag = bag.clone();
         Box::new(move |reply| {
-            // The bag is open as long as the runtime runs; without it, nobody hears anything.
-            bag.send(Parcel { to, reply, back }).map_err(|unsent| unsent.0.reply)
+            // The bag is open as long as the runtime runs; after that the process ends, and no client is left.
+            let _ = bag.send(Parcel { to, reply, back });
         })
     }
 }
@@ -52,7 +52,7 @@ async fn walk(mut parcels: UnboundedReceiver<Parcel>) {
             let unheard = to.send(reply).err();
             if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) = (unheard, back)
             {
-                desk.unheard(session, grants);
+                desk.return_grants(session, grants);
             }
         }
     }

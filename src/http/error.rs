@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
-use crate::desk::Trouble;
+use crate::desk::SubmitError;
 use crate::key::BadKey;
 use crate::token::BadToken;
 use crate::wire::{BadBody, Code, ErrorBody, Notice};
@@ -84,10 +84,10 @@ impl From<BadToken> for ApiError {
     }
 }
 
-impl From<Trouble> for ApiError {
-    fn from(trouble: Trouble) -> Self {
+impl From<SubmitError> for ApiError {
+    fn from(trouble: SubmitError) -> Self {
         let mut error = Self::new(Code::Unavailable, trouble.to_string()).retry_after(1);
-        error.0.hang_up = trouble == Trouble::Unclear;
+        error.0.hang_up = trouble == SubmitError::OutcomeUnknown;
         error
     }
 }

@@ -27,7 +27,7 @@ use super::happened::{self, Wanted};
 use super::openapi::{params, refusals};
 use super::outcome;
 use super::parts::Asked;
-use crate::desk::{AtHand, Follower, Past};
+use crate::desk::{Buffered, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
@@ -190,18 +190,20 @@ impl Stream {
             if Instant::now() >= self.next_check {
                 self.check().await?;
             }
-            match self.follower.at_hand(self.after) {
-                AtHand::Batches(batches) => {
+            match self.follower.buffered(self.after) {
+                Buffered::Batches(batches) => {
                     for batch in batches {
                         self.pass_on(&batch).await?;
                     }
                 }
-                AtHand::Older => match self.look_back().await? {
-                    Past::Records(records) => self.pass_on(&records).await?,
-                    Past::Gone if self.fresh => self.reset("tooOld"),
-                    Past::Gone => return Err(Some("the stream fell too far behind; come back with the last id")),
+                Buffered::TooOld => match self.look_back().await? {
+                    FeedPage::Records(records) => self.pass_on(&records).await?,
+                    FeedPage::Dropped if self.fresh => self.reset("tooOld"),
+                    FeedPage::Dropped => {
+                        return Err(Some("the stream fell too far behind; come back with the last id"));
+                    }
                 },
-                AtHand::Nothing => {
+                Buffered::UpToDate => {
                     let follower = self.follower.clone();
                     let news = poll_fn(|context| follower.poll_news(self.after, context));
                     if tokio::time::timeout_at(self.next_check, news).await.is_err() {
@@ -238,11 +240,11 @@ impl Stream {
         Ok(())
     }
 
-    async fn look_back(&self) -> Result<Past, Over> {
+    async fn look_back(&self) -> Result<FeedPage, Over> {
         let (follower, after) = (self.follower.clone(), self.after);
         // Reading the journal keeps a thread busy; however many look back, the others wait here and not in a thread.
         let _turn = self.app.looking_back.acquire().await.map_err(|_| None)?;
-        let past = tokio::task::spawn_blocking(move || follower.look_back(after)).await;
+        let past = tokio::task::spawn_blocking(move || follower.read_journal(after)).await;
         match past {
             Ok(Ok(past)) => Ok(past),
             Ok(Err(error)) => {

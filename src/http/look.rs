@@ -13,7 +13,7 @@ use super::files;
 use super::openapi::{params, refusals};
 use super::outcome::{self, not_done};
 use super::parts::{Asked, At, Json};
-use crate::desk::Trouble;
+use crate::desk::SubmitError;
 use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId, SessionName};
 use crate::key::Key;
 use crate::wire::{self, Code};
@@ -180,7 +180,7 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
-        return ApiError::from(Trouble::Stopped).into_response();
+        return ApiError::from(SubmitError::Stopped).into_response();
     }
     for repo in app.repositories.values() {
         if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {

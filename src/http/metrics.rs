@@ -77,7 +77,7 @@ fn render(app: &App, only: Option<&str>) -> String {
         let labels = [("method", &*method), ("route", route), ("status", &*status)];
         page.line("dibs_http_requests_total", &labels, count as f64);
     }
-    let counts: Vec<(&Repository, Counts)> = shown.iter().map(|repo| (*repo, repo.desk.figures().counts())).collect();
+    let counts: Vec<(&Repository, Counts)> = shown.iter().map(|repo| (*repo, repo.desk.metrics().counts())).collect();
     type Read = fn(&Counts) -> u64;
     let numbers: [(&str, &str, &str, Read); 10] = [
         ("dibs_reservations", "gauge", "Reservations held now.", |counts| counts.reservations),
@@ -108,10 +108,10 @@ fn render(app: &App, only: Option<&str>) -> String {
     type Find = fn(&Repository) -> &Histogram;
     let times: [(&str, &str, Find); 3] = [
         ("dibs_decision_seconds", "From the desk's inbox to a durable decision.", |repo| {
-            &repo.desk.figures().decisions
+            &repo.desk.metrics().decisions
         }),
-        ("dibs_journal_append_seconds", "Making a batch of records durable.", |repo| &repo.desk.figures().appends),
-        ("dibs_journal_sync_seconds", "Of that, writing and syncing the file.", |repo| &repo.desk.figures().syncs),
+        ("dibs_journal_append_seconds", "Making a batch of records durable.", |repo| &repo.desk.metrics().appends),
+        ("dibs_journal_sync_seconds", "Of that, writing and syncing the file.", |repo| &repo.desk.metrics().syncs),
     ];
     for (name, help, find) in times {
         page.family(name, "histogram", help);
@@ -119,7 +119,7 @@ fn render(app: &App, only: Option<&str>) -> String {
         shown.iter().for_each(|repo| page.histogram(name, repo, find(repo), 1e-6, 1e-9));
     }
     page.family("dibs_batch_records", "histogram", "Records made durable together.");
-    shown.iter().for_each(|repo| page.histogram("dibs_batch_records", repo, &repo.desk.figures().batches, 1.0, 1.0));
+    shown.iter().for_each(|repo| page.histogram("dibs_batch_records", repo, &repo.desk.metrics().batches, 1.0, 1.0));
     let mut said = "";
     let mut gauges: Vec<&Gauge> =
         app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)).collect();

@@ -1,6 +1,6 @@
 //! What the engine answered, as a client hears it.
 
-use crate::desk::Trouble;
+use crate::desk::SubmitError;
 use crate::engine::{
     self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Refusal, SessionId, SessionName, Timestamp, UnlockRequest,
     Why,
@@ -22,7 +22,7 @@ pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
             // A mistake in a handler. The command was carried out, so no error may say that it was refused: the
             // connection is closed without an answer.
             tracing::error!(?outcome, "a command had an outcome that its handler does not expect");
-            ApiError::from(Trouble::Unclear)
+            ApiError::from(SubmitError::OutcomeUnknown)
         }
     }
 }

@@ -15,10 +15,10 @@ use crate::engine::Policy;
 use crate::git::Repo;
 use crate::http::{Gauge, Repository};
 use crate::journal::{Journal, JournalError, SqliteJournal};
-use crate::ledger::{History, Kept, Ledger, Status};
+use crate::ledger::{HistoryReader, Ledger, LedgerStatus, RetainingJournal};
 
 /// A ledger that is being written, and how far it is.
-pub type Written = (Ledger, Arc<Status>);
+pub type Written = (Ledger, Arc<LedgerStatus>);
 
 /// Opens it. When its journal cannot be written any more, `failure` says why and `stop` is set.
 pub fn open(
@@ -33,9 +33,9 @@ pub fn open(
     let written = match settings.fixed.no_ledger {
         true => None,
         false => {
-            let status = Arc::<Status>::default();
+            let status = Arc::<LedgerStatus>::default();
             let reader = journal.reader()?;
-            journal = Box::new(Kept::new(journal, status.clone()));
+            journal = Box::new(RetainingJournal::new(journal, status.clone()));
             Some((status, reader))
         }
     };
@@ -49,8 +49,8 @@ pub fn open(
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", plan.name))?;
     let path = place::ledger(&plan.dir);
     let status = written.as_ref().map(|(status, _)| status.clone());
-    let history = History::new(hindsight, written.is_some().then(|| path.clone()));
-    let ledger = written.map(|(status, reader)| (Ledger::follow(&plan.name, path, reader, status.clone()), status));
+    let history = HistoryReader::new(hindsight, written.is_some().then(|| path.clone()));
+    let ledger = written.map(|(status, reader)| (Ledger::start(&plan.name, path, reader, status.clone()), status));
     let mut repository = Repository::new(plan.name.clone(), desk);
     repository.set_policy(settings.live.policy.clone().folded(fold_case));
     repository.past = Some(Arc::new(Hindsight { history, status }));
@@ -58,7 +58,7 @@ pub fn open(
 }
 
 /// How far the ledger is behind, for whoever watches.
-pub fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
+pub fn ledger_lag(repository: &Repository, status: &Arc<LedgerStatus>) -> [Gauge; 2] {
     let (name, desk) = (repository.name.clone(), repository.desk.clone());
     let (of_records, of_time) = (status.clone(), status.clone());
     let records = move || desk.feed().head().0.saturating_sub(of_records.written().0) as f64;

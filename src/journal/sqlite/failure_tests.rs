@@ -1,4 +1,4 @@
-//! Full disks, torn files, damage: nothing acknowledged is lost, nothing half-written is seen.
+//! Full disks, missing rights, damage: no acknowledged record is lost, no half-written record is visible.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::engine::Seq;
 use crate::journal::suite::{OnDisk, Place, load, record, records};
 use crate::journal::{Journal, JournalError};
 
-/// Appends until it fails. Answers the last number acknowledged, and how it failed.
+/// Appends until it fails. Returns the last acknowledged number and the error.
 fn append_until_it_fails(journal: &mut SqliteJournal, from: Seq) -> (Seq, JournalError) {
     let text = "x".repeat(3000);
     let mut head = from;
@@ -35,7 +35,7 @@ fn a_full_file_keeps_what_was_acknowledged() {
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
     assert!(error.to_string().ends_with("free some space there, then start again"), "{error}");
 
-    // It says so until it is opened again, whatever has become of the room.
+    // The error stays until the journal is opened again, also when there is space again.
     journal.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     let refused = journal.append(head, &records(head.0 + 1, head.0 + 1)).unwrap_err();
     assert!(matches!(refused, JournalError::Broken { .. }), "{refused}");
@@ -59,12 +59,12 @@ fn a_full_disk_keeps_what_was_acknowledged() {
         assert!(matches!(error, JournalError::Full { .. }), "{error}");
         assert!(matches!(journal.append(head, &[]), Err(JournalError::Broken { .. })));
 
-        // A snapshot finds no room either, and takes nothing with it.
+        // A snapshot has no space either, and damages nothing.
         let error = reader.save_snapshot(head, &[7; 1 << 20], Seq(u64::MAX)).unwrap_err();
         assert!(matches!(error, JournalError::Full { .. }), "{error}");
         drop((journal, reader));
 
-        // Starting again without room may fail, but only with that reason, and without harm.
+        // Opening it again without space may fail, but only for that reason, and without damage.
         match SqliteJournal::open(&place.path()) {
             Ok(mut journal) => assert_eq!(load(&mut journal).unwrap().head, head),
             Err(error) => assert!(matches!(error, JournalError::Full { .. }), "{error}"),
@@ -84,10 +84,10 @@ fn a_disk_full_from_the_start_leaves_no_journal() {
     let place = OnDisk::new();
     with_file_system(place.directory.path(), "size=256k", || {
         let ballast = place.directory.path().join("ballast");
-        // Whatever room is left for the first steps, what follows is either a journal or none.
+        // No matter where the creation runs out of space: there is a whole journal or none.
         let (mut worked, mut failed) = (0, 0);
         for left in (0..40).map(|pages| pages * 4096) {
-            // What was removed before may keep its room for a moment; see how places are opened in the suite.
+            // Removed files may keep their space for a moment; see `OnDisk::open` in the suite.
             let mut tries = 0;
             while let Err(error) = fs::write(&ballast, vec![0; (256 << 10) - left]) {
                 tries += 1;
@@ -159,16 +159,16 @@ fn a_file_that_may_not_be_written_says_so() {
 }
 
 #[test]
-fn damage_is_named_and_never_passed_over() {
+fn damage_is_always_reported() {
     let cases = [
-        ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 do not read"),
+        ("UPDATE batch SET records = '[{\"seq\":1' WHERE first = 1", "the records #1 to #2 cannot be read"),
         ("UPDATE batch SET records = replace(records, 'opened', 'unheard-of') WHERE first = 5", "unheard-of"),
         (
             "UPDATE batch SET records = CAST(x'ff' AS TEXT) WHERE first = 1",
-            "the records #1 to #2 do not read: invalid utf-8",
+            "the records #1 to #2 cannot be read: invalid utf-8",
         ),
-        ("UPDATE batch SET last = 3 WHERE first = 1", "the row for the records #1 to #3 has others in it"),
-        ("UPDATE batch SET first = 0 WHERE first = 1", "has others in it"),
+        ("UPDATE batch SET last = 3 WHERE first = 1", "the row of the records #1 to #3 has other records"),
+        ("UPDATE batch SET first = 0 WHERE first = 1", "has other records"),
         ("UPDATE batch SET first = -1 WHERE first = 1", "out of range"),
         ("DELETE FROM batch WHERE first = 1", "after #0 comes #3"),
         ("DELETE FROM batch WHERE first = 3", "after #2 comes #5"),
@@ -199,7 +199,7 @@ fn damage_is_named_and_never_passed_over() {
 }
 
 #[test]
-fn pages_of_rubbish_are_damage() {
+fn overwritten_pages_are_damage() {
     let place = OnDisk::new();
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 2000)).unwrap();
@@ -208,7 +208,7 @@ fn pages_of_rubbish_are_damage() {
     let mut named = 0;
     for page in 0..whole.len() / 4096 {
         let mut damaged = whole.clone();
-        // The first page keeps the header that says whose file it is.
+        // The first page keeps its header, by which a journal is recognized.
         let from = if page == 0 { 100 } else { page * 4096 };
         damaged[from..(page + 1) * 4096].fill(0xa5);
         fs::write(place.path(), damaged).unwrap();
@@ -223,7 +223,7 @@ fn pages_of_rubbish_are_damage() {
 }
 
 #[test]
-fn pieces_of_a_snapshot_that_was_never_finished_are_swept() {
+fn pieces_of_an_unfinished_snapshot_are_deleted() {
     let place = OnDisk::new();
     let mut journal = SqliteJournal::open(&place.path()).unwrap();
     journal.append(Seq(0), &records(1, 9)).unwrap();
@@ -238,7 +238,7 @@ fn pieces_of_a_snapshot_that_was_never_finished_are_swept() {
 }
 
 #[test]
-fn somebody_elses_lock_is_said_to_be_one() {
+fn a_lock_of_another_program_is_reported() {
     let place = OnDisk::new();
     let mut journal = SqliteJournal::open(&place.path()).unwrap();
     journal.db.busy_timeout(std::time::Duration::ZERO).unwrap();
@@ -250,9 +250,9 @@ fn somebody_elses_lock_is_said_to_be_one() {
     assert_eq!(rows::head(&journal.db, journal.path()).unwrap(), Seq::ZERO);
 }
 
-/// Modes mean nothing to root, so for root there must be something stronger.
+/// File modes do not stop root, so tests need a read-only mount there.
 fn is_root() -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -266,12 +266,12 @@ fn with_file_system(directory: &Path, options: &str, test: impl FnOnce() + Send)
     });
 }
 
-/// Runs `test` on a thread that sees mounts of its own, which go away with it. Where that is not allowed, says so.
+/// Runs `test` on a thread with its own mounts, which end with the thread. Prints a note where that is not permitted.
 #[cfg(target_os = "linux")]
 fn with_own_mounts(test: impl FnOnce() -> std::io::Result<()> + Send) {
     let allowed = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            // SAFETY: concerns this thread and none other.
+            // SAFETY: affects only this thread.
             if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -291,7 +291,7 @@ fn mount(from: &Path, at: &Path, flags: libc::c_ulong, options: &str) -> std::io
     use std::os::unix::ffi::OsStrExt;
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
     let (from, at, options) = (text(from), text(at), CString::new(options).unwrap());
-    // Busy for a moment where a program that another test starts has copies of our open files; see the suite.
+    // Busy for a moment while a program that another test starts has copies of our open files; see the suite.
     for _ in 0..200 {
         // SAFETY: all are strings that end with a zero and outlive the call.
         let done =
@@ -308,7 +308,7 @@ fn mount(from: &Path, at: &Path, flags: libc::c_ulong, options: &str) -> std::io
     Err(std::io::Error::from_raw_os_error(libc::EBUSY))
 }
 
-/// Past the test harness, which would swallow it.
+/// Writes around the test harness, which would capture it.
 fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }

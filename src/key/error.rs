@@ -1,18 +1,18 @@
-//! Refusals, and the sentences that explain them.
+//! Errors for text that is not a key, and their messages.
 
 use super::text::quoted;
 use super::{name, path};
 
-/// Text that names nothing.
+/// Why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// The path is one git would refuse, or that cannot be in a repository.
+    /// A path that git refuses, or that cannot be in a repository.
     #[error("{0}")]
     Path(String),
-    /// A logical key, resource URI or pattern does not follow its form.
+    /// A logical key, resource URI or pattern with wrong syntax.
     #[error("{0}")]
     Form(String),
-    /// `word:` in front of something, and no such namespace.
+    /// An unknown namespace.
     #[error("{0}")]
     Namespace(String),
 }
@@ -23,7 +23,7 @@ pub(super) fn bad_path(text: &str, reason: path::Reason) -> BadKey {
 
 pub(super) fn bad_pattern(text: &str, reason: &str) -> BadKey {
     BadKey::Form(format!(
-        "{} is not a pattern that can be reserved: {reason}; a file that really has this name is written {}.",
+        "{} is not a pattern that can be reserved: {reason}; for a file with this name, write {}.",
         quoted(text),
         quoted(&format!("file:{}", text.trim_end_matches('/'))),
     ))
@@ -32,7 +32,7 @@ pub(super) fn bad_pattern(text: &str, reason: &str) -> BadKey {
 pub(super) fn unknown_namespace(text: &str, word: &str) -> BadKey {
     let known = name::NAMESPACES.join(", ");
     BadKey::Namespace(format!(
-        "{} cannot be reserved: there is no namespace {} (there are {known}); a file that really has this name is written {}.",
+        "{} cannot be reserved: there is no namespace {} (the namespaces are {known}); for a file with this name, write {}.",
         quoted(text),
         quoted(word),
         quoted(&format!("file:{text}")),

@@ -1,4 +1,7 @@
-//! The loop behind the desk.
+//! The desk's thread: takes messages in batches, lets the engine decide, appends, publishes, replies.
+//!
+//! One turn takes what is in the inbox, makes all its records durable with one append, and only then sends the replies.
+//! Start at [`Worker::run`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,57 +12,56 @@ use std::time::{Duration, Instant};
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
 use crate::engine::{
-    Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
+    Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
 };
 use crate::journal::{Journal, JournalError};
 
-/// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
+/// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
 const BATCH_MAX: usize = 4096;
 
-/// How long the thread stays awake after a turn. Whoever asks one thing after the other asks again within this time, and
-/// waking a thread takes about as long.
+/// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
+/// within this time, and waking a sleeping thread would take about as long.
 const LINGER: Duration = Duration::from_micros(100);
 
-/// How often the counts of refusals go on record, if they changed.
+/// How often the counts of refusals are recorded, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 
-/// The longest sleep; it only bounds how late a count is recorded.
+/// The longest sleep. It only limits how late a count is recorded.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
-pub(super) struct Counter {
+pub(super) struct Worker {
     engine: Engine,
     journal: Box<dyn Journal>,
     clock: Box<dyn Clock>,
     snapshots: Snapshots,
     shared: Arc<Shared>,
-    /// When the requests of this turn were put on the desk.
-    asked: Vec<Instant>,
-    /// Whoever waits: their place in the queue by ticket, and how to reach them.
+    /// When the commands of this turn were submitted.
+    submitted: Vec<Instant>,
+    /// The queue entries of waiting commands by ticket.
     tickets: HashMap<Ticket, WaiterId>,
+    /// The reply closures of waiting commands by queue entry.
     waiting: HashMap<WaiterId, (Ticket, SessionId, OnReply)>,
-    counted: Timestamp,
-    /// Nobody may begin to wait any more.
+    last_count: Timestamp,
+    /// No command may begin to wait.
     closing: bool,
 }
 
-/// What goes out once the records of the batch are durable.
+/// What goes out once the records of the turn are durable.
 #[derive(Default)]
 struct Outbox {
-    replies: Vec<Answer>,
-    /// Answers to waits.
-    settled: Vec<Answer>,
+    replies: Vec<Delivery>,
+    /// Replies to commands that waited.
+    settled: Vec<Delivery>,
     looks: Vec<(Actor, Option<Refusal>, OnLook)>,
 }
 
-/// An answer on its way; a grant that reaches nobody is taken back from the session.
-struct Answer {
-    session: Option<SessionId>,
+struct Delivery {
     on_reply: OnReply,
     reply: Reply,
 }
 
-impl Counter {
-    /// With the engine as it was replayed from a snapshot at `snapshot`, or from nothing.
+impl Worker {
+    /// `snapshot` is the last record in the journal's snapshot, or zero.
     pub fn new(
         engine: Engine,
         snapshot: Seq,
@@ -67,13 +69,13 @@ impl Counter {
         clock: Box<dyn Clock>,
         shared: Arc<Shared>,
     ) -> Self {
-        let counted = clock.now();
+        let last_count = clock.now();
         let snapshots = Snapshots::new(snapshot);
-        let (asked, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, shared, asked, tickets, waiting, counted, closing: false }
+        let (submitted, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        Self { engine, journal, clock, snapshots, shared, submitted, tickets, waiting, last_count, closing: false }
     }
 
-    /// Gives everything its full time again.
+    /// Restarts all deadlines and ends waits whose connections are gone; see [`Engine::resume`].
     pub fn begin(&mut self) -> Result<(), JournalError> {
         let (after, mut turn) = (self.engine.head(), Turn::at(self.clock.now()));
         self.shared.feed.begin(after);
@@ -84,14 +86,14 @@ impl Counter {
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
-        // Both are used again and again, so that a busy desk asks for no memory.
+        // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
             let first = self.first(messages);
             turn.now = self.clock.now();
             let after = self.engine.head();
             let (mut stop, mut taken) = (false, 0);
-            // Whatever is due is over before anybody is heard, however long this thread did not run.
+            // What is due ends before any message is read, also when this thread did not run for a while.
             self.pass_time(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, Message::Stop);
@@ -104,31 +106,31 @@ impl Counter {
             self.append(after, &turn.records)?;
             self.measure(taken);
             turn.records.clear();
-            self.deliver(&mut outbox, &mut turn)?;
+            self.deliver(&mut outbox, turn.now);
             if stop {
                 return Ok(());
             }
         }
     }
 
-    /// The next message, or nothing when it is time to look at the clock.
+    /// The next message, or none when something is due.
     fn first(&self, messages: &Receiver<Message>) -> Option<Message> {
-        let begun = Instant::now();
-        while begun.elapsed() < LINGER {
+        let start = Instant::now();
+        while start.elapsed() < LINGER {
             match messages.try_recv() {
                 Ok(message) => return Some(message),
-                // Whoever else has something to do goes first.
+                // Other threads that can run go first.
                 Err(_) => std::thread::yield_now(),
             }
         }
-        match messages.recv_timeout(self.patience()) {
+        match messages.recv_timeout(self.sleep_time()) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
         }
     }
 
-    fn patience(&self) -> Duration {
+    fn sleep_time(&self) -> Duration {
         match self.engine.next_due() {
             Some(due) => self.clock.now().until(due).min(SLEEP_MAX),
             None => SLEEP_MAX,
@@ -140,11 +142,11 @@ impl Counter {
         if self.engine.next_due().is_some_and(|due| due <= now) {
             let before = turn.records.len();
             self.run_own(Command::Tick, turn);
-            log::passed(&self.shared.name, &turn.records[before..]);
+            log::log_expired(&self.shared.name, &turn.records[before..]);
             self.settle(turn, outbox);
         }
-        if self.counted.until(now) >= COUNT_EVERY {
-            self.counted = now;
+        if self.last_count.until(now) >= COUNT_EVERY {
+            self.last_count = now;
             self.run_own(Command::Count, turn);
         }
     }
@@ -152,12 +154,8 @@ impl Counter {
     fn take(&mut self, message: Message, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
         match message {
-            Message::Ask { actor, command, ticket, asked, reply } => {
-                self.asked.push(asked);
-                let session = match &command {
-                    Command::Reserve(ask) => Some(ask.session.clone()),
-                    _ => None,
-                };
+            Message::Submit { actor, command, ticket, submitted, reply } => {
+                self.submitted.push(submitted);
                 let outcome = self.engine.execute(turn, &actor, command);
                 match outcome {
                     Ok(Outcome::Queued(waiter)) if self.closing => {
@@ -165,7 +163,7 @@ impl Counter {
                         self.run_own(leave, turn);
                         let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
+                        outbox.replies.push(Delivery { on_reply: reply, reply: stopped });
                     }
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
@@ -178,7 +176,7 @@ impl Counter {
                             _ => Vec::new(),
                         };
                         let decided = Reply { outcome, notices, seq: self.engine.head(), now };
-                        outbox.replies.push(Answer { session, on_reply: reply, reply: decided });
+                        outbox.replies.push(Delivery { on_reply: reply, reply: decided });
                     }
                 }
             }
@@ -186,13 +184,15 @@ impl Counter {
                 let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
                 outbox.looks.push((actor, refusal, look));
             }
-            Message::Gone(ticket) => {
+            Message::Cancel(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
                     self.run_own(leave, turn);
                 }
             }
-            Message::Unheard { session, grants } => self.take_back(session, grants, turn),
+            Message::ReturnGrants { session, grants } => {
+                self.run_own(Command::Unheard { session, grants }, turn);
+            }
             Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
@@ -208,7 +208,7 @@ impl Counter {
         self.settle(turn, outbox);
     }
 
-    /// Pairs the waits that just ended with whoever waits for the answer.
+    /// Prepares the replies of waits that have just ended.
     fn settle(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
         for (seq, outcome) in turn.settled.drain(..) {
@@ -216,7 +216,7 @@ impl Counter {
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now };
-            outbox.settled.push(Answer { session: Some(session), on_reply, reply });
+            outbox.settled.push(Delivery { on_reply, reply });
         }
     }
 
@@ -224,36 +224,42 @@ impl Counter {
         if records.is_empty() {
             return Ok(());
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         if let Err(error) = self.journal.append(after, records) {
-            // Before the answers are dropped, so that whoever waits for one hears why there is none.
-            self.shared.unclear.store(error.leaves_open(), Ordering::SeqCst);
+            // Set before the reply closures are dropped: their clients ask for the reason then.
+            self.shared.outcome_unknown.store(error.may_be_stored(), Ordering::SeqCst);
             return Err(error);
         }
-        let figures = &self.shared.figures;
-        figures.appends.time(begun.elapsed());
+        let metrics = &self.shared.metrics;
+        metrics.appends.add_time(start.elapsed());
         if let Some(time) = self.journal.sync_time() {
-            figures.syncs.time(time);
+            metrics.syncs.add_time(time);
         }
-        figures.batches.count(records.len() as u64);
+        metrics.batches.add_number(records.len() as u64);
         self.shared.feed.publish(records);
-        self.snapshots.consider(&self.engine, self.journal.as_ref());
+        self.snapshots.start_if_due(&self.engine, self.journal.as_ref());
         Ok(())
     }
 
-    /// Notes how long the requests of this turn took, and where it left the desk.
+    /// Updates the metrics after a turn that took `taken` messages.
     fn measure(&mut self, taken: u64) {
-        let (figures, now) = (&self.shared.figures, Instant::now());
-        for asked in self.asked.drain(..) {
-            figures.decisions.time(now.saturating_duration_since(asked));
+        let (metrics, now) = (&self.shared.metrics, Instant::now());
+        for submitted in self.submitted.drain(..) {
+            metrics.decisions.add_time(now.saturating_duration_since(submitted));
         }
-        figures.turn(taken, self.engine.head(), &self.engine.numbers());
+        metrics.end_turn(taken, self.engine.head(), &self.engine.numbers());
     }
 
-    /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
-    fn deliver(&mut self, outbox: &mut Outbox, turn: &mut Turn) -> Result<(), JournalError> {
-        let now = turn.now;
-        let mut unheard = tell(&mut outbox.replies);
+    /// Runs a command of the desk itself. Those are never refused.
+    fn run_own(&mut self, command: Command, turn: &mut Turn) {
+        self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
+    }
+
+    /// Calls the closures of the turn, now that its records are durable.
+    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
+        for Delivery { on_reply, reply } in outbox.replies.drain(..) {
+            on_reply(reply);
+        }
         for (actor, refusal, look) in outbox.looks.drain(..) {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_notices(&intro.id),
@@ -261,36 +267,8 @@ impl Counter {
             };
             look(Look { engine: &self.engine, refusal, notices, now });
         }
-        unheard.extend(tell(&mut outbox.settled));
-        while !unheard.is_empty() {
-            let after = self.engine.head();
-            for (session, grants) in unheard {
-                self.take_back(session, grants, turn);
-            }
-            self.settle(turn, outbox);
-            self.append(after, &turn.records)?;
-            self.measure(0);
-            turn.records.clear();
-            unheard = tell(&mut outbox.settled);
+        for Delivery { on_reply, reply } in outbox.settled.drain(..) {
+            on_reply(reply);
         }
-        Ok(())
     }
-
-    fn take_back(&mut self, session: SessionId, grants: Few<Grant>, turn: &mut Turn) {
-        self.run_own(Command::Unheard { session, grants }, turn);
-    }
-
-    /// Runs a command of the desk itself. Those are never refused.
-    fn run_own(&mut self, command: Command, turn: &mut Turn) {
-        self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
-    }
-}
-
-/// Answers everybody, and says what was granted to those who were not there any more.
-fn tell(answers: &mut Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
-    let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
-        (Err(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some(session)) => Some((session, grants)),
-        _ => None,
-    };
-    answers.drain(..).filter_map(unheard).collect()
 }

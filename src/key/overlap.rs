@@ -1,15 +1,15 @@
-//! The one search behind every overlap of patterns: the shortest path that two tables both accept.
+//! Overlap of two patterns: the search for the shortest path that two tables both accept.
 
 use super::table::{DEAD, Table};
 
-/// The shortest path that begins with `prefix`, is accepted by both tables and could be written as a key; among equals
-/// the most readable one. Each table comes with the state it is in after `prefix`.
+/// The shortest path that begins with `prefix`, is accepted by both tables and is a valid key; of several, the most
+/// readable one. Each table comes with its state after `prefix`.
 ///
-/// The search goes breadth first through pairs of states, together with how far the component has come: that keeps
-/// `.git` out, which [`super::path`] refuses. Both tables have kept out empty components, `.` and `..`.
+/// A breadth-first search through pairs of states, together with how much of `.git` the component is so far: `.git` is
+/// refused by [`super::path`]. Both tables already exclude empty components, `.` and `..`.
 pub(super) fn shortest((a, in_a): (&Table, u16), (b, in_b): (&Table, u16), prefix: &[u8]) -> Option<Vec<u8>> {
     let name = prefix.iter().try_fold(Name::Begins, |name, &byte| name.after(byte))?;
-    let mut seen = Seen::new(a, b);
+    let mut reached = Reached::new(a, b);
     let mut steps = vec![Step { a: in_a, b: in_b, name, byte: 0, from: 0 }];
     let bytes = telling_bytes(a, b);
     let mut at = 0;
@@ -23,7 +23,7 @@ pub(super) fn shortest((a, in_a): (&Table, u16), (b, in_b): (&Table, u16), prefi
                 continue;
             }
             let Some(name) = name.after(byte) else { continue };
-            if seen.insert(next_a, next_b, name) {
+            if reached.insert(next_a, next_b, name) {
                 steps.push(Step { a: next_a, b: next_b, name, byte, from: at as u32 });
             }
         }
@@ -81,8 +81,8 @@ impl Name {
     }
 }
 
-/// The bytes of a path in the order in which an example should prefer them. The slash comes late: of two examples
-/// the flatter one is easier to read. What keys cannot have (control bytes, the backslash) is not among them.
+/// The bytes of a path in the order of preference for an example. The slash comes late, because a path with fewer
+/// directories is easier to read. Bytes that keys cannot have (control bytes, the backslash) are left out.
 fn readable_bytes() -> impl Iterator<Item = u8> {
     let rest = (b'!'..=b'~').filter(|b| !b.is_ascii_alphanumeric() && !b"_-./\\".contains(b));
     (b'a'..=b'z')
@@ -95,13 +95,13 @@ fn readable_bytes() -> impl Iterator<Item = u8> {
         .chain(0x80..=0xff)
 }
 
-/// One byte for each way in which the tables and [`Name`] can go on, the most readable of its kind.
+/// For each combination of byte classes of both tables and [`Name`], the most readable byte.
 fn telling_bytes(a: &Table, b: &Table) -> Vec<u8> {
     let kinds_of_name = 5;
     let mut seen = vec![false; a.columns() * b.columns() * kinds_of_name];
     readable_bytes()
         .filter(|&byte| {
-            // A slash needs no kind of its own: both tables tell it apart already.
+            // A slash needs no kind of its own: both tables have a class for it.
             let kind = match byte {
                 b'.' => 1,
                 b'g' | b'G' => 2,
@@ -115,16 +115,16 @@ fn telling_bytes(a: &Table, b: &Table) -> Vec<u8> {
         .collect()
 }
 
-/// Which pairs have been reached: a bit for each, because the tables are small.
-struct Seen {
+/// The pairs that were reached: one bit for each, because the tables are small.
+struct Reached {
     bits: Vec<u64>,
     states_b: usize,
 }
 
-impl Seen {
-    fn new(a: &Table, b: &Table) -> Seen {
+impl Reached {
+    fn new(a: &Table, b: &Table) -> Reached {
         let pairs = a.states() * b.states() * Name::COUNT;
-        Seen { bits: vec![0; pairs.div_ceil(64)], states_b: b.states() }
+        Reached { bits: vec![0; pairs.div_ceil(64)], states_b: b.states() }
     }
 
     /// Whether the pair is new.

@@ -1,7 +1,8 @@
-//! The desk in numbers, for whoever watches over it.
+//! Counters, gauges and histograms of one desk.
 //!
-//! Almost all of it is written by the desk's thread alone, so plain loads and stores are enough and nobody waits for
-//! anybody. Whoever reads sees each number as it was a moment ago, and needs nothing from a desk that is stuck.
+//! All but the counts of sent and refused messages are written by the desk's thread alone, so plain atomic loads and
+//! stores are enough. A reader never waits for the thread, also when the thread is stuck; it may see values that are a
+//! moment old.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,21 +12,21 @@ use crate::engine::{Numbers, Seq};
 /// Buckets of a histogram; one more counts what is larger than all of them.
 const BUCKETS: usize = 20;
 
-/// What the desk of one repository did so far, and how long it took.
-pub struct Figures {
-    /// From the desk's inbox to an answer that may go out, because everything before it is durable.
+/// What one desk has done since the start, and how long it took.
+pub struct Metrics {
+    /// Time from the inbox until the reply may go out, because everything before it is durable.
     pub decisions: Histogram,
-    /// Making a batch of records durable.
+    /// Time to make a batch of records durable.
     pub appends: Histogram,
-    /// Of that, writing and syncing.
+    /// The part of that spent on writing and syncing.
     pub syncs: Histogram,
     /// Records made durable together.
     pub batches: Histogram,
-    /// Messages that were put into the inbox or did not fit; also the numbers of tickets.
+    /// Messages that callers tried to put into the inbox; also the source of ticket numbers.
     sent: AtomicU64,
-    /// Those that did not fit.
+    /// Messages that did not fit.
     refused: AtomicU64,
-    /// Those the desk took out again.
+    /// Messages that the thread has taken out of the inbox.
     taken: AtomicU64,
     head: AtomicU64,
     granted: AtomicU64,
@@ -37,40 +38,40 @@ pub struct Figures {
     sessions: AtomicU64,
 }
 
-/// What there is and what there was, at one moment.
+/// The counters and gauges at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The last durable record.
     pub head: u64,
     /// Reservations granted since the journal began.
     pub granted: u64,
-    /// Reservations that ran out since then.
+    /// Reservations that expired since the journal began.
     pub expired: u64,
-    /// Requests refused because of somebody else.
+    /// Requests refused because of another session, since the journal began.
     pub conflicts: u64,
-    /// Waits refused because they would never have ended.
+    /// Waits refused because they would have closed a cycle, since the journal began.
     pub deadlocks: u64,
-    /// Held now.
+    /// Reservations held now.
     pub reservations: u64,
-    /// Waiting now.
+    /// Requests waiting now.
     pub waiters: u64,
-    /// Sessions alive now.
+    /// Live sessions.
     pub sessions: u64,
-    /// Messages the desk has not looked at yet.
+    /// Messages in the inbox now.
     pub inbox: u64,
-    /// Messages that did not fit into the inbox since the start.
+    /// Messages that did not fit into the inbox, since the start.
     pub refused: u64,
 }
 
-/// How often something was how large. Each bucket reaches twice as far as the one before it.
+/// A histogram whose bucket bounds double from one bucket to the next.
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS + 1],
-    /// The first bucket reaches to two to the power of this.
+    /// The bound of the first bucket is two to the power of this.
     first: u32,
     sum: AtomicU64,
 }
 
-impl Figures {
+impl Metrics {
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -93,10 +94,9 @@ impl Figures {
         }
     }
 
-    /// What there is now.
     pub fn counts(&self) -> Counts {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        // What was taken is read first, so that the difference is never below what is really there.
+        // `taken` is read before `sent`, so that the difference is never below the real number.
         let taken = read(&self.taken);
         let refused = read(&self.refused);
         Counts {
@@ -113,18 +113,18 @@ impl Figures {
         }
     }
 
-    /// Somebody puts a message into the inbox; its number.
-    pub(super) fn send(&self) -> u64 {
+    /// Counts a message before it is put into the inbox. Returns its number.
+    pub(super) fn count_sent(&self) -> u64 {
         self.sent.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// It did not fit.
-    pub(super) fn refuse(&self) {
+    /// Counts a message that did not fit.
+    pub(super) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The desk has taken so many messages and stands there now.
-    pub(super) fn turn(&self, taken: u64, head: Seq, numbers: &Numbers) {
+    /// Records the end of a turn that took `taken` messages from the inbox.
+    pub(super) fn end_turn(&self, taken: u64, head: Seq, numbers: &Numbers) {
         add(&self.taken, taken);
         let write = |cell: &AtomicU64, number: u64| cell.store(number, Ordering::Relaxed);
         write(&self.head, head.0);
@@ -143,8 +143,8 @@ impl Histogram {
         Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), first, sum: AtomicU64::new(0) }
     }
 
-    /// How often something was at most so large and larger than the bound before; the last has no bound. Beside it
-    /// the sum of everything, in nanoseconds where these are times.
+    /// Each bucket's upper bound (none for the last) and count, and the sum of all values. Bounds of times are in
+    /// microseconds, their sum is in nanoseconds.
     pub fn read(&self) -> (Vec<(Option<u64>, u64)>, u64) {
         let bound = |n: usize| (n < BUCKETS).then(|| 1 << (n as u32 + self.first));
         let buckets = self.buckets.iter().enumerate();
@@ -152,19 +152,19 @@ impl Histogram {
         (buckets, self.sum.load(Ordering::Relaxed))
     }
 
-    /// Only the desk's thread calls this.
-    pub(super) fn count(&self, number: u64) {
-        self.note(number, number);
+    /// Adds a number. Only for the desk's thread.
+    pub(super) fn add_number(&self, number: u64) {
+        self.add(number, number);
     }
 
-    /// The same, for a time.
-    pub(super) fn time(&self, time: Duration) {
+    /// Adds a time. Only for the desk's thread.
+    pub(super) fn add_time(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.note(nanos.div_ceil(1000), nanos);
+        self.add(nanos.div_ceil(1000), nanos);
     }
 
-    fn note(&self, size: u64, sum: u64) {
-        // The number of the smallest power of two that is not smaller.
+    fn add(&self, size: u64, sum: u64) {
+        // The exponent of the smallest power of two that is not below `size`.
         let power = u64::BITS - size.saturating_sub(1).leading_zeros();
         let bucket = power.saturating_sub(self.first) as usize;
         add(&self.buckets[bucket.min(BUCKETS)], 1);
@@ -172,7 +172,7 @@ impl Histogram {
     }
 }
 
-/// For numbers with one writer.
+/// Adds to a number that only one thread writes.
 fn add(cell: &AtomicU64, number: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
 }
@@ -182,17 +182,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_falls_into_the_bucket_that_just_holds_it() {
+    fn a_value_is_counted_in_the_smallest_bucket_that_holds_it() {
         let histogram = Histogram::new(0);
         for number in [0, 1, 2, 3, 4, 5, 1 << 19, (1 << 19) + 1, u64::MAX] {
-            histogram.count(number);
+            histogram.add_number(number);
         }
         let (buckets, _) = histogram.read();
         let filled: Vec<_> = buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
         assert_eq!(filled, [(Some(1), 2), (Some(2), 1), (Some(4), 2), (Some(8), 1), (Some(1 << 19), 1), (None, 2)],);
         let times = Histogram::new(4);
         for micros in [1, 16, 17, 8_388_608, 8_388_609] {
-            times.time(Duration::from_micros(micros));
+            times.add_time(Duration::from_micros(micros));
         }
         let (buckets, sum) = times.read();
         let filled: Vec<_> = buckets.iter().filter(|(_, count)| *count > 0).copied().collect();

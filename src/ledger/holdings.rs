@@ -1,116 +1,92 @@
-//! What is held, as far as the records tell: the part of the engine's state that the tree shows.
+//! What is held according to the records: the part of the engine's state that the ledger's tree shows.
 //!
-//! A small fold of its own, because the ledger needs neither shelves nor queues nor deadlines. It can begin with a
-//! journal's snapshot, with a tree the ledger wrote, or with nothing.
+//! Separate from the engine, because the ledger needs no queues and no deadlines, and must also start from a tree it
+//! wrote. [`Holdings`] starts from a journal's snapshot, from such a tree, or empty.
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shelf;
-use crate::engine::{Event, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::tree_path;
+use crate::engine::{Event, Image, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp};
+use crate::journal::Replay;
 use crate::key::Key;
 
-/// One reservation, as a line of its blob. What nobody knows any more is left out.
+/// One reservation, which is one line of a blob. Unknown fields are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
-    /// What is held.
     pub key: Key,
-    /// By whom.
     pub session: SessionId,
-    /// What they are called.
+    /// The session's display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
-    /// How.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// What for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
-    /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Stamp>,
-    /// Until when, had nobody renewed it: renewals are no records.
+    /// When it expires without renewal. Renewals are not recorded, so it may last longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Stamp>,
-    /// The number of the grant.
+    /// The number of the record that granted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Seq>,
-    /// The reservation.
     pub id: ReservationId,
 }
 
-/// A moment, in RFC 3339.
+/// A time that is written in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(pub Timestamp);
 
-/// What is held, by shelf in the tree.
+/// All that is held, by path in the tree.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Live {
-    shelves: BTreeMap<Vec<u8>, Vec<Holding>>,
-    whereabouts: HashMap<ReservationId, Vec<u8>>,
-    /// What sessions that are alive are called.
+pub struct Holdings {
+    by_path: BTreeMap<Vec<u8>, Vec<Holding>>,
+    /// Where each reservation is in `by_path`.
+    paths: HashMap<ReservationId, Vec<u8>>,
+    /// The display names of live sessions.
     names: HashMap<SessionId, Text>,
 }
 
-/// As much of a snapshot as is needed; see `engine::Image`.
-#[derive(Deserialize)]
-struct Snapshot {
-    sessions: Vec<SnapshotSession>,
-    reservations: Vec<SnapshotReservation>,
-}
-
-#[derive(Deserialize)]
-struct SnapshotSession {
-    id: SessionId,
-    name: Option<Text>,
-    end: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct SnapshotReservation {
-    id: ReservationId,
-    session: SessionId,
-    key: Key,
-    mode: Mode,
-    ttl: Ttl,
-    reason: Option<Text>,
-    since: Timestamp,
-    fence: Seq,
-}
-
-impl Live {
-    /// What a journal's snapshot says.
-    pub fn of_snapshot(state: &[u8]) -> serde_json::Result<Live> {
-        let snapshot: Snapshot = serde_json::from_slice(state)?;
-        let mut live = Live::default();
-        for session in snapshot.sessions {
+impl Holdings {
+    /// What is held in a journal's snapshot.
+    pub fn of_image(image: Image) -> Holdings {
+        let mut holdings = Holdings::default();
+        for session in image.sessions {
             if let (None, Some(name)) = (session.end, session.name) {
-                live.names.insert(session.id, name);
+                holdings.names.insert(session.id, name);
             }
         }
-        for held in snapshot.reservations {
-            let SnapshotReservation { id, session, key, mode, ttl, reason, since, fence } = held;
-            let name = live.names.get(&session).cloned();
-            let until = Some(Stamp(since.after(ttl.duration())));
-            let (mode, since, fence) = (Some(mode), Some(Stamp(since)), Some(fence));
-            live.hold(Holding { key, session, name, mode, reason, since, until, fence, id });
+        for held in image.reservations {
+            holdings.insert(Holding {
+                name: holdings.names.get(&held.session).cloned(),
+                key: held.key,
+                session: held.session,
+                mode: Some(held.mode),
+                reason: held.reason,
+                since: Some(Stamp(held.since)),
+                until: Some(Stamp(held.since.after(held.ttl.duration()))),
+                fence: Some(held.fence),
+                id: held.id,
+            });
         }
-        Ok(live)
+        holdings
     }
 
-    /// Follows one record, and notes in `touched` which shelves look different now.
-    pub fn apply(&mut self, record: &Record, touched: &mut Vec<Vec<u8>>) {
+    /// Adds the next record. Returns the path whose blob it changes, if any.
+    pub fn apply(&mut self, record: &Record) -> Option<Vec<u8>> {
         match &record.event {
             Event::Opened { session, name: Some(name), .. } => {
                 self.names.insert(session.clone(), name.clone());
+                None
             }
             Event::Ended { session, .. } => {
                 self.names.remove(session);
+                None
             }
             Event::Reserved { id, session, key, mode, ttl, reason } => {
-                touched.push(self.hold(Holding {
+                let holding = Holding {
                     key: key.clone(),
                     session: session.clone(),
                     name: self.names.get(session).cloned(),
@@ -120,91 +96,99 @@ impl Live {
                     until: Some(Stamp(record.at.after(ttl.duration()))),
                     fence: Some(record.seq),
                     id: *id,
-                }));
+                };
+                Some(self.insert(holding))
             }
             Event::Amended { id, mode, ttl, reason, .. } => {
-                let Some(shelf) = self.whereabouts.get(id) else { return };
-                let holdings = self.shelves.get_mut(shelf).expect("what is somewhere is there");
-                let held = holdings.iter_mut().find(|held| held.id == *id).expect("what is somewhere is there");
+                let path = self.paths.get(id)?;
+                let at_path = self.by_path.get_mut(path).expect("paths and by_path agree");
+                let held = at_path.iter_mut().find(|held| held.id == *id).expect("paths and by_path agree");
                 held.mode = Some(*mode);
                 held.reason = reason.clone();
                 held.until = held.since.map(|since| Stamp(since.0.after(ttl.duration())));
-                touched.push(shelf.clone());
+                Some(path.clone())
             }
-            Event::Released { id, .. } => touched.extend(self.let_go(*id)),
-            _ => {}
+            Event::Released { id, .. } => self.remove(*id),
+            _ => None,
         }
     }
 
-    /// Adds one that is held.
-    pub fn hold(&mut self, held: Holding) -> Vec<u8> {
-        let shelf = shelf::of(&held.key);
-        self.whereabouts.insert(held.id, shelf.clone());
-        let holdings = self.shelves.entry(shelf.clone()).or_default();
-        holdings.push(held);
-        holdings.sort_by_key(|held| (held.fence, held.id));
-        shelf
+    /// Adds a reservation. Returns its path in the tree.
+    pub fn insert(&mut self, held: Holding) -> Vec<u8> {
+        let path = tree_path::of(&held.key);
+        self.paths.insert(held.id, path.clone());
+        let at_path = self.by_path.entry(path.clone()).or_default();
+        at_path.push(held);
+        at_path.sort_by_key(|held| (held.fence, held.id));
+        path
     }
 
-    /// Takes one away.
-    pub fn let_go(&mut self, id: ReservationId) -> Option<Vec<u8>> {
-        let shelf = self.whereabouts.remove(&id)?;
-        let holdings = self.shelves.get_mut(&shelf).expect("what is somewhere is there");
-        holdings.retain(|held| held.id != id);
-        if holdings.is_empty() {
-            self.shelves.remove(&shelf);
+    /// Removes a reservation. Returns its path in the tree, if there was one.
+    pub fn remove(&mut self, id: ReservationId) -> Option<Vec<u8>> {
+        let path = self.paths.remove(&id)?;
+        let at_path = self.by_path.get_mut(&path).expect("paths and by_path agree");
+        at_path.retain(|held| held.id != id);
+        if at_path.is_empty() {
+            self.by_path.remove(&path);
         }
-        Some(shelf)
+        Some(path)
     }
 
-    /// Takes names over that are not known here.
-    pub fn learn_names(&mut self, other: &Live) {
+    /// Copies the session names that are unknown here.
+    pub fn add_names(&mut self, other: &Holdings) {
         for (session, name) in &other.names {
             self.names.entry(session.clone()).or_insert_with(|| name.clone());
         }
-        for held in other.holdings() {
+        for held in other.iter() {
             if let Some(name) = &held.name {
                 self.names.entry(held.session.clone()).or_insert_with(|| name.clone());
             }
         }
     }
 
-    /// Says what a session is called.
-    pub fn call(&mut self, session: &SessionId, name: Option<&Text>) {
+    pub fn set_name(&mut self, session: &SessionId, name: Option<&Text>) {
         match name {
             Some(name) => self.names.insert(session.clone(), name.clone()),
             None => self.names.remove(session),
         };
     }
 
-    /// What the session is called.
     pub fn name(&self, session: &SessionId) -> Option<&Text> {
         self.names.get(session)
     }
 
-    /// Whether the same is held in both, whatever the holders are called.
-    pub fn holds_the_same(&self, other: &Live) -> bool {
-        let told = |held: &Holding| Holding { name: None, ..held.clone() };
-        self.holdings().map(told).eq(other.holdings().map(told))
+    /// Whether both have the same reservations, apart from the names of their holders.
+    pub fn equals_apart_from_names(&self, other: &Holdings) -> bool {
+        let nameless = |held: &Holding| Holding { name: None, ..held.clone() };
+        self.iter().map(nameless).eq(other.iter().map(nameless))
     }
 
-    /// The blob at a shelf: a line for each holder. Nothing where nobody holds anything.
-    pub fn blob(&self, shelf: &[u8]) -> Option<Vec<u8>> {
-        self.shelves.get(shelf).map(|holdings| lines(holdings))
+    /// The blob at a path: a line for each reservation. None if nothing is held there.
+    pub fn blob(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.by_path.get(path).map(|at_path| lines(at_path))
     }
 
-    /// Every shelf where something is held.
-    pub fn shelves(&self) -> impl Iterator<Item = &[u8]> {
-        self.shelves.keys().map(|shelf| &**shelf)
+    /// Every path in the tree where something is held.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_path.keys().map(|path| &**path)
     }
 
-    /// Everything that is held.
-    pub fn holdings(&self) -> impl Iterator<Item = &Holding> {
-        self.shelves.values().flatten()
+    pub fn iter(&self) -> impl Iterator<Item = &Holding> {
+        self.by_path.values().flatten()
     }
 }
 
-/// One JSON document on each line.
+impl Replay for Holdings {
+    fn restore(&mut self, image: Image) {
+        *self = Holdings::of_image(image);
+    }
+
+    fn apply(&mut self, record: &Record) {
+        Holdings::apply(self, record);
+    }
+}
+
+/// One JSON document per line.
 pub fn lines<T: Serialize>(all: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for one in all {
@@ -233,7 +217,7 @@ impl<'de> Deserialize<'de> for Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, Engine, Owner, Policy, Reserve, SessionIdentity, Turn, Want};
+    use crate::engine::{Actor, Command, Engine, Owner, Policy, Reserve, SessionIdentity, Ttl, Turn, Want};
     use crate::key::KeyRules;
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
@@ -258,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_the_engine_reads_as_what_its_records_add_up_to() {
+    fn an_image_of_the_engine_has_the_same_holdings_as_its_records() {
         let mut engine = Engine::new(Policy::default());
         let mut records = Vec::new();
         reserve(&mut engine, "ana", &["src/a.rs", "docs/", "db:slot"], Mode::Exclusive, &mut records);
@@ -269,20 +253,20 @@ mod tests {
         let mut turn = Turn::at(Timestamp(1_700_000_001_000));
         engine.execute(&mut turn, &Actor::Admin("ops".into()), release).unwrap();
         records.extend(turn.records);
-        let mut live = Live::default();
-        let mut touched = Vec::new();
-        records.iter().for_each(|record| live.apply(record, &mut touched));
-        let image = serde_json::to_vec(&engine.image()).unwrap();
-        assert_eq!(live, Live::of_snapshot(&image).unwrap());
-        assert_eq!(live.holdings().count(), 4);
-        assert_eq!(live.name(&SessionId::parse("ana").unwrap()).unwrap().as_ref(), "Ana");
+        let mut holdings = Holdings::default();
+        for record in &records {
+            holdings.apply(record);
+        }
+        assert_eq!(holdings, Holdings::of_image(engine.image()));
+        assert_eq!(holdings.iter().count(), 4);
+        assert_eq!(holdings.name(&SessionId::parse("ana").unwrap()).unwrap().as_ref(), "Ana");
 
-        let blob = String::from_utf8(live.blob(b"src/a.rs").unwrap()).unwrap();
-        let id = live.shelves[b"src/a.rs".as_slice()][0].id;
+        let blob = String::from_utf8(holdings.blob(b"src/a.rs").unwrap()).unwrap();
+        let id = holdings.by_path[b"src/a.rs".as_slice()][0].id;
         let expected = format!(
             r#"{{"key":"src/a.rs","session":"ana","name":"Ana","mode":"exclusive","reason":"because","since":"2023-11-14T22:13:20.000Z","until":"2023-11-14T22:14:20.000Z","fence":2,"id":"{id}"}}"#
         );
         assert_eq!(blob.trim_end(), expected);
-        assert_eq!(serde_json::from_str::<Holding>(&blob).unwrap(), live.shelves[b"src/a.rs".as_slice()][0]);
+        assert_eq!(serde_json::from_str::<Holding>(&blob).unwrap(), holdings.by_path[b"src/a.rs".as_slice()][0]);
     }
 }

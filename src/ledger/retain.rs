@@ -1,31 +1,32 @@
-//! A journal that forgets nothing the ledger has not written yet, and tells how much that is.
+//! A wrapper around the journal that keeps records from being dropped before they are in the ledger.
+//!
+//! This is the ledger's only influence on the journal. It also tells the status what is appended, for the lag.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Status;
+use super::LedgerStatus;
 use crate::engine::{Record, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
 
-/// Passes everything on, and keeps records from being dropped too early.
-pub struct Kept {
+/// A journal whose snapshots keep every record that is not in the ledger yet.
+pub struct RetainingJournal {
     journal: Box<dyn Journal>,
-    status: Arc<Status>,
+    status: Arc<LedgerStatus>,
 }
 
-struct KeptReader {
+struct RetainingReader {
     reader: Box<dyn JournalReader>,
-    status: Arc<Status>,
+    status: Arc<LedgerStatus>,
 }
 
-impl Kept {
-    /// The same journal, whose records stay until the ledger has them.
-    pub fn new(journal: Box<dyn Journal>, status: Arc<Status>) -> Kept {
-        Kept { journal, status }
+impl RetainingJournal {
+    pub fn new(journal: Box<dyn Journal>, status: Arc<LedgerStatus>) -> RetainingJournal {
+        RetainingJournal { journal, status }
     }
 }
 
-impl Journal for Kept {
+impl Journal for RetainingJournal {
     fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
         self.journal.load(on)
     }
@@ -33,7 +34,7 @@ impl Journal for Kept {
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
         self.journal.append(after, records)?;
         if let Some(last) = records.last() {
-            self.status.saw(last.seq);
+            self.status.set_head(last.seq);
         }
         Ok(())
     }
@@ -43,11 +44,11 @@ impl Journal for Kept {
     }
 
     fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
-        Ok(Box::new(KeptReader { reader: self.journal.reader()?, status: self.status.clone() }))
+        Ok(Box::new(RetainingReader { reader: self.journal.reader()?, status: self.status.clone() }))
     }
 }
 
-impl JournalReader for KeptReader {
+impl JournalReader for RetainingReader {
     fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
         self.reader.load(up_to, on)
     }
