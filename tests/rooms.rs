@@ -8,19 +8,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use.
-const ARROWS: [(&str, &[&str]); 12] = [
-    ("key", &[]),
+const ARROWS: [(&str, &[&str]); 13] = [
+    ("text", &[]),
+    ("key", &["text"]),
     ("engine", &["key"]),
     ("journal", &["engine", "key"]),
     ("desk", &["journal", "engine", "key"]),
-    ("ledger", &["journal", "engine", "key", "git"]),
+    ("ledger", &["journal", "engine", "key", "git", "text"]),
     ("token", &["engine"]),
     ("wire", &[]),
-    ("http", &["desk", "engine", "key", "token", "wire"]),
+    ("http", &["desk", "engine", "key", "token", "wire", "text"]),
     ("git", &[]),
     ("client", &["wire"]),
-    ("hook", &["client", "wire", "git"]),
-    ("cli", &["client", "wire", "git", "hook", "key"]),
+    ("hook", &["client", "wire", "git", "text"]),
+    ("cli", &["client", "wire", "git", "hook", "key", "text"]),
 ];
 
 /// Files that wire the server together, and so may use all of it.

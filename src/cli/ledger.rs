@@ -11,9 +11,9 @@ use super::names::{Cwd, Names};
 use super::place::{self, DataDir};
 use super::{Exit, talk};
 use crate::git::{Git, Repo};
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
 use crate::ledger::{BRANCH, LedgerReader, SHARED, create, git, path_in_tree, verify};
+use crate::text::terminal::clean;
 
 /// Works on the ledger's directory; needs no server.
 #[derive(clap::Args)]

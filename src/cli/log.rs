@@ -10,7 +10,7 @@ use super::names::{Cwd, Names};
 use super::{Exit, past, place, talk};
 use crate::client::Past;
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::text::terminal::clean;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.

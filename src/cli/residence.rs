@@ -13,7 +13,7 @@ use super::opening::Opened;
 use super::{place, talk};
 use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::text::terminal::clean;
 use crate::wire::{EndSession, EndState, SessionState};
 
 /// Held for as long as the command runs whose session is in the token file.

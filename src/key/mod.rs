@@ -33,7 +33,9 @@ pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
 pub use name::NAMESPACES;
 use pattern::BadPattern;
 use smallvec::SmallVec;
-use text::{compared, percent_decode, percent_encode};
+use text::compared;
+
+use crate::text::percent;
 
 /// The settings of a repository for its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +132,7 @@ impl Key {
     /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
-        let Some(name) = percent_decode(coded) else {
+        let Some(name) = percent::decode(coded) else {
             return Err(bad_path(
                 text,
                 "a \"%\" must be followed by two hexadecimal digits; write a literal \"%\" as %25",
@@ -159,7 +161,7 @@ impl Key {
             (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
                 Cow::Borrowed(path)
             }
-            (Kind::Path, _) => Cow::Owned(format!("file:{}", percent_encode(self.spelled()))),
+            (Kind::Path, _) => Cow::Owned(format!("file:{}", percent::encode(self.spelled()))),
             _ => Cow::Owned(self.shown()),
         }
     }
@@ -173,7 +175,7 @@ impl Key {
                 let key = Key::pattern(&pattern::folded_structure(pattern), fold_case, glob::OLD);
                 return key.map_err(|reason| bad_pattern(text, &reason));
             }
-            Form::File(coded) => percent_decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
+            Form::File(coded) => percent::decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
             Form::Path(path) => Cow::Borrowed(path.as_bytes()),
         };
         match path::lenient(&name) {
@@ -224,7 +226,7 @@ impl Key {
             (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
             (Kind::Glob, Ok(pattern)) if !is_plain_pattern(pattern) => format!("./{pattern}"),
             (_, Ok(text)) => text.to_owned(),
-            (_, Err(_)) => format!("file:{}", percent_encode(self.spelled())),
+            (_, Err(_)) => format!("file:{}", percent::encode(self.spelled())),
         }
     }
 
