@@ -25,7 +25,9 @@ pub use feed::{Buffered, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
 
-use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
+};
 use crate::journal::{Journal, JournalError};
 
 /// Messages the inbox holds; further requests are refused with [`SubmitError::Busy`]. Enough for every connection of a
@@ -66,7 +68,7 @@ pub enum SubmitError {
 /// The reply to a command.
 #[derive(Debug)]
 pub struct Reply {
-    pub outcome: Outcome,
+    pub outcome: Result<Outcome, Refusal>,
     /// For the session that submitted the command.
     pub notices: Vec<Notice>,
     /// The last record at the time of the decision.
@@ -80,7 +82,7 @@ pub struct Look<'a> {
     /// Everything in it is durable.
     pub engine: &'a Engine,
     /// Why the actor may not read the state; the closure must respect it.
-    pub refusal: Option<Outcome>,
+    pub refusal: Option<Refusal>,
     /// For the session that asked for the look.
     pub notices: Vec<Notice>,
     pub now: Timestamp,

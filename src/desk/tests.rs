@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::engine::{Intro, Mode, Owner, ReservationId, Reserve, Seq, Ttl, Want};
+use crate::engine::{Mode, Owner, ReservationId, Reserve, Seq, SessionIdentity, Ttl, Want};
 use crate::journal::MemoryJournal;
 use crate::key::{Key, KeyRules};
 
@@ -26,7 +26,7 @@ fn reserve(session: &str, key: &str) -> (Actor, Command) {
     let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl(60) };
     let (wait, mode) = (Some(Duration::from_secs(60)), Mode::Exclusive);
     let reserve = Reserve { session: id.clone(), wants: [want].into(), mode, reason: None, wait, if_version: None };
-    (Actor::Session(Intro { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
+    (Actor::Session(SessionIdentity { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
 }
 
 /// Submits a reservation that may wait; the reply arrives in the channel.
@@ -39,7 +39,7 @@ fn submit(desk: &Desk, session: &str, key: &str) -> Receiver<Reply> {
 
 /// Returns the grant in a reply, as `http` does when the connection has closed before the reply.
 fn return_grant(desk: &Desk, session: &str, reply: Reply) {
-    let Outcome::Granted(grants) = reply.outcome else { panic!("{:?}", reply.outcome) };
+    let Ok(Outcome::Granted(grants)) = reply.outcome else { panic!("{:?}", reply.outcome) };
     desk.return_grants(SessionId::parse(session).unwrap(), grants);
 }
 
@@ -68,7 +68,7 @@ fn a_grant_that_reaches_no_client_is_released() {
     return_grant(&desk, "ana", undelivered);
     assert_eq!(held(&desk), [""; 0]);
     let granted = submit(&desk, "bo", "a");
-    assert!(matches!(granted.recv().unwrap().outcome, Outcome::Granted(_)));
+    assert!(matches!(granted.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
     assert_eq!(held(&desk), ["a"]);
 }
 
@@ -76,14 +76,14 @@ fn a_grant_that_reaches_no_client_is_released() {
 fn the_next_waiter_gets_a_grant_that_reached_no_client() {
     let desk = desk();
     let first = submit(&desk, "ana", "a");
-    assert!(matches!(first.recv().unwrap().outcome, Outcome::Granted(_)));
+    assert!(matches!(first.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
     let undelivered = submit(&desk, "bo", "a");
     let last = submit(&desk, "carl", "a");
     let (actor, _) = reserve("ana", "a");
     let session = SessionId::parse("ana").unwrap();
     desk.submit(actor, Command::ReleaseAll { session }, Box::new(|_| ())).unwrap();
     return_grant(&desk, "bo", undelivered.recv().unwrap());
-    assert!(matches!(last.recv().unwrap().outcome, Outcome::Granted(_)));
+    assert!(matches!(last.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
     assert_eq!(held(&desk), ["a"]);
 }
 

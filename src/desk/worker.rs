@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::engine::{Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn};
 use crate::journal::{Journal, JournalError};
 
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
@@ -50,7 +50,7 @@ struct Outbox {
     replies: Vec<Delivery>,
     /// Replies to commands that waited.
     settled: Vec<Delivery>,
-    looks: Vec<(Actor, Option<Outcome>, OnLook)>,
+    looks: Vec<(Actor, Option<Refusal>, OnLook)>,
 }
 
 struct Delivery {
@@ -75,36 +75,36 @@ impl Worker {
 
     /// Restarts all deadlines and ends waits whose connections are gone; see [`Engine::resume`].
     pub fn begin(&mut self) -> Result<(), JournalError> {
-        let (after, mut records) = (self.engine.head(), Vec::new());
+        let (after, mut turn) = (self.engine.head(), Turn::at(self.clock.now()));
         self.shared.feed.begin(after);
-        self.engine.resume(self.clock.now(), &mut records);
-        self.append(after, &records)?;
+        self.engine.resume(&mut turn);
+        self.append(after, &turn.records)?;
         self.measure(0);
         Ok(())
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
         // Reused by every turn, so that a busy desk does not allocate.
-        let (mut records, mut outbox) = (Vec::new(), Outbox::default());
+        let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
             let first = self.first(messages);
-            let now = self.clock.now();
+            turn.now = self.clock.now();
             let after = self.engine.head();
             let (mut stop, mut taken) = (false, 0);
             // What is due ends before any message is read, also when this thread did not run for a while.
-            self.pass_time(now, &mut records, &mut outbox);
+            self.pass_time(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, Message::Stop);
                 taken += 1;
-                self.take(message, now, &mut records, &mut outbox);
+                self.take(message, &mut turn, &mut outbox);
                 if stop {
                     break;
                 }
             }
-            self.append(after, &records)?;
+            self.append(after, &turn.records)?;
             self.measure(taken);
-            records.clear();
-            self.deliver(&mut outbox, now);
+            turn.records.clear();
+            self.deliver(&mut outbox, turn.now);
             if stop {
                 return Ok(());
             }
@@ -135,33 +135,35 @@ impl Worker {
         }
     }
 
-    fn pass_time(&mut self, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+    fn pass_time(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
         if self.engine.next_due().is_some_and(|due| due <= now) {
-            let before = records.len();
-            self.engine.execute(&Actor::Desk, Command::Tick, now, records);
-            log::log_expired(&self.shared.name, &records[before..]);
-            self.settle(now, outbox);
+            let before = turn.records.len();
+            self.run_own(Command::Tick, turn);
+            log::log_expired(&self.shared.name, &turn.records[before..]);
+            self.settle(turn, outbox);
         }
         if self.last_count.until(now) >= COUNT_EVERY {
             self.last_count = now;
-            self.engine.execute(&Actor::Desk, Command::Count, now, records);
+            self.run_own(Command::Count, turn);
         }
     }
 
-    fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+    fn take(&mut self, message: Message, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
         match message {
             Message::Submit { actor, command, ticket, submitted, reply } => {
                 self.submitted.push(submitted);
-                let outcome = self.engine.execute(&actor, command, now, records);
+                let outcome = self.engine.execute(turn, &actor, command);
                 match outcome {
-                    Outcome::Queued(waiter) if self.closing => {
+                    Ok(Outcome::Queued(waiter)) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                        self.engine.execute(&Actor::Desk, leave, now, records);
-                        let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
+                        self.run_own(leave, turn);
+                        let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
                         outbox.replies.push(Delivery { on_reply: reply, reply: stopped });
                     }
-                    Outcome::Queued(seq) => {
+                    Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         self.tickets.insert(ticket, seq);
                         self.waiting.insert(seq, (ticket, session, reply));
@@ -177,21 +179,16 @@ impl Worker {
                 }
             }
             Message::Look { actor, look } => {
-                let refusal = match self.engine.execute(&actor, Command::Touch, now, records) {
-                    Outcome::Done => None,
-                    refusal => Some(refusal),
-                };
+                let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
                 outbox.looks.push((actor, refusal, look));
             }
             Message::Cancel(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, turn);
                 }
             }
-            Message::ReturnGrants { session, grants } => {
-                self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
-            }
+            Message::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
             Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
@@ -199,17 +196,18 @@ impl Worker {
                 let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, turn);
                 }
-                self.engine.execute(&Actor::Desk, Command::Count, now, records);
+                self.run_own(Command::Count, turn);
             }
         }
-        self.settle(now, outbox);
+        self.settle(turn, outbox);
     }
 
     /// Prepares the replies of waits that have just ended.
-    fn settle(&mut self, now: Timestamp, outbox: &mut Outbox) {
-        for (seq, outcome) in self.engine.take_settled() {
+    fn settle(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
+        for (seq, outcome) in turn.settled.drain(..) {
             let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
@@ -263,5 +261,10 @@ impl Worker {
         for Delivery { on_reply, reply } in outbox.settled.drain(..) {
             on_reply(reply);
         }
+    }
+
+    /// Executes a command of the desk itself.
+    fn run_own(&mut self, command: Command, turn: &mut Turn) {
+        self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
     }
 }

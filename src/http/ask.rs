@@ -48,7 +48,7 @@ impl Drop for Hearing {
         let Some(mut receiver) = self.receiver.take() else { return };
         receiver.close();
         match receiver.try_recv() {
-            Ok(Reply { outcome: Outcome::Granted(grants), .. }) => {
+            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => {
                 self.desk.return_grants(self.session.clone(), grants)
             }
             Ok(_) => {}
@@ -74,12 +74,12 @@ pub async fn look<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let look = move |look: Look<'_>| {
         let seen = match look.refusal {
-            Some(outcome) => Err((outcome, look.now)),
+            Some(refusal) => Err((refusal, look.now)),
             None => Ok(Seen { value: see(look.engine, look.now), notices: look.notices }),
         };
         let _ = sender.send(seen);
     };
     desk.look(actor, Box::new(look))?;
     let seen = receiver.await.map_err(|_| SubmitError::Stopped)?;
-    seen.map_err(|(outcome, now)| refusal(outcome, now))
+    seen.map_err(|(refused, now)| refusal(refused, now))
 }

@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
 use super::parts::query_values;
-use crate::engine::{Actor, Intro, SessionId};
+use crate::engine::{Actor, SessionId, SessionIdentity};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
@@ -166,7 +166,7 @@ impl Caller {
 
     fn as_session(&self, session: &SessionId) -> Actor {
         match self.claims.owner() {
-            Some(owner) => Actor::Session(Intro {
+            Some(owner) => Actor::Session(SessionIdentity {
                 id: session.clone(),
                 name: self.claims.name.clone(),
                 feature: self.claims.feature.clone(),

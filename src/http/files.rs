@@ -12,11 +12,13 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, blocked, refusal};
+use super::outcome::{self, blocked, not_done};
 use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
 use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{
+    Actor, Command, Few, Intent, KeyName, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want,
+};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -73,21 +75,21 @@ pub async fn reserve(
     let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
             Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
             let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
         }
-        (Outcome::Refused(conflicts), _) => {
+        (Err(Refusal::Locked(conflicts)), _) => {
             let sentence = "File already reserved";
             let refused = blocked(Code::ResourceLocked, sentence, &conflicts, &[], reply.now);
             Err(refused.with_notices(notices))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -167,16 +169,16 @@ pub async fn renew(
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
             Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
             let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
             Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -237,7 +239,8 @@ pub async fn check_query(
         Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
     };
     let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
-    let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
+    let intent = read(word("intent"))?.intent;
+    let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
@@ -265,7 +268,7 @@ async fn check_paths(
     session: Option<SessionId>,
     body: wire::Check,
 ) -> ApiResult<Json<wire::Checked>> {
-    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
     let most = app.limits().keys_per_check;
@@ -286,7 +289,7 @@ async fn check_paths(
         let see = move |engine: &crate::engine::Engine, _| {
             let mut answer = wire::Checked::default();
             for (key, position) in piece.iter().zip(first..) {
-                let checked = engine.check(session.as_ref(), position, key, mode);
+                let checked = engine.check(session.as_ref(), position, key, intent);
                 answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
                 if checked.conflicts.is_empty() {
                     answer.clear.push(paths[position].clone());
@@ -317,8 +320,8 @@ async fn check_paths(
 fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Released(keys) => Ok((keys, notices)),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -332,16 +335,16 @@ fn read(rules: &KeyRules, text: &str, percent: bool) -> ApiResult<Key> {
 }
 
 /// A key as a holder names what they hold: `src/[id].ts` may be a file's name as well as a pattern.
-pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Named> {
+pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<KeyName> {
     let key = key(repo, text, percent)?;
     let literal = match key.kind() {
         Kind::Glob => Key::literal(text.as_bytes(), &repo.policy().rules).ok(),
         _ => None,
     };
-    Ok(Named { key, literal })
+    Ok(KeyName { key, literal })
 }
 
-fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
+fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<KeyName>> {
     let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
     aside(asked.len() > ASIDE_KEYS, || asked.iter().map(read).collect())
 }
@@ -395,6 +398,14 @@ pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
         }
         Some(text) if text.trim().is_empty() => Ok(None),
         other => Ok(other.cloned()),
+    }
+}
+
+fn intent(check: &wire::Check) -> Intent {
+    match check.intent {
+        None => Intent::Reserve(mode(check.mode)),
+        Some(wire::Intent::Change) => Intent::Change,
+        Some(wire::Intent::Look) => Intent::Look,
     }
 }
 

@@ -8,7 +8,7 @@ use super::happened::{why_left, why_over};
 use super::openapi::{params, refusals};
 use super::outcome::{self, mode, time};
 use super::parts::{Asked, Json};
-use crate::engine::{Answer, Engine, Event, Record, Seq, SessionId, Text, Timestamp, Why};
+use crate::engine::{Engine, Event, Record, Seq, SessionId, Text, Timestamp, UnlockAnswer, Why};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, HistoryEvent, Missing, Time};
 
@@ -208,11 +208,11 @@ pub fn told(record: &Record, name: Option<Text>) -> HistoryEvent {
     }
 }
 
-fn answered(answer: Answer) -> &'static str {
+fn answered(answer: UnlockAnswer) -> &'static str {
     match answer {
-        Answer::Approved => "approved",
-        Answer::Rejected => "rejected",
-        Answer::Withdrawn => "withdrawn",
-        Answer::Moot => "moot",
+        UnlockAnswer::Approved => "approved",
+        UnlockAnswer::Rejected => "rejected",
+        UnlockAnswer::Withdrawn => "withdrawn",
+        UnlockAnswer::Moot => "moot",
     }
 }

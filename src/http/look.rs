@@ -11,10 +11,10 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::files;
 use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
+use super::outcome::{self, not_done};
 use super::parts::{Asked, At, Json};
 use crate::desk::SubmitError;
-use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
+use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId, SessionName};
 use crate::key::Key;
 use crate::wire::{self, Code};
 
@@ -37,7 +37,7 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     let (actor, session) = caller.look_for(&id)?;
     let see = move |engine: &Engine, _| {
         let name = engine.session(&session)?.name;
-        let holder = Person { session, name };
+        let holder = SessionName { session, name };
         let held = engine.held(&holder.session);
         Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
     };
@@ -64,14 +64,14 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     let session = asked.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
         let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins_with(&grant.key, prefix));
-        let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
+        let list = |holdings: &mut dyn Iterator<Item = (SessionName, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
         };
         let mut page = match session {
             Some(id) => match SessionId::parse(&id).and_then(|id| engine.session(&id)) {
                 Some(view) => {
-                    let holder = Person { session: view.id, name: view.name };
+                    let holder = SessionName { session: view.id, name: view.name };
                     let held = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
                     list(&mut held.map(|grant| (holder.clone(), grant)))
                 }
@@ -120,11 +120,11 @@ pub async fn take_away(
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
-        Outcome::Released(keys) => {
+        Ok(Outcome::Released(keys)) => {
             let released_count = keys.len() as u64;
             Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
         }
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 

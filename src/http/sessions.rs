@@ -12,7 +12,7 @@ use super::error::{ApiError, ApiResult};
 use super::files::out_of_range;
 use super::ids::new_id;
 use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, refusal};
+use super::outcome::{self, not_done};
 use super::parts::{Asked, At, Json, created};
 use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
 use crate::key::Key;
@@ -82,12 +82,12 @@ pub async fn create(
     let command = Command::Create { session: session.clone(), name, feature };
     let reply = decide(&caller.repo, actor, command).await?;
     match reply.outcome {
-        Outcome::Done => Ok(created(wire::SessionCreated {
+        Ok(Outcome::Done) => Ok(created(wire::SessionCreated {
             session_id: session.as_str().into(),
             token,
             expires_at: Time((now + seconds) * 1000),
         })),
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 
@@ -158,11 +158,11 @@ pub async fn heartbeat(
     let reply = decide(&caller.repo, actor, Command::Heartbeat { session }).await?;
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Alive { renewed, expires } => {
+        Ok(Outcome::Alive { renewed, expires }) => {
             let renewed_count = renewed as u64;
             Ok(Json(wire::Heartbeat { renewed_count, expires_at: outcome::time(expires), notices }))
         }
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -191,12 +191,12 @@ pub async fn end(
     };
     let reply = decide(&caller.repo, actor, Command::End { session, state }).await?;
     match reply.outcome {
-        Outcome::Ended { state, released } => Ok(Json(wire::Ended {
+        Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
             state: outcome::end_state(state),
             released_count: released.len() as u64,
             released_paths: released.iter().map(Key::shown).collect(),
         })),
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 

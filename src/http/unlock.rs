@@ -9,10 +9,10 @@ use super::error::{ApiError, ApiResult};
 use super::files;
 use super::ids::new_id;
 use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
+use super::outcome::{self, not_done};
 use super::parts::{At, Json, created};
 use crate::desk::Reply;
-use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
+use crate::engine::{Command, Outcome, ReservationId, Text, UnlockAnswer};
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to let go.
@@ -71,7 +71,7 @@ pub async fn approve(
     Json(body): Json<wire::Approve>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
     let hand_over = (body.hand_over == Some(true)).then(|| ReservationId(new_id()));
-    respond(&caller, &id, &request, Answer::Approved, None, hand_over).await
+    respond(&caller, &id, &request, UnlockAnswer::Approved, None, hand_over).await
 }
 
 /// Keep what somebody asked for.
@@ -96,7 +96,7 @@ pub async fn reject(
         }
         note => note.clone(),
     };
-    respond(&caller, &id, &request, Answer::Rejected, note, None).await
+    respond(&caller, &id, &request, UnlockAnswer::Rejected, note, None).await
 }
 
 /// Do not ask any more.
@@ -112,14 +112,14 @@ pub async fn withdraw(
     caller: Caller,
     At((id, request)): At<(String, String)>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
-    respond(&caller, &id, &request, Answer::Withdrawn, None, None).await
+    respond(&caller, &id, &request, UnlockAnswer::Withdrawn, None, None).await
 }
 
 async fn respond(
     caller: &Caller,
     id: &str,
     request: &str,
-    answer: Answer,
+    answer: UnlockAnswer,
     note: Option<Text>,
     hand_over: Option<ReservationId>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
@@ -133,7 +133,7 @@ async fn respond(
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Request(request)) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::suite::{OnDisk, load};
 use super::{Journal, SqliteJournal, db};
-use crate::engine::{Answer, EndState, Event, LeftWhy, Mode, Owner, Record, Seq, Why};
+use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, UnlockAnswer, Why};
 
 const STATE: &[u8] = b"what the first twenty add up to";
 
@@ -147,10 +147,10 @@ fn words(event: &Event) -> Vec<&'static str> {
         Event::UnlockAnswered { answer, .. } => vec![
             "unlockAnswered",
             match answer {
-                Answer::Approved => "approved",
-                Answer::Rejected => "rejected",
-                Answer::Withdrawn => "withdrawn",
-                Answer::Moot => "moot",
+                UnlockAnswer::Approved => "approved",
+                UnlockAnswer::Rejected => "rejected",
+                UnlockAnswer::Withdrawn => "withdrawn",
+                UnlockAnswer::Moot => "moot",
             },
         ],
     }

@@ -217,12 +217,12 @@ impl<'de> Deserialize<'de> for Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Ttl, Want};
+    use crate::engine::{Actor, Command, Engine, Owner, Policy, Reserve, SessionIdentity, Ttl, Turn, Want};
     use crate::key::KeyRules;
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
         let id = SessionId::parse(session).unwrap();
-        let intro = Intro { id: id.clone(), name: Some("Ana".into()), feature: None, owner: Owner::Itself };
+        let intro = SessionIdentity { id: id.clone(), name: Some("Ana".into()), feature: None, owner: Owner::Itself };
         let want = |key: &&str| Want {
             id: ReservationId(uuid::Uuid::now_v7()),
             key: Key::parse(key, &KeyRules::default()).unwrap(),
@@ -236,7 +236,9 @@ mod tests {
             wait: None,
             if_version: None,
         };
-        engine.execute(&Actor::Session(intro), Command::Reserve(ask), Timestamp(1_700_000_000_000), records);
+        let mut turn = Turn::at(Timestamp(1_700_000_000_000));
+        engine.execute(&mut turn, &Actor::Session(intro), Command::Reserve(ask)).unwrap();
+        records.extend(turn.records);
     }
 
     #[test]
@@ -248,7 +250,9 @@ mod tests {
         reserve(&mut engine, "cy", &["shared"], Mode::Shared, &mut records);
         reserve(&mut engine, "bo", &["mine"], Mode::Exclusive, &mut records);
         let release = Command::ReleaseAll { session: SessionId::parse("bo").unwrap() };
-        engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records);
+        let mut turn = Turn::at(Timestamp(1_700_000_001_000));
+        engine.execute(&mut turn, &Actor::Admin("ops".into()), release).unwrap();
+        records.extend(turn.records);
         let mut holdings = Holdings::default();
         for record in &records {
             holdings.apply(record);

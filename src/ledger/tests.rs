@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::engine::{
-    Actor, Command, EndState, Engine, Intro, Mode, Named, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
-    Timestamp, Ttl, Want,
+    Actor, Command, EndState, Engine, KeyName, Mode, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use crate::journal::{Journal, JournalReader, MemoryJournal};
 use crate::key::{Key, KeyRules};
@@ -40,10 +40,10 @@ impl World {
 
     fn execute(&mut self, actor: Actor, command: Command) {
         let after = self.engine.head();
-        let mut records = Vec::new();
         self.now = self.now.after(Duration::from_millis(250));
-        self.engine.execute(&actor, command, self.now, &mut records);
-        self.journal.append(after, &records).unwrap();
+        let mut turn = Turn::at(self.now);
+        self.engine.execute(&mut turn, &actor, command).unwrap();
+        self.journal.append(after, &turn.records).unwrap();
     }
 
     fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {
@@ -61,7 +61,7 @@ impl World {
 
     fn release(&mut self, session: &str, text: &str) {
         let session = SessionId::parse(session).unwrap();
-        let keys = [Named { key: key(text), literal: None }].into_iter().collect();
+        let keys = [KeyName { key: key(text), literal: None }].into_iter().collect();
         self.execute(intro(&session), Command::Release { session, keys });
     }
 
@@ -119,7 +119,7 @@ impl World {
             )
         };
         let tree: BTreeSet<String> = holdings.iter().map(in_tree).collect();
-        let in_engine = |(person, grant): (crate::engine::Person, crate::engine::Grant)| {
+        let in_engine = |(person, grant): (crate::engine::SessionName, crate::engine::Grant)| {
             format!(
                 "{} {:?} {} {:?} {:?} {:?} {} {} {:?}",
                 grant.id,
@@ -144,7 +144,7 @@ fn key(text: &str) -> Key {
 
 fn intro(session: &SessionId) -> Actor {
     let name = Some(format!("Name of {session}").into());
-    Actor::Session(Intro { id: session.clone(), name, feature: None, owner: Owner::Itself })
+    Actor::Session(SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself })
 }
 
 #[test]

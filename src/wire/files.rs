@@ -48,6 +48,22 @@ impl<'de> Deserialize<'de> for Encoding {
     }
 }
 
+/// What the caller of a check is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Intent {
+    /// To change it. Sessions that hold it shared may change it beside each other.
+    Change,
+    /// To look at it. Only exclusive reservations of other sessions are in the way.
+    Look,
+}
+
+impl<'de> Deserialize<'de> for Intent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, &[("change", Intent::Change), ("look", Intent::Look)])
+    }
+}
+
 /// `POST …/files/reserve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -167,6 +183,11 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::AskedMode>)]
     pub mode: Option<Mode>,
+    /// What the caller is about to do. Without it, the check answers for a reservation in `mode`; with it, `mode` does
+    /// not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    pub intent: Option<Intent>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

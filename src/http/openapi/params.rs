@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::wire::schema::{AskedMode, Key};
-use crate::wire::{Encoding, SessionState, Time};
+use crate::wire::{Encoding, Intent, SessionState, Time};
 
 /// The session in a path.
 #[derive(IntoParams)]
@@ -138,6 +138,10 @@ pub struct Paths {
     /// How it would be held; exclusive where nothing is said.
     #[param(required = false, inline, value_type = AskedMode, example = "shared")]
     mode: String,
+    /// What the caller is about to do. Without it, the check answers for a reservation in `mode`; with it, `mode` does
+    /// not count.
+    #[param(required = false, inline, example = "change")]
+    intent: Intent,
     /// How the names are written.
     #[param(required = false, inline, example = "percent")]
     encoding: Encoding,

@@ -1,28 +1,28 @@
-//! One scene: reads lines like `1s ana reserves src/** wait=10s`, plays them to an engine and writes down what came of it.
+//! Runs one scenario: reads lines like `1s ana reserves src/** wait=10s`, sends them to an engine and describes the result.
 //!
-//! Like the desk, a stage lets time pass before it plays a line: whatever is due by then is over.
+//! Like the desk, a runner lets time pass before each line: everything that is due by then ends first.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Grant, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
-    Record, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Want, Why,
+    Actor, Command, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, Outcome, Owner, Policy, Record,
+    Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
 
-use crate::words::*;
+use crate::text::*;
 
-pub struct Stage {
+pub struct Runner {
     pub engine: Engine,
     pub records: Vec<Record>,
-    /// How each session introduces itself.
-    tokens: HashMap<String, Intro>,
+    /// The identity in each session's token.
+    tokens: HashMap<String, SessionIdentity>,
     fences: HashMap<ReservationId, Seq>,
     ids: HashMap<Seq, ReservationId>,
-    /// What a wait was granted, in case nobody hears of it.
+    /// The grants of each wait, in case they do not reach their client.
     granted: HashMap<Seq, (SessionId, Vec<Grant>)>,
     made: Cell<u128>,
     requests: Vec<Uuid>,
@@ -34,9 +34,9 @@ struct Line<'a> {
     options: HashMap<&'a str, &'a str>,
 }
 
-impl Stage {
-    /// A stage by the words of a `policy` line.
-    pub fn new(words: &str) -> Stage {
+impl Runner {
+    /// A runner with the settings of a `policy` line.
+    pub fn new(words: &str) -> Runner {
         let line = Line::cut(words.split_whitespace());
         let mut policy = Policy { fold_case: line.keys.contains(&"fold_case"), ..Policy::default() };
         let number = |name| line.options.get(name).map(|text: &&str| text.parse().expect("a number"));
@@ -44,7 +44,7 @@ impl Stage {
         policy.reservations_per_session = number("reservations").unwrap_or(policy.reservations_per_session);
         policy.waiters_per_session = number("waiters").unwrap_or(policy.waiters_per_session);
         policy.sessions = number("sessions").unwrap_or(policy.sessions);
-        Stage {
+        Runner {
             engine: Engine::new(policy),
             records: Vec::new(),
             tokens: HashMap::new(),
@@ -56,59 +56,60 @@ impl Stage {
         }
     }
 
-    /// Plays one line, without its expectation, and says what happened.
+    /// Runs one line, without its expectation, and describes what happened.
     pub fn play(&mut self, line: &str) -> String {
         let mut words = line.split_whitespace();
         let now = Timestamp(0).after(time(words.next().expect("a time")));
         let who = words.next().expect("who, or what");
         let verb = if matches!(who, "tick" | "count" | "restart") { who } else { words.next().expect("a verb") };
         let line = Line::cut(words);
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         if !matches!(verb, "tick" | "restart") && self.engine.next_due().is_some_and(|due| due <= now) {
-            said.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
+            parts.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
         }
         if let Some(seen) = self.look(who, verb, &line) {
-            said.insert(0, seen);
+            parts.insert(0, seen);
         } else if verb == "restart" {
-            said.extend(self.restart(&line, now));
+            parts.extend(self.restart(&line, now));
         } else {
             let (actor, command) = self.command(who, verb, &line);
             let mut answer = self.ask(&actor, command, now, verb);
             let effects = answer.split_off(1);
-            said = answer.into_iter().chain(said).chain(effects).collect();
+            parts = answer.into_iter().chain(parts).chain(effects).collect();
         }
-        said.retain(|part| !part.is_empty());
-        if said.is_empty() { "ok".to_owned() } else { said.join(", ") }
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() { "ok".to_owned() } else { parts.join(", ") }
     }
 
-    /// The answer, and after it what else happened.
+    /// The result, and after it the other effects.
     fn ask(&mut self, actor: &Actor, command: Command, now: Timestamp, verb: &str) -> Vec<String> {
-        let mut records = Vec::new();
-        let outcome = self.engine.execute(actor, command, now, &mut records);
-        self.tell(outcome, records, verb)
+        let mut turn = Turn::at(now);
+        let result = self.engine.execute(&mut turn, actor, command);
+        self.describe(result, turn, verb)
     }
 
-    fn tell(&mut self, outcome: Outcome, records: Vec<Record>, verb: &str) -> Vec<String> {
-        let settled: HashMap<Seq, Outcome> = self.engine.take_settled().into_iter().collect();
+    fn describe(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
+        let settled: HashMap<Seq, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
+        let records = turn.records;
         for record in &records {
             if let Event::Reserved { id, .. } = &record.event {
                 self.fences.insert(*id, record.seq);
                 self.ids.insert(record.seq, *id);
             }
         }
-        if let Outcome::Request(request) = &outcome
+        if let Ok(Outcome::Request(request)) = &result
             && !self.requests.contains(&request.id)
         {
             self.requests.push(request.id);
         }
-        let mut said = vec![self.words(&outcome)];
-        let answered = match &outcome {
-            Outcome::Granted(grants) => grants.iter().map(|grant| grant.fence).collect(),
+        let mut parts = vec![self.words(&result)];
+        let granted_now = match &result {
+            Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(outcome, Outcome::Released(_) | Outcome::Ended { .. });
+        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
         for record in &records {
-            said.extend(match &record.event {
+            parts.extend(match &record.event {
                 Event::Opened { session, .. } => {
                     (!matches!(verb, "opens" | "creates")).then(|| format!("opened {session}"))
                 }
@@ -117,7 +118,7 @@ impl Stage {
                 Event::Ended { session, state } => {
                     (!by_hand).then(|| format!("ended {session} ({})", state_word(*state)))
                 }
-                Event::Reserved { session, key, .. } => (!answered.contains(&record.seq))
+                Event::Reserved { session, key, .. } => (!granted_now.contains(&record.seq))
                     .then(|| format!("granted {} {} to {session}", record.seq, key.shown())),
                 Event::Amended { id, mode, ttl, .. } => {
                     Some(format!("amended {} ({}, ttl {}s)", self.fences[id], mode_word(*mode), ttl.0))
@@ -127,30 +128,30 @@ impl Stage {
                 Event::Queued { .. } => None,
                 Event::Seated { waiter, .. } => Some(format!("seated {waiter}")),
                 Event::Left { waiter, why, .. } => {
-                    let more = settled.get(waiter).map(|outcome| self.words(outcome)).filter(|text| !text.is_empty());
+                    let more = settled.get(waiter).map(|result| self.words(result)).filter(|text| !text.is_empty());
                     let more = more.map(|text| format!(": {text}")).unwrap_or_default();
                     Some(format!("left {waiter} ({}{more})", left_word(*why)))
                 }
                 Event::Counted { conflicts, deadlocks } => Some(format!("counted {conflicts} and {deadlocks}")),
                 Event::UnlockRequested { .. } => None,
-                Event::UnlockAnswered { request, answer, .. } => match &outcome {
-                    Outcome::Request(answered) if answered.id == *request => None,
+                Event::UnlockAnswered { request, answer, .. } => match &result {
+                    Ok(Outcome::Request(answered)) if answered.id == *request => None,
                     _ => Some(format!("{} {}", request_name(*request, &self.requests), answer_word(Some(*answer)))),
                 },
             });
         }
         for record in &records {
             if let Event::Seated { waiter, session } = &record.event
-                && let Some(Outcome::Granted(grants)) = settled.get(waiter)
+                && let Some(Ok(Outcome::Granted(grants))) = settled.get(waiter)
             {
                 self.granted.insert(*waiter, (session.clone(), grants.to_vec()));
             }
         }
         self.records.extend(records);
-        said
+        parts
     }
 
-    /// Starts again from the records or from an image, as text like a journal keeps it.
+    /// Restarts from the records or from an image, both read from text as a journal stores them.
     fn restart(&mut self, line: &Line, now: Timestamp) -> Vec<String> {
         let policy = self.engine.policy().clone();
         self.engine = if line.keys.contains(&"image") {
@@ -158,9 +159,9 @@ impl Stage {
         } else {
             replay(policy, &self.records)
         };
-        let mut records = Vec::new();
-        self.engine.resume(now, &mut records);
-        self.tell(Outcome::Done, records, "restart").split_off(1)
+        let mut turn = Turn::at(now);
+        self.engine.resume(&mut turn);
+        self.describe(Ok(Outcome::Done), turn, "restart").split_off(1)
     }
 
     /// Verbs that change nothing.
@@ -169,15 +170,15 @@ impl Stage {
         let found = match verb {
             "checks" => {
                 let key = self.key(line.keys[0]);
-                let checked = self.engine.check(id.as_ref(), 0, &key, line.mode());
+                let checked = self.engine.check(id.as_ref(), 0, &key, line.intent());
                 let pause = id.as_ref().and_then(|id| self.engine.paused(id, None));
-                let mut said: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
-                said.sort();
-                if said.is_empty() {
-                    said.push(if checked.held { "held" } else { "clear" }.to_owned());
+                let mut parts: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
+                parts.sort();
+                if parts.is_empty() {
+                    parts.push(if checked.held { "held" } else { "clear" }.to_owned());
                 }
-                said.extend(pause.as_ref().map(pause_words));
-                said
+                parts.extend(pause.as_ref().map(pause_words));
+                parts
             }
             "holds" => self.engine.held(&id?).iter().map(|grant| grant_words(grant, true)).collect(),
             "hears" => {
@@ -199,7 +200,7 @@ impl Stage {
             let key = this.key(text);
             let literal =
                 (key.kind() == Kind::Glob).then(|| Key::literal(text.as_bytes(), &this.rules()).ok()).flatten();
-            Named { key, literal }
+            KeyName { key, literal }
         };
         let session = || match &actor {
             Actor::Session(intro) => intro.id.clone(),
@@ -245,9 +246,9 @@ impl Stage {
             }
             "approves" | "rejects" | "withdraws" => {
                 let answer = match verb {
-                    "approves" => Answer::Approved,
-                    "rejects" => Answer::Rejected,
-                    _ => Answer::Withdrawn,
+                    "approves" => UnlockAnswer::Approved,
+                    "rejects" => UnlockAnswer::Rejected,
+                    _ => UnlockAnswer::Withdrawn,
                 };
                 let request: usize = line.keys[0].trim_start_matches('r').parse().expect("a request like r1");
                 let request = this.requests.get(request - 1).copied().unwrap_or(Uuid::max());
@@ -261,12 +262,12 @@ impl Stage {
         (actor, command)
     }
 
-    /// `ana` comes with a token of her own, `ana@w1` with that of a worker. What a token says once, it says again.
-    fn intro(&mut self, who: &str, line: &Line) -> Intro {
+    /// `ana` has a token of her own, `ana@w1` that of a worker. A name or feature given once stays in the token.
+    fn intro(&mut self, who: &str, line: &Line) -> SessionIdentity {
         let (id, worker) = who.split_once('@').map_or((who, None), |(id, worker)| (id, Some(worker)));
         let owner = worker.map_or(Owner::Itself, |sub| Owner::Worker { iss: None, sub: sub.into() });
         let id = SessionId::parse(id).expect("a session id");
-        let new = Intro { id, name: None, feature: None, owner };
+        let new = SessionIdentity { id, name: None, feature: None, owner };
         let intro = self.tokens.entry(who.to_owned()).or_insert(new);
         intro.name = line.options.get("name").map(|text| (*text).into()).or(intro.name.clone());
         intro.feature = line.options.get("feature").map(|text| (*text).into()).or(intro.feature.clone());
@@ -286,12 +287,12 @@ impl Stage {
         Key::parse(text, &self.rules()).expect("a key")
     }
 
-    fn words(&self, outcome: &Outcome) -> String {
-        outcome_words(outcome, &self.requests)
+    fn words(&self, result: &Result<Outcome, Refusal>) -> String {
+        result_words(result, &self.requests)
     }
 }
 
-/// What a journal would give back.
+/// An engine that has replayed these records, read from text as a journal stores them.
 pub fn replay(policy: Policy, records: &[Record]) -> Engine {
     let mut engine = Engine::new(policy);
     for record in records {
@@ -300,7 +301,7 @@ pub fn replay(policy: Policy, records: &[Record]) -> Engine {
     engine
 }
 
-/// The value as it comes back from where it was written down.
+/// Writes a value as text and reads it again.
 pub fn through_text<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).expect("it can be written")).expect("it can be read")
 }
@@ -320,6 +321,16 @@ impl<'a> Line<'a> {
 
     fn time(&self, name: &str) -> Option<Duration> {
         self.options.get(name).map(|text| time(text))
+    }
+
+    /// What a check is for: `intent=change`, `intent=look`, or a reservation.
+    fn intent(&self) -> Intent {
+        match self.options.get("intent") {
+            Some(&"change") => Intent::Change,
+            Some(&"look") => Intent::Look,
+            Some(other) => panic!("there is no intent {other:?}"),
+            None => Intent::Reserve(self.mode()),
+        }
     }
 
     fn mode(&self) -> Mode {

@@ -1,13 +1,13 @@
-//! The small world a simulation happens in: chance, and a few dozen keys that overlap a lot.
+//! Random numbers, and a few dozen keys that overlap a lot, for the simulation.
 
 use git_dibs::key::{Claim, Key, KeyRules, Kind, Overlap};
 
 /// splitmix64: small, fast, and the same everywhere.
-pub struct Chance(u64);
+pub struct Random(u64);
 
-impl Chance {
+impl Random {
     pub fn new(seed: u64) -> Self {
-        Chance(seed)
+        Random(seed)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -31,16 +31,16 @@ impl Chance {
     }
 }
 
-/// The keys of one world, by number, and what is known of each pair.
-pub struct World {
-    /// Each key in all its spellings; the first is as good as any.
+/// The keys of one simulation, by number, and how each pair overlaps.
+pub struct KeySet {
+    /// Each key in all its spellings.
     pub keys: Vec<Vec<Key>>,
     pub overlaps: Vec<Vec<Option<Overlap>>>,
-    /// Whoever holds the one holds all of the other.
+    /// A session that holds the first key holds all of the second.
     pub covers: Vec<Vec<bool>>,
-    /// For a pattern, the file of that very name.
+    /// For a pattern, the file of exactly that name.
     pub literal: Vec<Option<usize>>,
-    /// The feature that holding the key pauses.
+    /// The feature that a reservation of the key pauses.
     pub pauses: Vec<Option<&'static str>>,
 }
 
@@ -83,24 +83,24 @@ const PATTERNS: [&str; 22] = [
     "{a,b}/{b,c}/**",
 ];
 
-impl World {
-    pub fn new(chance: &mut Chance, fold_case: bool) -> World {
+impl KeySet {
+    pub fn new(random: &mut Random, fold_case: bool) -> KeySet {
         let rules = KeyRules { fold_case, ..KeyRules::default() };
         let mut texts: Vec<String> = FEATURES.iter().map(|feature| format!("feature:{feature}:pause")).collect();
-        let names = 2 + chance.below(4);
-        texts.extend((0..names).map(|_| (*chance.pick(&NAMES)).to_owned()));
-        let patterns = 2 + chance.below(10);
+        let names = 2 + random.below(4);
+        texts.extend((0..names).map(|_| (*random.pick(&NAMES)).to_owned()));
+        let patterns = 2 + random.below(10);
         for _ in 0..patterns {
-            let mut text = (*chance.pick(&PATTERNS)).to_owned();
+            let mut text = (*random.pick(&PATTERNS)).to_owned();
             while let Some(at) = text.find('@') {
-                text.replace_range(at..=at, ["a", "b", "c"][chance.below(3)]);
+                text.replace_range(at..=at, ["a", "b", "c"][random.below(3)]);
             }
             texts.push(text);
         }
-        let paths = 4 + chance.below(16);
+        let paths = 4 + random.below(16);
         for _ in 0..paths {
-            let depth = 1 + chance.below(3);
-            let parts: Vec<&str> = (0..depth).map(|_| *chance.pick(&["a", "b", "c", "a.rs", "c.rs"])).collect();
+            let depth = 1 + random.below(3);
+            let parts: Vec<&str> = (0..depth).map(|_| *random.pick(&["a", "b", "c", "a.rs", "c.rs"])).collect();
             texts.push(parts.join("/"));
         }
         let mut keys: Vec<Vec<Key>> = Vec::new();
@@ -132,11 +132,11 @@ impl World {
         let covers = all().map(|a| all().map(|b| covers(a, b)).collect()).collect();
         let pause = |key: &Vec<Key>| FEATURES.into_iter().find(|f| key[0].shown() == format!("feature:{f}:pause"));
         let pauses = keys.iter().map(pause).collect();
-        World { overlaps, covers, literal, pauses, keys }
+        KeySet { overlaps, covers, literal, pauses, keys }
     }
 
     pub fn number(&self, key: &Key) -> usize {
-        number_of(&self.keys, key).expect("every key of this world has a number")
+        number_of(&self.keys, key).expect("every key of the simulation has a number")
     }
 
     pub fn key(&self, number: usize) -> &Key {
