@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn};
+use crate::engine::{
+    Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
+};
 use crate::journal::{Journal, JournalError};
 
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
@@ -36,9 +38,9 @@ pub(super) struct Worker {
     /// When the commands of this turn were submitted.
     submitted: Vec<Instant>,
     /// The queue entries of waiting commands by ticket.
-    tickets: HashMap<Ticket, Seq>,
+    tickets: HashMap<Ticket, WaiterId>,
     /// The reply closures of waiting commands by queue entry.
-    waiting: HashMap<Seq, (Ticket, SessionId, OnReply)>,
+    waiting: HashMap<WaiterId, (Ticket, SessionId, OnReply)>,
     last_count: Timestamp,
     /// No command may begin to wait.
     closing: bool,
@@ -193,7 +195,7 @@ impl Worker {
             Message::Poke => {}
             Message::Close | Message::Stop => {
                 self.closing = true;
-                let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
+                let waiters: Vec<WaiterId> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                     self.run_own(leave, turn);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
 use super::index::QueueEntry;
 use super::notice::{NOTICES_KEPT, push_limited};
 use super::record::{EndState, Event, Owner, Record, UnlockAnswer, Want, Why};
@@ -120,7 +120,7 @@ impl Engine {
                     until: Timestamp(i64::MAX),
                     feature: None,
                 };
-                self.apply_queued(seq, waiter);
+                self.apply_queued(seq.into(), waiter);
             }
             Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.apply_unqueued(*waiter, at),
             Event::Counted { conflicts, deadlocks } => {
@@ -130,10 +130,10 @@ impl Engine {
             }
             Event::UnlockRequested { request, reservation, key, session, reason } => {
                 let key = self.compared(key);
-                self.apply_asked(*request, *reservation, key, session, reason.clone(), at);
+                self.apply_unlock_requested(*request, *reservation, key, session, reason.clone(), at);
             }
             Event::UnlockAnswered { request, answer, by, note } => {
-                self.apply_answered(*request, *answer, by.clone(), note.clone(), at);
+                self.apply_unlock_answered(*request, *answer, by.clone(), note.clone(), at);
             }
         }
         None
@@ -173,7 +173,7 @@ impl Engine {
 
     fn apply_ended(&mut self, at: Timestamp, slot: SessionSlot, state: EndState) {
         let session = &mut self.sessions[slot];
-        assert!(session.held.is_empty() && session.waits.is_empty(), "an ending session lets go of everything first");
+        assert!(session.held.is_empty() && session.waits.is_empty(), "a session releases everything before it ends");
         let released = std::mem::take(&mut session.released_at_end);
         session.end = Some(End { state, at, released });
         session.lapsed = VecDeque::new();
@@ -247,30 +247,30 @@ impl Engine {
         }
     }
 
-    pub(super) fn apply_queued(&mut self, seq: Seq, mut waiter: Waiter) {
-        self.sessions[waiter.session].waits.insert(seq);
-        let entry = QueueEntry { seq, session: waiter.session, mode: waiter.mode };
+    pub(super) fn apply_queued(&mut self, id: WaiterId, mut waiter: Waiter) {
+        self.sessions[waiter.session].waits.insert(id);
+        let entry = QueueEntry { waiter: id, session: waiter.session, mode: waiter.mode };
         for want in &waiter.wants {
             let place = self.index.find_or_insert(&want.key, self.version_floor);
             self.index.enqueue(place, entry);
             waiter.places.push(place);
-            self.sessions[waiter.session].queued_keys.push(QueuedKey { waiter: seq, place, mode: waiter.mode });
+            self.sessions[waiter.session].queued_keys.push(QueuedKey { waiter: id, place, mode: waiter.mode });
         }
-        self.waiters.insert(seq, waiter);
+        self.waiters.insert(id, waiter);
     }
 
-    fn apply_unqueued(&mut self, seq: Seq, at: Timestamp) {
-        let waiter = self.waiters.remove(&seq).expect("only a queued request leaves the queue");
+    fn apply_unqueued(&mut self, id: WaiterId, at: Timestamp) {
+        let waiter = self.waiters.remove(&id).expect("only a queued request leaves the queue");
         let session = &mut self.sessions[waiter.session];
-        session.waits.remove(&seq);
-        let first = session.queued_keys.partition_point(|queued| queued.waiter < seq);
-        let last = session.queued_keys.partition_point(|queued| queued.waiter <= seq);
+        session.waits.remove(&id);
+        let first = session.queued_keys.partition_point(|queued| queued.waiter < id);
+        let last = session.queued_keys.partition_point(|queued| queued.waiter <= id);
         session.queued_keys.drain(first..last);
         // A waiting session has an open connection, so its timeout starts at the end of the wait.
         session.last_seen = session.last_seen.max(at);
-        self.wait_deadlines.remove(&(waiter.until, seq));
+        self.wait_deadlines.remove(&(waiter.until, id));
         for place in waiter.places {
-            self.index.dequeue(place, seq);
+            self.index.dequeue(place, id);
             let known = self.index.place(place);
             match (known.is_live(), known.was_held) {
                 (true, _) => {}
@@ -284,7 +284,7 @@ impl Engine {
         }
     }
 
-    fn apply_asked(
+    fn apply_unlock_requested(
         &mut self,
         id: Uuid,
         reservation: ReservationId,
@@ -320,7 +320,7 @@ impl Engine {
         self.requests.insert(id, request);
     }
 
-    fn apply_answered(
+    fn apply_unlock_answered(
         &mut self,
         id: Uuid,
         answer: UnlockAnswer,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::record::{EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use crate::key::Key;
 
@@ -73,7 +73,7 @@ pub enum Command {
     /// These grants did not reach their client. Release them, unless the session has renewed them since.
     Unheard { session: SessionId, grants: Few<Grant> },
     /// End a wait without a grant.
-    Leave { waiter: Seq, why: LeftWhy },
+    Leave { waiter: WaiterId, why: LeftWhy },
     /// Ask the holder of a key to release it.
     Ask {
         session: SessionId,
@@ -136,7 +136,7 @@ pub enum Outcome {
     /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
     /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
-    Queued(Seq),
+    Queued(WaiterId),
     /// These keys were released.
     Released(Few<Key>),
     /// The session is alive.

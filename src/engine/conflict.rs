@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::command::Conflict;
-use super::ids::Seq;
+use super::ids::WaiterId;
 use super::record::{Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
@@ -16,7 +16,7 @@ const CONFLICTS_LISTED: usize = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blocker {
     Holder(ReservationSlot),
-    Waiter(Seq),
+    Waiter(WaiterId),
 }
 
 impl Engine {
@@ -27,10 +27,10 @@ impl Engine {
         wants: &[Want],
         lookups: &[Lookup],
         mode: Mode,
-        place: Seq,
+        position: WaiterId,
     ) -> bool {
         wants.iter().zip(lookups).any(|(want, lookup)| {
-            self.blockers(*lookup, session, &want.key, mode, place, |_, _| ControlFlow::Break(()))
+            self.blockers(*lookup, session, &want.key, mode, position, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())
         })
     }
@@ -42,7 +42,7 @@ impl Engine {
         session: SessionSlot,
         key: &Key,
         mode: Mode,
-        before: Seq,
+        before: WaiterId,
         mut visit: impl FnMut(PlaceSlot, Blocker) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let held = self.mode_of(lookup);
@@ -57,9 +57,9 @@ impl Engine {
                     visit(id, Blocker::Holder(slot))?;
                 }
             }
-            for waiter in place.queue.iter().take_while(|waiter| waiter.seq < before) {
-                if waiter.session != session && stands_before(waiter.mode, held, mode) {
-                    visit(id, Blocker::Waiter(waiter.seq))?;
+            for entry in place.queue.iter().take_while(|entry| entry.waiter < before) {
+                if entry.session != session && is_ahead(entry.mode, held, mode) {
+                    visit(id, Blocker::Waiter(entry.waiter))?;
                 }
             }
             ControlFlow::Continue(())
@@ -67,7 +67,13 @@ impl Engine {
     }
 
     /// Everything that blocks a request, for the refusal: the holders, or where there are none, the waits ahead of it.
-    pub(super) fn conflicts(&self, session: SessionSlot, wants: &[Want], mode: Mode, before: Seq) -> Vec<Conflict> {
+    pub(super) fn conflicts(
+        &self,
+        session: SessionSlot,
+        wants: &[Want],
+        mode: Mode,
+        before: WaiterId,
+    ) -> Vec<Conflict> {
         let mut holders = Vec::new();
         let mut waiters = Vec::new();
         for (position, want) in wants.iter().enumerate() {
@@ -112,8 +118,8 @@ impl Engine {
                     queue_length,
                 }
             }
-            Blocker::Waiter(seq) => {
-                let waiter = &self.waiters[&seq];
+            Blocker::Waiter(id) => {
+                let waiter = &self.waiters[&id];
                 Conflict {
                     asked,
                     position,
@@ -145,6 +151,6 @@ pub(super) fn clash(one: Mode, other: Mode) -> bool {
 
 /// Whether a wait is ahead of a later request of another session. A session that holds the key and wants it exclusively
 /// is not blocked by waits that its own reservation blocks: each would wait for the other.
-pub(super) fn stands_before(waiting: Mode, held: Option<Mode>, mode: Mode) -> bool {
+pub(super) fn is_ahead(waiting: Mode, held: Option<Mode>, mode: Mode) -> bool {
     clash(waiting, mode) && !held.is_some_and(|held| clash(held, waiting))
 }

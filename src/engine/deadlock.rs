@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
-use super::conflict::{clash, is_enough, stands_before};
-use super::ids::Seq;
+use super::conflict::{clash, is_ahead, is_enough};
+use super::ids::WaiterId;
 use super::record::{LeftWhy, Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, QueuedKey};
@@ -41,7 +41,7 @@ struct Demand<'a> {
     held: Option<Mode>,
     mode: Mode,
     /// Only waits before this one are ahead of it in the queue.
-    before: Seq,
+    before: WaiterId,
 }
 
 /// One side of the search.
@@ -110,18 +110,18 @@ impl Engine {
     /// Notes the waits that name a key which their own session is about to lose, or to hold only shared.
     pub(super) fn note_weakened(&self, turn: &mut Turn, slot: ReservationSlot) {
         let reservation = &self.reservations[slot];
-        let waiters = self.index.place(reservation.place).queue.iter();
-        let own = waiters.filter(|waiter| waiter.session == reservation.session);
-        turn.weakened.extend(own.map(|waiter| waiter.seq));
+        let queue = self.index.place(reservation.place).queue.iter();
+        let own = queue.filter(|entry| entry.session == reservation.session);
+        turn.weakened.extend(own.map(|entry| entry.waiter));
     }
 
     /// Ends a wait that became part of a cycle because its session lost a key that the wait names too. The wait is then
     /// behind others for that key, and one of those may wait for the session.
-    pub(super) fn dismiss_deadlocked(&mut self, turn: &mut Turn, seq: Seq) {
-        let Some(waiter) = self.waiters.get(&seq) else { return };
-        if self.find_cycle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
+    pub(super) fn dismiss_deadlocked(&mut self, turn: &mut Turn, id: WaiterId) {
+        let Some(waiter) = self.waiters.get(&id) else { return };
+        if self.find_cycle(waiter.session, &waiter.wants, waiter.mode, id).is_some() {
             self.totals.deadlocks += 1;
-            self.leave(turn, seq, LeftWhy::Deadlock);
+            self.leave(turn, id, LeftWhy::Deadlock);
         }
     }
 
@@ -131,10 +131,10 @@ impl Engine {
         session: SessionSlot,
         wants: &'a [Want],
         mode: Mode,
-        place: Seq,
+        position: WaiterId,
     ) -> Option<Vec<CycleStep>> {
         let mut behind = Side::from(session);
-        self.waiting_for(session, &mut behind);
+        self.add_waiting_sessions(session, &mut behind);
         if behind.ways.is_empty() {
             return None;
         }
@@ -142,7 +142,7 @@ impl Engine {
         for want in wants {
             let lookup = self.lookup(session, &want.key);
             let (key, at, held) = (&want.key, lookup.place(), self.mode_of(lookup));
-            self.blocked_at(Demand { session, key, place: at, held, mode, before: place }, &mut ahead);
+            self.add_blockers(Demand { session, key, place: at, held, mode, before: position }, &mut ahead);
         }
         self.join(ahead, behind)
     }
@@ -161,13 +161,13 @@ impl Engine {
             if demand.key == key {
                 demand.held = Some(mode);
             }
-            self.blocked_at(demand, &mut ahead);
+            self.add_blockers(demand, &mut ahead);
         }
         if ahead.ways.is_empty() {
             return None;
         }
         let mut behind = Side::from(session);
-        self.waiting_behind(session, (self.index.find(key), key), mode, None, &mut behind);
+        self.add_waiters_behind(session, (self.index.find(key), key), mode, None, &mut behind);
         self.join(ahead, behind)
     }
 
@@ -177,11 +177,11 @@ impl Engine {
             // A backward step reads what a session holds and waits for, a forward step only what it waits for.
             meeting = if ahead.left() <= 2 * behind.left() {
                 let (at, known) = (ahead.next()?, ahead.ways.len());
-                self.waits_of(at, &mut ahead);
+                self.add_blocking_sessions(at, &mut ahead);
                 ahead.meets(&behind, known)
             } else {
                 let (at, known) = (behind.next()?, behind.ways.len());
-                self.waiting_for(at, &mut behind);
+                self.add_waiting_sessions(at, &mut behind);
                 behind.meets(&ahead, known)
             };
         }
@@ -200,9 +200,9 @@ impl Engine {
     }
 
     /// Adds the sessions that this session waits for.
-    fn waits_of<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
+    fn add_blocking_sessions<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         for queued in &self.sessions[session].queued_keys {
-            self.blocked_at(self.demand_of(session, queued), side);
+            self.add_blockers(self.demand_of(session, queued), side);
         }
     }
 
@@ -213,14 +213,14 @@ impl Engine {
     }
 
     /// Adds the sessions that block one key. These are the same as in `blockers`.
-    fn blocked_at<'a>(&'a self, demand: Demand<'a>, side: &mut Side<'a>) {
+    fn add_blockers<'a>(&'a self, demand: Demand<'a>, side: &mut Side<'a>) {
         let Demand { session: from, key: wants, place, held, mode, before } = demand;
         if is_enough(held, mode) {
             return;
         }
         let _: ControlFlow<()> = self.index.visit_overlaps_at(place, wants, |id| {
             let place = self.index.place(id);
-            let queue = &place.queue[..place.queue.partition_point(|waiter| waiter.seq < before)];
+            let queue = &place.queue[..place.queue.partition_point(|entry| entry.waiter < before)];
             let mut first = 0;
             if queue.len() > SHORT_QUEUE {
                 let followed = side.followed.entry((id, held.is_some(), mode)).or_insert(0);
@@ -235,9 +235,9 @@ impl Engine {
                     }
                 }
             }
-            for waiter in &queue[first..] {
-                if waiter.session != from && stands_before(waiter.mode, held, mode) {
-                    let to = waiter.session;
+            for entry in &queue[first..] {
+                if entry.session != from && is_ahead(entry.mode, held, mode) {
+                    let to = entry.session;
                     side.reach(to, Edge { from, wants, holds: &place.key });
                 }
             }
@@ -246,32 +246,32 @@ impl Engine {
     }
 
     /// Adds the sessions that wait for this session: for a key it holds, or behind it in the queue.
-    fn waiting_for<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
+    fn add_waiting_sessions<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         if self.waiters.is_empty() {
             return;
         }
         for slot in &self.sessions[session].held {
             let held = &self.reservations[*slot];
-            self.waiting_behind(session, (Some(held.place), &held.key), held.mode, None, side);
+            self.add_waiters_behind(session, (Some(held.place), &held.key), held.mode, None, side);
         }
         for queued in &self.sessions[session].queued_keys {
             let wants = &self.index.place(queued.place).key;
-            self.waiting_behind(session, (Some(queued.place), wants), queued.mode, Some(queued.waiter), side);
+            self.add_waiters_behind(session, (Some(queued.place), wants), queued.mode, Some(queued.waiter), side);
         }
     }
 
     /// Adds the sessions that wait for a held key, or that are behind a wait for it.
-    fn waiting_behind<'a>(
+    fn add_waiters_behind<'a>(
         &'a self,
         to: SessionSlot,
         (place, holds): (Option<PlaceSlot>, &'a Key),
         mode: Mode,
-        after: Option<Seq>,
+        after: Option<WaiterId>,
         side: &mut Side<'a>,
     ) {
         let _: ControlFlow<()> = self.index.visit_overlaps_at(place, holds, |id| {
             let place = self.index.place(id);
-            let first = after.map_or(0, |after| place.queue.partition_point(|waiter| waiter.seq <= after));
+            let first = after.map_or(0, |after| place.queue.partition_point(|entry| entry.waiter <= after));
             let mut queue = &place.queue[first..];
             if queue.len() > SHORT_QUEUE {
                 let all = place.queue.len();
@@ -279,15 +279,15 @@ impl Engine {
                 queue = &place.queue[first..(*followed).max(first)];
                 *followed = first.min(*followed);
             }
-            for waiter in queue {
-                if waiter.session == to || !clash(waiter.mode, mode) {
+            for entry in queue {
+                if entry.session == to || !clash(entry.mode, mode) {
                     continue;
                 }
                 // The same exceptions as in `blockers`; otherwise the search would find cycles that do not exist.
-                let held = self.mode_at(place, waiter.session);
+                let held = self.mode_at(place, entry.session);
                 let passes = after.is_some() && held.is_some_and(|held| clash(held, mode));
-                if !is_enough(held, waiter.mode) && !passes {
-                    let from = waiter.session;
+                if !is_enough(held, entry.mode) && !passes {
+                    let from = entry.session;
                     side.reach(from, Edge { from, wants: &place.key, holds });
                 }
             }

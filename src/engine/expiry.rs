@@ -40,12 +40,12 @@ impl Engine {
         // A wait whose deadline is reached at the same moment as its keys become free is granted. That also holds where
         // the wait ahead of it ends now: this one is then no longer blocked, and `execute` grants it afterwards.
         self.grant_waiters(turn);
-        while let Some((due, seq)) = self.wait_deadlines.first().copied().filter(|(due, _)| *due <= now) {
-            let waiter = &self.waiters[&seq];
-            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, seq) {
-                self.leave(turn, seq, LeftWhy::TimedOut);
+        while let Some((due, id)) = self.wait_deadlines.first().copied().filter(|(due, _)| *due <= now) {
+            let waiter = &self.waiters[&id];
+            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id) {
+                self.leave(turn, id, LeftWhy::TimedOut);
             } else {
-                self.wait_deadlines.remove(&(due, seq));
+                self.wait_deadlines.remove(&(due, id));
             }
         }
     }

@@ -81,6 +81,31 @@ impl fmt::Display for Seq {
     }
 }
 
+/// The number of a wait: that of the record that queued it. A smaller number is ahead in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WaiterId(pub u64);
+
+impl WaiterId {
+    /// The position of a request that overtakes the queue.
+    pub const FIRST: WaiterId = WaiterId(0);
+
+    /// The position of a request that is not in the queue yet.
+    pub const LAST: WaiterId = WaiterId(u64::MAX);
+}
+
+impl From<Seq> for WaiterId {
+    fn from(seq: Seq) -> WaiterId {
+        WaiterId(seq.0)
+    }
+}
+
+impl fmt::Display for WaiterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
 /// A moment on the desk's clock, in milliseconds since 1970 (UTC).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::command::UnlockRequest;
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::Place;
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::SessionSlot;
@@ -58,7 +58,7 @@ pub(crate) struct ReservationImage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WaiterImage {
-    seq: Seq,
+    seq: WaiterId,
     session: SessionId,
     wants: Vec<Want>,
     mode: Mode,
@@ -85,8 +85,8 @@ impl Engine {
                 fence: held.fence,
             })
         });
-        let waiters = self.waiters.iter().map(|(seq, waiter)| WaiterImage {
-            seq: *seq,
+        let waiters = self.waiters.iter().map(|(number, waiter)| WaiterImage {
+            seq: *number,
             session: id(waiter.session),
             wants: waiter.wants.clone(),
             mode: waiter.mode,

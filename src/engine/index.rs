@@ -11,7 +11,7 @@ use std::ops::{self, ControlFlow};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::ids::Seq;
+use super::ids::{Seq, WaiterId};
 use super::record::Mode;
 use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use crate::key::{Claim, Glob, GlobState, Key};
@@ -48,7 +48,7 @@ impl Place {
 /// A wait in the queue of one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueEntry {
-    pub seq: Seq,
+    pub waiter: WaiterId,
     pub session: SessionSlot,
     pub mode: Mode,
 }
@@ -288,8 +288,8 @@ impl Index {
         });
     }
 
-    pub fn dequeue(&mut self, id: PlaceSlot, waiter: Seq) {
-        self.change(id, |place| place.queue.retain(|other| other.seq != waiter));
+    pub fn dequeue(&mut self, id: PlaceSlot, waiter: WaiterId) {
+        self.change(id, |place| place.queue.retain(|other| other.waiter != waiter));
     }
 
     /// Calls `visit` with every live place whose key overlaps `key`, until it breaks.
@@ -658,7 +658,7 @@ mod tests {
             let mut used = vec![(false, false); keys.len()];
             for _ in 0..3_000 {
                 let number = chance.below(keys.len());
-                let (reservation, waiter) = (ReservationSlot::from_number(number as u32), Seq(number as u64 + 1));
+                let (reservation, waiter) = (ReservationSlot::from_number(number as u32), WaiterId(number as u64 + 1));
                 let place = index.find_or_insert(&keys[number], 0);
                 let (held, waited) = &mut used[number];
                 match (chance.below(5), *held, *waited) {
@@ -667,7 +667,7 @@ mod tests {
                     (2 | 3, _, false) => {
                         index.enqueue(
                             place,
-                            QueueEntry { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
+                            QueueEntry { waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
                         );
                     }
                     (2 | 3, _, true) => index.dequeue(place, waiter),

@@ -36,7 +36,7 @@ pub use command::{
     Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Refusal,
     Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
-pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};
+pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
 pub use record::{EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};

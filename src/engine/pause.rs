@@ -3,7 +3,7 @@
 //! A pause is an ordinary reservation. It ends when that is released or expires.
 
 use super::command::{Pause, Refusal};
-use super::ids::{Seq, SessionId, Text};
+use super::ids::{SessionId, Text, WaiterId};
 use super::record::{LeftWhy, Want};
 use super::slab::{ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup, Reservation};
@@ -62,17 +62,17 @@ impl Engine {
             return;
         }
         let Some(feature) = paused_feature(&want.key) else { return };
-        let stopped: Vec<Seq> = self
+        let stopped: Vec<WaiterId> = self
             .waiters
             .iter()
             .filter(|(_, waiter)| {
                 let pause = self.pause_of(waiter.session, waiter.feature.as_ref());
                 pause.is_some_and(|pause| pause.feature == feature)
             })
-            .map(|(seq, _)| *seq)
+            .map(|(id, _)| *id)
             .collect();
-        for seq in stopped {
-            self.leave(turn, seq, LeftWhy::Paused);
+        for id in stopped {
+            self.leave(turn, id, LeftWhy::Paused);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::command::{Outcome, Refusal, Reserve};
-use super::ids::{Seq, Text, Timestamp};
+use super::ids::{Text, Timestamp, WaiterId};
 use super::record::{Event, LeftWhy, Want};
 use super::reserve::KeyRequest;
 use super::slab::SessionSlot;
@@ -29,39 +29,37 @@ impl Engine {
         }
         // Versions only grow: a version that is wrong now will never be right.
         self.at_version(wants, ask.if_version)?;
-        if let Some(cycle) = self.find_cycle(slot, wants, ask.mode, Seq(u64::MAX)) {
+        if let Some(cycle) = self.find_cycle(slot, wants, ask.mode, WaiterId::LAST) {
             return Err(Refusal::Deadlock(cycle));
         }
         let Reserve { mode, if_version, .. } = *ask;
         let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
-        let seq = self.emit(turn, Event::Queued { session, wants, mode, reason, if_version });
-        let waiter = self.waiters.get_mut(&seq).expect("just queued");
+        let id = WaiterId::from(self.emit(turn, Event::Queued { session, wants, mode, reason, if_version }));
+        let waiter = self.waiters.get_mut(&id).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
-        self.wait_deadlines.insert((until, seq));
-        Ok(Outcome::Queued(seq))
+        self.wait_deadlines.insert((until, id));
+        Ok(Outcome::Queued(id))
     }
 
     /// Ends a wait without a grant. Waits behind it may become free to go.
-    pub(super) fn leave(&mut self, turn: &mut Turn, seq: Seq, why: LeftWhy) {
-        let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
+    pub(super) fn leave(&mut self, turn: &mut Turn, id: WaiterId, why: LeftWhy) {
+        let Some(waiter) = self.waiters.get(&id).cloned() else { return };
         let refusal = match why {
             LeftWhy::Version => self.at_version(&waiter.wants, waiter.if_version).err(),
             LeftWhy::Paused => {
                 self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Refusal::Paused(Box::new(pause)))
             }
             LeftWhy::TimedOut => {
-                let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
+                let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, id);
                 Some(Refusal::WaitOver { why, conflicts })
             }
-            LeftWhy::Deadlock => {
-                self.find_cycle(waiter.session, &waiter.wants, waiter.mode, seq).map(Refusal::Deadlock)
-            }
+            LeftWhy::Deadlock => self.find_cycle(waiter.session, &waiter.wants, waiter.mode, id).map(Refusal::Deadlock),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => None,
         };
         let refusal = refusal.unwrap_or(Refusal::WaitOver { why, conflicts: Vec::new() });
         let session = self.sessions[waiter.session].id.clone();
-        self.emit(turn, Event::Left { waiter: seq, session, why });
-        turn.settled.push((seq, Err(refusal)));
+        self.emit(turn, Event::Left { waiter: id, session, why });
+        turn.settled.push((id, Err(refusal)));
         turn.freed.extend(waiter.wants.into_iter().map(|want| want.key));
     }
 
@@ -75,36 +73,36 @@ impl Engine {
         loop {
             for key in std::mem::take(&mut turn.freed) {
                 let _: ControlFlow<()> = self.index.visit_overlaps(&key, |place| {
-                    candidates.extend(self.index.place(place).queue.iter().map(|waiter| waiter.seq));
+                    candidates.extend(self.index.place(place).queue.iter().map(|entry| entry.waiter));
                     ControlFlow::Continue(())
                 });
             }
-            let Some(seq) = candidates.pop_first() else {
+            let Some(id) = candidates.pop_first() else {
                 match turn.weakened.pop_first() {
-                    Some(seq) => self.dismiss_deadlocked(turn, seq),
+                    Some(id) => self.dismiss_deadlocked(turn, id),
                     None => return,
                 }
                 continue;
             };
-            let Some(waiter) = self.waiters.get(&seq) else { continue };
+            let Some(waiter) = self.waiters.get(&id) else { continue };
             // Versions only grow: such a wait would never be granted, and would block those behind it for nothing.
             if self.at_version(&waiter.wants, waiter.if_version).is_err() {
-                self.leave(turn, seq, LeftWhy::Version);
+                self.leave(turn, id, LeftWhy::Version);
                 continue;
             }
-            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, seq) {
+            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id) {
                 continue;
             }
             let waiter = waiter.clone();
             let session = self.sessions[waiter.session].id.clone();
-            self.emit(turn, Event::Seated { waiter: seq, session: session.clone() });
+            self.emit(turn, Event::Seated { waiter: id, session: session.clone() });
             // Looked up again: a place that existed only for this wait is gone by now.
             let lookups: Vec<_> = waiter.wants.iter().map(|want| self.lookup(waiter.session, &want.key)).collect();
             let Waiter { session: slot, wants, mode, reason, .. } = &waiter;
-            let (id, reason) = (&session, reason.as_ref());
-            let request = KeyRequest { session: *slot, id, wants, lookups: &lookups, mode: *mode, reason };
+            let reason = reason.as_ref();
+            let request = KeyRequest { session: *slot, id: &session, wants, lookups: &lookups, mode: *mode, reason };
             let grants = self.grant(turn, &request);
-            turn.settled.push((seq, Ok(Outcome::Granted(grants))));
+            turn.settled.push((id, Ok(Outcome::Granted(grants))));
         }
     }
 

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use crate::key::Key;
 
 /// An event with its number and time.
@@ -72,9 +72,9 @@ pub enum Event {
         if_version: Option<u64>,
     },
     /// A wait ended with a grant. The records that follow are its reservations.
-    Seated { waiter: Seq, session: SessionId },
+    Seated { waiter: WaiterId, session: SessionId },
     /// A wait ended without a grant.
-    Left { waiter: Seq, session: SessionId, why: LeftWhy },
+    Left { waiter: WaiterId, session: SessionId, why: LeftWhy },
     /// How many requests were refused so far. Refusals have no records of their own.
     Counted {
         /// Requests refused because another session held a key or was ahead in the queue.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 
 use super::command::{Few, Grant, KeyName, Outcome, Refusal, Reserve};
-use super::ids::{Seq, SessionId, Text, Ttl};
+use super::ids::{SessionId, Text, Ttl, WaiterId};
 use super::record::{Event, Mode, Want};
 use super::slab::{ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
@@ -55,10 +55,10 @@ impl Engine {
         let new_keys = lookups.iter().filter(|lookup| lookup.held().is_none()).count();
         self.refuse_if_paused(slot, feature, new_keys)?;
         self.within_quota(slot, new_keys)?;
-        if self.is_blocked(slot, wants, lookups, ask.mode, Seq(u64::MAX)) {
+        if self.is_blocked(slot, wants, lookups, ask.mode, WaiterId::LAST) {
             return match ask.wait {
                 Some(wait) => self.enqueue(turn, slot, ask, wants, feature, turn.now.after(wait)),
-                None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, Seq(u64::MAX)))),
+                None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, WaiterId::LAST))),
             };
         }
         self.at_version(wants, ask.if_version)?;
@@ -71,7 +71,7 @@ impl Engine {
     /// is granted later without another check.
     pub(super) fn within_quota(&self, slot: SessionSlot, more: usize) -> Result<(), Refusal> {
         let session = &self.sessions[slot];
-        let waited_for: usize = session.waits.iter().map(|seq| self.waiters[seq].wants.len()).sum();
+        let waited_for: usize = session.waits.iter().map(|id| self.waiters[id].wants.len()).sum();
         let limit = self.policy.reservations_per_session;
         if more > 0 && session.held.len() + waited_for + more > limit {
             return Err(Refusal::OverQuota { what: "reservations of one session", limit });

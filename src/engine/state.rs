@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::{Index, Place};
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
@@ -59,7 +59,7 @@ pub struct Engine {
     /// Ended sessions, the oldest first.
     pub(super) ended: VecDeque<SessionSlot>,
     /// The queue: waits in the order in which they came.
-    pub(super) waiters: BTreeMap<Seq, Waiter>,
+    pub(super) waiters: BTreeMap<WaiterId, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
     /// Answered unlock requests, the oldest first.
     pub(super) answered: VecDeque<Uuid>,
@@ -77,7 +77,7 @@ pub struct Engine {
     // Working memory.
     pub(super) reservation_deadlines: Timer<ReservationSlot>,
     pub(super) session_deadlines: Timer<SessionSlot>,
-    pub(super) wait_deadlines: BTreeSet<(Timestamp, Seq)>,
+    pub(super) wait_deadlines: BTreeSet<(Timestamp, WaiterId)>,
     /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
 }
@@ -158,7 +158,7 @@ pub(super) struct Session {
     pub end: Option<End>,
     /// Reservations, in no order.
     pub held: Vec<ReservationSlot>,
-    pub waits: BTreeSet<Seq>,
+    pub waits: BTreeSet<WaiterId>,
     /// The keys of all waits, in the order of the waits.
     pub queued_keys: SmallVec<[QueuedKey; 1]>,
     /// Expired keys, the oldest first.
@@ -176,7 +176,7 @@ pub(super) struct Session {
 /// One key that a wait is for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueuedKey {
-    pub waiter: Seq,
+    pub waiter: WaiterId,
     pub place: PlaceSlot,
     pub mode: Mode,
 }
@@ -294,8 +294,8 @@ impl Engine {
     }
 
     /// The session of a wait.
-    pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
-        self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())
+    pub fn waiter(&self, id: WaiterId) -> Option<SessionId> {
+        self.waiters.get(&id).map(|waiter| self.sessions[waiter.session].id.clone())
     }
 
     /// The number of the newest record.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::command::{Outcome, Refusal};
-use super::ids::{Seq, Timestamp};
+use super::ids::{Timestamp, WaiterId};
 use super::record::Record;
 use crate::key::Key;
 
@@ -16,12 +16,12 @@ pub struct Turn {
     /// What changed, numbered and already applied. It counts once it is durable.
     pub records: Vec<Record>,
     /// Waits that ended, and how.
-    pub settled: Vec<(Seq, Result<Outcome, Refusal>)>,
+    pub settled: Vec<(WaiterId, Result<Outcome, Refusal>)>,
     /// Keys that the current command freed: waits for them may be granted. Empty between commands.
     pub(super) freed: Vec<Key>,
     /// Waits for a key that their own session lost in the current command, or holds only shared since. Empty between
     /// commands.
-    pub(super) weakened: BTreeSet<Seq>,
+    pub(super) weakened: BTreeSet<WaiterId>,
 }
 
 impl Turn {

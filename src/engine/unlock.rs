@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use uuid::Uuid;
 
 use super::command::{KeyName, Outcome, Refusal};
-use super::ids::{ReservationId, Seq, SessionId, Text};
+use super::ids::{ReservationId, Seq, SessionId, Text, WaiterId};
 use super::record::{Event, Mode, UnlockAnswer, Want, Why};
 use super::reserve::KeyRequest;
 use super::slab::{ReservationSlot, SessionSlot};
@@ -91,14 +91,14 @@ impl Engine {
     /// Refuses to hand a key over where the receiver cannot hold it. A hand-over overtakes the queue, but other reservations,
     /// the receiver's quota and deadlocks still count.
     fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
-        let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
+        let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, WaiterId::FIRST);
         let giver = &self.sessions[holder].id;
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
         if !others.is_empty() {
             return Err(Refusal::Locked(others));
         }
         // Keys that the receiver waits for already count towards its quota.
-        let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
+        let waits = |id| self.waiters[id].wants.iter().any(|other| other.key == want.key);
         let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
         self.within_quota(asker, usize::from(!counted))?;
         match self.find_cycle_by_holding(asker, &want.key, mode) {

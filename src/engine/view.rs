@@ -1,7 +1,7 @@
 //! Read-only views of the state.
 
 use super::command::{Grant, SessionName, UnlockRequest};
-use super::ids::{Seq, SessionId, Text, Timestamp};
+use super::ids::{Seq, SessionId, Text, Timestamp, WaiterId};
 use super::record::{EndState, Mode};
 use super::state::{Engine, Session, Totals};
 use crate::key::Key;
@@ -24,7 +24,7 @@ pub struct SessionView {
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitView {
-    pub waiter: Seq,
+    pub waiter: WaiterId,
     pub keys: Vec<Key>,
     pub mode: Mode,
     pub since: Timestamp,
@@ -96,10 +96,10 @@ impl Engine {
     }
 
     fn view_session(&self, session: &Session) -> SessionView {
-        let wait = |seq: &Seq| {
-            let waiter = &self.waiters[seq];
+        let wait = |id: &WaiterId| {
+            let waiter = &self.waiters[id];
             WaitView {
-                waiter: *seq,
+                waiter: *id,
                 keys: waiter.wants.iter().map(|want| want.key.clone()).collect(),
                 mode: waiter.mode,
                 since: waiter.since,

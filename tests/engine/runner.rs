@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Actor, Command, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, Outcome, Owner, Policy, Record,
-    Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, Want, Why,
+    Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId,
+    Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -23,7 +24,7 @@ pub struct Runner {
     fences: HashMap<ReservationId, Seq>,
     ids: HashMap<Seq, ReservationId>,
     /// The grants of each wait, in case they do not reach their client.
-    granted: HashMap<Seq, (SessionId, Vec<Grant>)>,
+    granted: HashMap<WaiterId, (SessionId, Vec<Grant>)>,
     made: Cell<u128>,
     requests: Vec<Uuid>,
 }
@@ -89,7 +90,7 @@ impl Runner {
     }
 
     fn describe(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
-        let settled: HashMap<Seq, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
+        let settled: HashMap<WaiterId, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
         let records = turn.records;
         for record in &records {
             if let Event::Reserved { id, .. } = &record.event {
@@ -236,10 +237,10 @@ impl Runner {
             }
             "overrides" => Command::Override { id: this.ids[&number(0)], reason: text("reason").expect("a reason") },
             "unheard" => {
-                let (session, grants) = this.granted[&number(0)].clone();
+                let (session, grants) = this.granted[&number(0).into()].clone();
                 Command::Unheard { session, grants: grants.into() }
             }
-            "gone" => Command::Leave { waiter: number(0), why: LeftWhy::Gone },
+            "gone" => Command::Leave { waiter: number(0).into(), why: LeftWhy::Gone },
             "asks" => {
                 let (key, reason) = (named(&line.keys[0]), text("reason").expect("a reason"));
                 Command::Ask { session: session(), request: this.make_id(), key, reason }

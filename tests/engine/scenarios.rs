@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Actor, Command, Engine, Mode, Outcome, Owner, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
-    SessionIdentity, Timestamp, Ttl, Turn, Want,
+    SessionIdentity, Timestamp, Ttl, Turn, WaiterId, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -84,7 +84,7 @@ fn finish(live: &mut Runner, scenario: &str) {
 /// Restarts, lets a new session request everything, and lets time pass until everything has ended.
 fn continue_after_restart(
     engine: &mut Engine,
-) -> (Vec<Record>, Vec<(Seq, Result<Outcome, Refusal>)>, Vec<Result<Outcome, Refusal>>) {
+) -> (Vec<Record>, Vec<(WaiterId, Result<Outcome, Refusal>)>, Vec<Result<Outcome, Refusal>>) {
     let (mut turn, mut results) = (Turn::at(Timestamp(1_000_000)), Vec::new());
     engine.resume(&mut turn);
     let sessions: Vec<SessionId> = engine.sessions().into_iter().map(|session| session.id).collect();

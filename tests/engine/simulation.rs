@@ -10,7 +10,7 @@ use std::time::Duration;
 use git_dibs::engine::{
     Actor, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, KeyName, LeftWhy, Mode, Notice,
     Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Text, Timestamp,
-    Ttl, Turn, UnlockAnswer, Want, Why,
+    Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -219,7 +219,7 @@ impl Simulation {
             Event::Ended { session, state: EndState::Lost } => Some(session.clone()),
             _ => None,
         });
-        let queued = if let Ok(Outcome::Queued(seq)) = result { seq } else { Seq(u64::MAX) };
+        let queued = if let Ok(Outcome::Queued(seq)) = result { seq } else { WaiterId::LAST };
         let hint = Hint { queued, lost: lost.collect() };
         if let Err(Refusal::Deadlock(cycle)) = &result {
             self.assert_is_cycle(cycle);
@@ -444,9 +444,9 @@ impl Simulation {
                 None => ModelCommand::Touch,
             },
             750..775 => {
-                let seqs: Vec<Seq> = self.model.waits.iter().map(|wait| wait.seq).collect();
-                let seq = if seqs.is_empty() { Seq(1) } else { *self.random.pick(&seqs) };
-                return (ModelActor::Desk, id, ModelCommand::Leave(seq));
+                let waiters: Vec<WaiterId> = self.model.waits.iter().map(|wait| wait.seq).collect();
+                let waiter = if waiters.is_empty() { WaiterId(1) } else { *self.random.pick(&waiters) };
+                return (ModelActor::Desk, id, ModelCommand::Leave(waiter));
             }
             775..860 => {
                 let (id, reason) = (self.make_id(), self.any_reason().unwrap_or("please".into()));

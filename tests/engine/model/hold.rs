@@ -197,7 +197,7 @@ impl Model {
     pub(super) fn end(&mut self, session: usize, state: EndState, now: Timestamp) {
         let held: Vec<usize> = self.held.iter().filter(|held| held.session == session).map(|held| held.key).collect();
         self.release_everything(session, &Why::Ended, now);
-        let waits: Vec<Seq> = self.waits_of(session).map(|wait| wait.seq).collect();
+        let waits: Vec<WaiterId> = self.waits_of(session).map(|wait| wait.seq).collect();
         for seq in waits {
             self.leave(seq, LeftWhy::Ended, now);
         }
@@ -227,7 +227,7 @@ impl Model {
             self.end(session, EndState::Lost, now);
         }
         self.settle(now);
-        let mut due: Vec<(Timestamp, Seq)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
+        let mut due: Vec<(Timestamp, WaiterId)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
         due.retain(|(until, _)| *until <= now);
         due.sort();
         for (_, seq) in due {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use git_dibs::engine::{
     Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Policy, Refusal, ReservationId,
-    Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, Why,
+    Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, WaiterId, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -33,9 +33,9 @@ pub struct Model {
     pub versions: Vec<u64>,
     pub totals: Totals,
     pub counted: (u64, u64),
-    pub settled: Vec<(Seq, Result<Outcome, Refusal>)>,
+    pub settled: Vec<(WaiterId, Result<Outcome, Refusal>)>,
     /// Waits for a key their own session lost in this command.
-    weakened: Vec<Seq>,
+    weakened: Vec<WaiterId>,
 }
 
 pub struct Session {
@@ -63,7 +63,7 @@ pub struct Held {
 
 #[derive(Clone)]
 pub struct Wait {
-    pub seq: Seq,
+    pub seq: WaiterId,
     pub session: usize,
     pub wants: Vec<(ReservationId, usize, Ttl)>,
     pub mode: Mode,
@@ -102,7 +102,7 @@ pub enum ModelCommand {
     End(EndState),
     Override(ReservationId),
     Unheard(Vec<Grant>),
-    Leave(Seq),
+    Leave(WaiterId),
     Request {
         id: Uuid,
         key: usize,
@@ -332,7 +332,7 @@ impl Model {
     }
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
-        let mut notices = std::mem::take(&mut self.sessions[session].told);
+        let mut notices = std::mem::take(&mut self.sessions[session].notices);
         let id = &self.sessions[session].id;
         let mine = |request: &&UnlockRequest| request.holder == *id && request.answer.is_none();
         notices.extend(self.requests.iter().filter(mine).cloned().map(Notice::UnlockRequested));
@@ -396,9 +396,8 @@ impl Model {
 }
 
 /// What only the records know.
-#[derive(Default)]
 pub struct Hint {
-    pub queued: Seq,
+    pub queued: WaiterId,
     pub lost: Vec<SessionId>,
 }
 

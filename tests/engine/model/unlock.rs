@@ -95,7 +95,7 @@ impl Model {
     /// A hand-over as a request of its receiver, ahead of every wait.
     pub(super) fn hand(&self, given: &Held, asker: usize, new: ReservationId, reason: Option<Text>) -> Wait {
         Wait {
-            seq: Seq::ZERO,
+            seq: WaiterId::FIRST,
             session: asker,
             wants: vec![(new, given.key, given.ttl)],
             mode: given.mode,

@@ -29,13 +29,13 @@ impl Model {
         }
     }
 
-    pub(super) fn unqueue(&mut self, seq: Seq, now: Timestamp) {
+    pub(super) fn unqueue(&mut self, seq: WaiterId, now: Timestamp) {
         let at = self.waits.iter().position(|wait| wait.seq == seq).unwrap();
         let session = self.waits.remove(at).session;
         self.sessions[session].last_seen = self.sessions[session].last_seen.max(now);
     }
 
-    pub(super) fn leave(&mut self, seq: Seq, why: LeftWhy, now: Timestamp) {
+    pub(super) fn leave(&mut self, seq: WaiterId, why: LeftWhy, now: Timestamp) {
         let Some(wait) = self.waits.iter().find(|wait| wait.seq == seq).cloned() else { return };
         let over = |conflicts| Refusal::WaitOver { why, conflicts };
         let refusal = match why {
@@ -52,7 +52,7 @@ impl Model {
     pub(super) fn dismiss_paused(&mut self, feature: &'static str, now: Timestamp) {
         let stopped =
             |wait: &&Wait| self.pause_of(wait.session, wait.feature).is_some_and(|pause| *pause.feature == *feature);
-        let stopped: Vec<Seq> = self.waits.iter().filter(stopped).map(|wait| wait.seq).collect();
+        let stopped: Vec<WaiterId> = self.waits.iter().filter(stopped).map(|wait| wait.seq).collect();
         for seq in stopped {
             self.leave(seq, LeftWhy::Paused, now);
         }
