@@ -190,9 +190,7 @@ impl Worker {
                     self.run_own(leave, turn);
                 }
             }
-            Message::ReturnGrants { session, grants } => {
-                self.run_own(Command::Unheard { session, grants }, turn);
-            }
+            Message::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
             Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
@@ -267,7 +265,7 @@ impl Worker {
         }
     }
 
-    /// Runs a command of the desk itself. Those are never refused.
+    /// Executes a command of the desk itself.
     fn run_own(&mut self, command: Command, turn: &mut Turn) {
         self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
     }

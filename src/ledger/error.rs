@@ -12,7 +12,7 @@ pub enum LedgerError {
     #[error("there is no ledger at {}; git dibs serve writes one, and git dibs ledger fetch brings one here", .path.display())]
     Missing { path: PathBuf },
     /// Not a ledger. It was not changed.
-    #[error("{} is not a complete git-dibs ledger and was not changed; move it away, then a new one is created", .path.display())]
+    #[error("{} is not a git-dibs ledger, or an incomplete one, and was not changed; move it away, then a new one is created", .path.display())]
     Foreign { path: PathBuf },
     /// Written by a later version.
     #[error("the ledger {} has version {found}, and this git-dibs knows version {known}; use the newer git-dibs that wrote it", .path.display())]
