@@ -7,6 +7,7 @@ mod backoff;
 mod check;
 mod child;
 mod config;
+mod data_dir;
 mod db;
 mod failure;
 mod here;
@@ -20,7 +21,7 @@ mod notices;
 mod opening;
 mod package;
 mod past;
-mod place;
+
 mod release;
 mod reserve;
 mod residence;

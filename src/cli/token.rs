@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::mint::{self, Secret};
-use super::{Exit, place, talk};
+use super::{Exit, talk};
 use crate::engine::SessionId;
 use crate::git::Repo;
+use crate::local::data_dir;
 use crate::token::{Mint, Scope};
 
 /// Makes a token with the local server's secret and prints it.
@@ -44,13 +45,13 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let secret = match (args.secret_file, args.data, mint::secret_of_environment()) {
         (Some(file), ..) => Secret::File(file),
-        (None, Some(dir), _) => Secret::File(place::secret(&dir)),
+        (None, Some(dir), _) => Secret::File(data_dir::secret(&dir)),
         (None, None, Some(secret)) => Secret::Itself(secret),
         (None, None, None) => {
             let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
-            let dir = place::dibs_dir(&repo);
-            place::make_private(&dir)?;
-            Secret::File(place::secret(&dir))
+            let dir = data_dir::dibs_dir(&repo);
+            data_dir::make_private(&dir)?;
+            Secret::File(data_dir::secret(&dir))
         }
     };
     let mint = Mint {

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::here::{Common, Here, ServerArgs};
 use super::names::{Cwd, Names};
-use super::{Exit, past, place, talk};
+use super::{Exit, past, talk};
 use crate::git::Repo;
+use crate::local::data_dir;
 use crate::wire::{self, Encoding};
 
 /// Shows who holds a key, directly or through a pattern.
@@ -44,7 +45,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(Exit::Ok)
         }
         Err(failure) => {
-            let ledger = Repo::from_environment().ok().map(|repo| (place::ledger(&place::dibs_dir(&repo)), repo));
+            let ledger = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
             match ledger {
                 Some((path, repo)) if failure.exit == Exit::Unreachable && path.exists() => {
                     without_server(&args, &path, &repo)
