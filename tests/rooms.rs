@@ -19,8 +19,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("http", &["desk", "engine", "key", "token", "wire"]),
     ("git", &[]),
     ("client", &["wire"]),
-    ("local", &["git"]),
-    ("hook", &["client", "wire", "git"]),
+    ("local", &["client", "wire", "git"]),
+    ("hook", &["local", "client", "wire", "git"]),
     ("cli", &["client", "wire", "git", "hook", "key", "local"]),
 ];
 

@@ -5,8 +5,9 @@ use std::fmt;
 use serde_json::json;
 
 use super::Exit;
-use crate::client::{ClientError, Undiscovered};
+use crate::client::ClientError;
 use crate::hook::text::clean;
+use crate::local::Undiscovered;
 use crate::wire::Code;
 
 /// The most of a server's sentence that is repeated, in characters.

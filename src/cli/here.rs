@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::failure::{Failure, exit_of, sentence_of};
 use super::names::{Cwd, Names};
 use super::{Exit, notices, talk};
-use crate::client::{Client, ClientError, Credential, Door, Flags, Found, Limits, Origin, Surroundings, discover};
+use crate::client::{Client, ClientError, Credential, Limits, Origin};
 use crate::git::{GitError, Repo, Settings};
+use crate::local::{Door, Flags, Found, Surroundings, discover};
 use crate::wire::{Code, Time};
 
 /// A person or an agent waits for the answer, not a commit, so a slow network is no failure yet.

@@ -11,7 +11,8 @@ use super::{Exit, talk};
 use crate::git::{GitError, Repo};
 use crate::hook::doctor::{Finding, Level, examine};
 use crate::hook::install::{self, InstallError, Report, Wish, stable_program};
-use crate::hook::{self, Call, Environment};
+use crate::hook::{self, Call};
+use crate::local::Environment;
 
 /// What git runs.
 #[derive(clap::Args)]

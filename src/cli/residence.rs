@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use super::here::Here;
 use super::opening::Opened;
 use super::talk;
-use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
+use crate::client::{Credential, Limits, Origin};
 use crate::git::Repo;
 use crate::hook::text::clean;
-use crate::local::data_dir;
+use crate::local::{TOKEN_FILE, data_dir};
 use crate::wire::{EndSession, EndState, SessionState};
 
 /// Held for as long as the command runs whose session is in the token file.

@@ -21,9 +21,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::{Exit, logging, talk};
-use crate::client::ServerRecord;
 use crate::http::{App, Server, runtime};
 use crate::ledger::Ledger;
+use crate::local::ServerRecord;
 use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use super::plan::Plan;
 use super::unix_seconds;
-use crate::client::ServerRecord;
 use crate::engine::Text;
+use crate::local::ServerRecord;
 use crate::local::data_dir;
 use crate::token::{Keyring, Mint, Scope};
 
