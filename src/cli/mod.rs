@@ -4,16 +4,14 @@
 //! variable, else from a file, else from a default.
 
 mod backoff;
-mod check;
 mod child;
+mod commands;
 mod config;
 mod data_dir;
 mod db;
 mod failure;
 mod here;
-mod hooks;
 mod ledger;
-mod log;
 mod logging;
 mod mint;
 mod names;
@@ -22,19 +20,11 @@ mod opening;
 mod package;
 mod past;
 
-mod release;
-mod reserve;
 mod residence;
-mod rlock;
-mod run;
 mod serve;
-mod session;
 mod shell;
-mod status;
 mod talk;
 mod token;
-mod unlock;
-mod who;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use commands::{check, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
 use failure::Failure;
 
 /// How a command ended, for the shell.

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 
-use super::failure::Failure;
-use super::here::{Common, Here, ServerArgs, wall_clock};
-use super::names::{Cwd, Names};
-use super::{Exit, past, talk};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here, ServerArgs, wall_clock};
+use crate::cli::names::{Cwd, Names};
+use crate::cli::{Exit, past, talk};
 use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;

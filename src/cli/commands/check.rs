@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::failure::Failure;
-use super::here::{Common, Here};
-use super::names::{Names, listed};
-use super::package::Package;
-use super::{Exit, talk};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here};
+use crate::cli::names::{Names, listed};
+use crate::cli::package::Package;
+use crate::cli::{Exit, talk};
 use crate::git::{GitError, Repo, changed, range};
 use crate::wire::{self, Mode};
 

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use anyhow::Result;
 use serde_json::json;
 
-use super::here::{Common, Here, ServerArgs};
-use super::names::{Cwd, Names};
-use super::{Exit, past, talk};
+use crate::cli::here::{Common, Here, ServerArgs};
+use crate::cli::names::{Cwd, Names};
+use crate::cli::{Exit, past, talk};
 use crate::git::Repo;
 use crate::local::data_dir;
 use crate::wire::{self, Encoding};
