@@ -8,13 +8,12 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::data_dir::DataDir;
-use super::names::{Cwd, Names};
 use super::{Exit, talk};
 use crate::git::{Git, Repo};
 use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
 use crate::ledger::{BRANCH, Reading, SHARED, create, git, shelf_of, verify};
-use crate::local::data_dir;
+use crate::local::{Cwd, Names, data_dir};
 
 /// Works on the ledger's directory; needs no server.
 #[derive(clap::Args)]

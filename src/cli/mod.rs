@@ -14,7 +14,6 @@ mod here;
 mod ledger;
 mod logging;
 mod mint;
-mod names;
 mod notices;
 mod opening;
 mod package;
@@ -34,6 +33,8 @@ use clap::{Parser, Subcommand};
 
 use commands::{check, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
 use failure::Failure;
+
+use crate::local::BadName;
 
 /// How a command ended, for the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +213,7 @@ fn failed(error: &anyhow::Error) -> Exit {
         }
         None => {
             talk::say(&format!("{error:#}"));
-            Exit::Error
+            if error.is::<BadName>() { Exit::Usage } else { Exit::Error }
         }
     }
 }

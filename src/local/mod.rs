@@ -5,8 +5,10 @@
 pub mod data_dir;
 mod discover;
 mod environment;
+mod names;
 
 pub use discover::{
     Door, Flags, Found, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, Surroundings, TOKEN_FILE, Undiscovered, discover,
 };
 pub use environment::Environment;
+pub use names::{BadName, Cwd, Names, split_paths};

@@ -6,12 +6,11 @@ use anyhow::Result;
 
 use crate::cli::failure::Failure;
 use crate::cli::here::{Common, Here, ServerArgs, wall_clock};
-use crate::cli::names::{Cwd, Names};
 use crate::cli::{Exit, past, talk};
 use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;
-use crate::local::data_dir;
+use crate::local::{Cwd, Names, data_dir};
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.
@@ -42,7 +41,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let most = args.max_count as usize;
     let ask = |cwd: &Cwd| -> Result<Past, Failure> {
         let names = args.path.iter().cloned().collect::<Vec<_>>();
-        let names = Names::typed(cwd, &names).map_err(|failure| failure.for_program(args.json))?;
+        let names = Names::typed(cwd, &names).map_err(|error| Failure::from(error).for_program(args.json))?;
         let percent = names.encoding() == Some(Encoding::Percent);
         Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
     };

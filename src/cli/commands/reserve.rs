@@ -9,11 +9,11 @@ use anyhow::Result;
 
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::here::{Common, Here};
-use crate::cli::names::Names;
 use crate::cli::package::Package;
 use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
 use crate::hook::text::time_left;
+use crate::local::Names;
 use crate::wire::{self, Code, Mode, Time};
 
 /// The longest a server keeps a request in its queue, in seconds.

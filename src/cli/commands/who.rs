@@ -6,10 +6,9 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::here::{Common, Here, ServerArgs};
-use crate::cli::names::{Cwd, Names};
 use crate::cli::{Exit, past, talk};
 use crate::git::Repo;
-use crate::local::data_dir;
+use crate::local::{Cwd, Names, data_dir};
 use crate::wire::{self, Encoding};
 
 /// Shows who holds a key, directly or through a pattern.
