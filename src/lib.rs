@@ -70,5 +70,6 @@ pub mod http;
 pub mod journal;
 pub mod key;
 pub mod ledger;
+pub mod serve;
 pub mod token;
 pub mod wire;

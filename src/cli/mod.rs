@@ -6,31 +6,28 @@
 mod backoff;
 mod check;
 mod child;
-mod config;
 mod db;
 mod failure;
 mod here;
 mod hooks;
 mod ledger;
 mod log;
-mod logging;
 mod mint;
 mod names;
 mod notices;
 mod opening;
 mod package;
-mod past;
-mod place;
+pub(crate) mod place;
 mod release;
 mod reserve;
 mod residence;
 mod rlock;
 mod run;
-mod serve;
+pub(crate) mod serve;
 mod session;
 mod shell;
 mod status;
-mod talk;
+pub(crate) mod talk;
 mod token;
 mod unlock;
 mod who;
@@ -172,7 +169,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
     let done = match Args::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => crate::serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),
