@@ -12,7 +12,6 @@ mod here;
 mod hooks;
 mod ledger;
 mod log;
-mod mint;
 mod names;
 mod notices;
 mod opening;
