@@ -7,10 +7,11 @@ use anyhow::Result;
 use super::failure::Failure;
 use super::here::{Common, Here, ServerArgs, wall_clock};
 use super::names::{Cwd, Names};
-use super::{Exit, place, talk};
+use super::{Exit, talk};
 use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;
+use crate::local::data_dir;
 use crate::serve::history;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
@@ -66,7 +67,7 @@ pub fn run(args: Args) -> Result<Exit> {
 /// What the ledger in this repository tells, if there is one.
 fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
     let repo = Repo::from_environment().ok()?;
-    let path = place::ledger(&place::dibs_dir(&repo));
+    let path = data_dir::ledger(&data_dir::dibs_dir(&repo));
     if !path.exists() {
         return None;
     }

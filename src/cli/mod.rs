@@ -6,6 +6,7 @@
 mod backoff;
 mod check;
 mod child;
+mod data_dir;
 mod db;
 mod failure;
 mod here;
@@ -16,7 +17,6 @@ mod names;
 mod notices;
 mod opening;
 mod package;
-pub(crate) mod place;
 mod release;
 mod reserve;
 mod residence;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::here::wall_clock;
-use super::{Exit, place, talk};
+use super::{Exit, talk};
 use crate::git::Repo;
+use crate::local::data_dir;
 use crate::token::mint::{SigningSecret, sign};
 use crate::token::{Mint, Scope};
 
@@ -41,13 +42,13 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let secret = match (args.secret_file, args.data, SigningSecret::from_environment()) {
         (Some(file), ..) => SigningSecret::File(file),
-        (None, Some(dir), _) => SigningSecret::File(place::secret(&dir)),
+        (None, Some(dir), _) => SigningSecret::File(data_dir::secret(&dir)),
         (None, None, Some(secret)) => secret,
         (None, None, None) => {
             let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
-            let dir = place::dibs_dir(&repo);
-            place::make_private(&dir)?;
-            SigningSecret::File(place::secret(&dir))
+            let dir = data_dir::dibs_dir(&repo);
+            data_dir::make_private(&dir)?;
+            SigningSecret::File(data_dir::secret(&dir))
         }
     };
     let issued = wall_clock().0 / 1000;

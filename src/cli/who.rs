@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::here::{Common, Here, ServerArgs};
 use super::names::{Cwd, Names};
-use super::{Exit, place, talk};
+use super::{Exit, talk};
 use crate::git::Repo;
+use crate::local::data_dir;
 use crate::serve::history;
 use crate::wire::{self, Encoding};
 
@@ -45,7 +46,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(Exit::Ok)
         }
         Err(failure) => {
-            let ledger = Repo::from_environment().ok().map(|repo| (place::ledger(&place::dibs_dir(&repo)), repo));
+            let ledger = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
             match ledger {
                 Some((path, repo)) if failure.exit == Exit::Unreachable && path.exists() => {
                     without_server(&args, &path, &repo)

@@ -21,10 +21,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cli::serve::Args;
-use crate::cli::{Exit, place, talk};
+use crate::cli::{Exit, talk};
 use crate::client::ServerRecord;
 use crate::http::{App, Server, runtime};
 use crate::ledger::Ledger;
+use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;
 use config::Settings;
@@ -61,8 +62,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let repos: Vec<&str> = fixed.repo.iter().map(|told| &*told.value).collect();
     let plans = plan(&repos, data.as_deref())?;
     let home = data.unwrap_or_else(|| plans[0].dir.clone());
-    place::make_private(&home)?;
-    let keys = settings.live.keyring(place::secret(&home))?;
+    data_dir::make_private(&home)?;
+    let keys = settings.live.keyring(data_dir::secret(&home))?;
     let secret_file = keys.secret_file.clone();
     let keyring = Arc::new(Keyring::new(keys)?);
 
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> Result<Exit> {
         tokio::spawn(watch_keys(keyring.clone(), residents.clone()));
         tokio::spawn(refresh_read_tokens(residents.clone()));
         tokio::spawn(stop_on_signal(stop.clone())?);
-        let usual_secret = place::secret(&home);
+        let usual_secret = data_dir::secret(&home);
         let reload =
             Reload { args, settings, usual_secret, app: app.clone(), level: log.level(), residents: residents.clone() };
         tokio::spawn(reload.on_signal()?);
