@@ -6,23 +6,18 @@
 mod backoff;
 mod child;
 mod commands;
-mod config;
 mod data_dir;
 mod db;
 mod failure;
 mod here;
 mod ledger;
-mod logging;
-mod mint;
 mod notices;
 mod opening;
 mod package;
-mod past;
-
 mod residence;
-mod serve;
+pub(crate) mod serve;
 mod shell;
-mod talk;
+pub(crate) mod talk;
 mod token;
 mod yaml;
 
@@ -165,7 +160,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
     let done = match Args::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => crate::serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),

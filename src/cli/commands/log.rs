@@ -6,11 +6,12 @@ use anyhow::Result;
 
 use crate::cli::failure::Failure;
 use crate::cli::here::{Common, Here, ServerArgs, wall_clock};
-use crate::cli::{Exit, past, talk};
+use crate::cli::{Exit, talk};
 use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::local::{Cwd, Names, data_dir};
+use crate::serve::history;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.
@@ -71,7 +72,7 @@ fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> O
     }
     let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
     talk::say("no server answers; this is what the ledger here tells");
-    Some(asked.and_then(|which| past::of_ledger(&path, &which, most)))
+    Some(asked.and_then(|which| history::of_ledger(&path, &which, most)))
 }
 
 fn show(history: &History, json: bool) -> Result<()> {

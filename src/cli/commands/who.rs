@@ -6,9 +6,10 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::here::{Common, Here, ServerArgs};
-use crate::cli::{Exit, past, talk};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{Cwd, Names, data_dir};
+use crate::serve::history;
 use crate::wire::{self, Encoding};
 
 /// Shows who holds a key, directly or through a pattern.
@@ -58,7 +59,7 @@ pub fn run(args: Args) -> Result<Exit> {
 fn without_server(args: &Args, path: &std::path::Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
     let text = names.texts().pop().unwrap_or_default();
-    let held = past::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    let held = history::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger here tells");
     if args.json {
         talk::document(json!({ "holders": held }).to_string().as_bytes())?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-use super::plan::Plan;
+use super::repositories::Plan;
 use super::unix_seconds;
 use crate::engine::Text;
 use crate::local::ServerRecord;

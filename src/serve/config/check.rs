@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::listen::{check_address, check_socket};
-use super::plan::plan;
-use super::settings::Settings;
-use crate::cli::config::{Problem, Told, named_repo};
-use crate::cli::{Exit, logging, talk};
+use super::{Problem, Settings, Told, named_repo};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::data_dir;
+use crate::serve::listen::{check_address, check_socket};
+use crate::serve::logging;
+use crate::serve::repositories::plan;
 use crate::token::{Keyring, KeyringConfig};
 
 /// Says what is wrong, a line each; exits with 1 if anything is.

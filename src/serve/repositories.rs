@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cli::config::named_repo;
+use super::config::named_repo;
 use crate::engine::Text;
 use crate::git::Repo;
 use crate::local::data_dir;

@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result};
 use tokio::sync::watch;
 
-use super::plan::Plan;
-use super::settings::Settings;
-use crate::cli::past::Hindsight;
+use super::config::Settings;
+use super::history::Hindsight;
+use super::repositories::Plan;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::Policy;
 use crate::git::Repo;

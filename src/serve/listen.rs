@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::settings::Fixed;
+use super::config::Fixed;
 use crate::http::{Gate, Listener};
 use crate::local::data_dir;
 
