@@ -68,6 +68,7 @@ pub mod git;
 pub mod hook;
 pub mod http;
 pub mod journal;
+pub mod judge;
 pub mod key;
 pub mod ledger;
 pub mod local;

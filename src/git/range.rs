@@ -130,6 +130,19 @@ impl Range {
         Some(Range { tips, known, known_refs: every_ref() })
     }
 
+    /// The range that text such as `A..B` means.
+    pub fn parse(repo: &Repo, text: &str) -> Result<Range, GitError> {
+        let listed = repo.git().args(["rev-parse", "--revs-only", "--end-of-options", text]).output()?;
+        let mut range = Range { known: repo.shallow(), ..Range::default() };
+        for line in listed.split(|&b| b == b'\n') {
+            match line.strip_prefix(b"^") {
+                Some(known) => range.known.extend(Oid::parse(known)),
+                None => range.tips.extend(Oid::parse(line)),
+            }
+        }
+        Ok(range)
+    }
+
     /// Paths the commits change, sorted, each once.
     pub fn paths(&self, repo: &Repo) -> Result<Vec<Path>, GitError> {
         if self.tips.is_empty() {

@@ -12,8 +12,9 @@ use crate::wire;
 
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{AskError, Moment, PROBE, Policy, ask, probe_answer, text};
-use crate::local::{Environment, Found};
+use super::{Moment, PROBE, probe_answer, text};
+use crate::judge::{CheckError, CheckPolicy};
+use crate::local::{Environment, Lookup, ServerAccess, discover};
 
 /// A server's clock further off than this confuses people who read its times.
 const SKEW_MAX: Duration = Duration::from_secs(5);
@@ -42,9 +43,9 @@ pub struct Finding {
 
 /// What a server tells about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct ServerStatus {
     version: String,
-    /// Its clock, and ours in the same moment.
+    /// The server's clock, and this machine's at the same time.
     clocks: Option<(SystemTime, SystemTime)>,
 }
 
@@ -60,9 +61,9 @@ pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
     match Settings::of(repo) {
         Ok(settings) => {
             findings.settings(environment, &settings);
-            match ask::find(None, repo, environment, &settings).and_then(|found| Ok((look(&found)?, found))) {
-                Ok((seen, found)) => findings.server(&found, &seen),
-                Err(error) => findings.silence(&error),
+            match reach(repo, environment, &settings) {
+                Ok((access, server)) => findings.server(&access, &server),
+                Err(error) => findings.unreachable(&error),
             }
         }
         Err(error) => findings.bad(error.to_string(), "Repair git's configuration."),
@@ -136,8 +137,8 @@ impl Findings {
     }
 
     fn settings(&mut self, environment: &Environment, settings: &Settings) {
-        let commit = Policy::read(Moment::PreCommit, environment, settings);
-        let push = Policy::read(Moment::PrePush, environment, settings);
+        let commit = CheckPolicy::read(&Moment::PreCommit.occasion(), environment, settings);
+        let push = CheckPolicy::read(&Moment::PrePush.occasion(), environment, settings);
         for complaint in &commit.complaints {
             self.bad(complaint.clone(), "Correct the setting.");
         }
@@ -146,14 +147,14 @@ impl Findings {
         self.good(format!("{enforce}; {require}; at a commit {at_commit}, at a push {at_push}"));
     }
 
-    fn server(&mut self, found: &Found, seen: &Seen) {
-        let (version, own) = (text::clean(&seen.version, 40), env!("CARGO_PKG_VERSION"));
-        let at = found.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
+    fn server(&mut self, access: &ServerAccess, server: &ServerStatus) {
+        let (version, own) = (text::clean(&server.version, 40), env!("CARGO_PKG_VERSION"));
+        let at = access.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
         self.good(format!("the server answers (git-dibs {version} at {at})"));
-        if seen.version != own {
+        if server.version != own {
             self.note(format!("the server is {version}, this program {own}"), "Use the same version on both sides.");
         }
-        match (&found.session, &found.credential) {
+        match (&access.session, &access.credential) {
             (Some(session), _) => self.good(format!("the token speaks for session {}", text::clean(session, 130))),
             (None, Some(credential)) => {
                 let from = &credential.from;
@@ -166,7 +167,7 @@ impl Findings {
                 self.note("there is no token here".to_owned(), "Get one with: git dibs session start");
             }
         }
-        if let Some((theirs, ours)) = seen.clocks {
+        if let Some((theirs, ours)) = server.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();
             if skew > SKEW_MAX {
                 let what = format!("the server's clock and ours differ by {}", text::time_left(skew));
@@ -177,11 +178,11 @@ impl Findings {
         }
     }
 
-    fn silence(&mut self, error: &AskError) {
+    fn unreachable(&mut self, error: &CheckError) {
         let advice = match error {
-            AskError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
-            AskError::Unauthorized(_) | AskError::Ended(_) => "Start a session with: git dibs session start",
-            AskError::Broken(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
+            CheckError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
+            CheckError::Unauthorized(_) | CheckError::SessionEnded(_) => "Start a session with: git dibs session start",
+            CheckError::BadReply(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
         };
         self.bad(text::clean(&error.to_string(), 600), advice);
     }
@@ -199,17 +200,22 @@ impl Findings {
     }
 }
 
-/// Asks the server how it is, and whether it takes our token.
-fn look(found: &Found) -> Result<Seen, AskError> {
-    let mut client = ask::client(found, Limits::default().total)?;
-    let health = client.health().map_err(ask::failed)?;
+/// Finds the server and asks it for its status.
+fn reach(
+    repo: &Repo,
+    environment: &Environment,
+    settings: &Settings,
+) -> Result<(ServerAccess, ServerStatus), CheckError> {
+    let access = discover(&Lookup::new(Some(repo), environment, settings))?;
+    let mut client = access.client(Limits::default())?;
+    let health = client.health()?;
     let ours = SystemTime::now();
-    // A question about nothing is answered to whoever may ask.
+    // A check of no paths succeeds if the server accepts the token.
     let nothing = wire::Check { paths: Some(Vec::new()), ..wire::Check::default() };
-    client.check(found.session.as_deref(), &nothing).map_err(ask::failed)?;
+    client.check(access.session.as_deref(), &nothing)?;
     let theirs = health.now.and_then(|now| u64::try_from(now.0).ok());
     let clocks = theirs.map(|theirs| (SystemTime::UNIX_EPOCH + Duration::from_millis(theirs), ours));
-    Ok(Seen { version: health.version.to_string(), clocks })
+    Ok((access, ServerStatus { version: health.version.to_string(), clocks }))
 }
 
 /// What git would run.
@@ -311,7 +317,7 @@ mod tests {
 
     #[test]
     fn versions_and_clocks_that_differ_are_told() {
-        let found = Found {
+        let access = ServerAccess {
             endpoints: vec![Endpoint::parse("http://x:1").unwrap()],
             credential: None,
             session: None,
@@ -320,18 +326,19 @@ mod tests {
             secret_file: None,
         };
         let now = SystemTime::now();
-        let told = |version: &str, skew: u64| {
-            let seen = Seen { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };
+        let findings = |version: &str, skew: u64| {
+            let server =
+                ServerStatus { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };
             let mut findings = Findings::default();
-            findings.server(&found, &seen);
+            findings.server(&access, &server);
             findings.0.into_iter().map(|finding| (finding.level, finding.what)).collect::<Vec<_>>()
         };
-        let off = told("9.9.9\x1b", 90);
+        let off = findings("9.9.9\x1b", 90);
         assert!(off.contains(&(Level::Note, "the server's clock and ours differ by 1 min 30 s".to_owned())), "{off:?}");
         let own = env!("CARGO_PKG_VERSION");
         assert!(off.contains(&(Level::Note, format!("the server is 9.9.9\\x1b, this program {own}"))), "{off:?}");
         assert!(off.contains(&(Level::Note, "there is no token here".to_owned())), "{off:?}");
-        let fine = told(own, 1);
+        let fine = findings(own, 1);
         assert_eq!(fine.iter().filter(|(level, _)| *level == Level::Note).count(), 1, "only the token: {fine:?}");
     }
 }

@@ -48,6 +48,22 @@ impl<'de> Deserialize<'de> for Encoding {
     }
 }
 
+/// What a check is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Intent {
+    /// To change the paths: a session that shares a path may change it beside the others that share it.
+    Change,
+    /// To look only.
+    Look,
+}
+
+impl<'de> Deserialize<'de> for Intent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, &[("change", Intent::Change), ("look", Intent::Look)])
+    }
+}
+
 /// `POST …/files/reserve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -167,6 +183,9 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::AskedMode>)]
     pub mode: Option<Mode>,
+    /// What the check is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Intent>,
     /// How the names are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

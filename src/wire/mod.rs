@@ -28,7 +28,7 @@ pub type Text = std::sync::Arc<str>;
 pub use body::{BadBody, OneOrMany, RESERVE_KEYS_MAX, read};
 pub use code::{Code, ErrorBody, Wait};
 pub use events::{Event, Happened, Notices, Reset};
-pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
+pub use files::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use granted::{
     Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
 };
