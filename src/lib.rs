@@ -71,6 +71,6 @@ pub mod journal;
 pub mod key;
 pub mod ledger;
 pub mod local;
-pub mod serve;
+mod serve;
 pub mod token;
 pub mod wire;

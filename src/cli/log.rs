@@ -12,7 +12,7 @@ use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;
 use crate::local::data_dir;
-use crate::serve::history;
+use crate::serve::upkeep::ledger::{self, HistoryFilter};
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.
@@ -73,7 +73,9 @@ fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> O
     }
     let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
     talk::say("no server answers; this is what the ledger here tells");
-    Some(asked.and_then(|which| history::of_ledger(&path, &which, most)))
+    Some(asked.and_then(|Past { path: key, percent, session, since }| {
+        ledger::history(&path, &HistoryFilter { key, percent, session, since }, most)
+    }))
 }
 
 fn show(history: &History, json: bool) -> Result<()> {

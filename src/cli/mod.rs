@@ -22,11 +22,11 @@ mod reserve;
 mod residence;
 mod rlock;
 mod run;
-pub(crate) mod serve;
+mod serve;
 mod session;
 mod shell;
 mod status;
-pub(crate) mod talk;
+mod talk;
 mod token;
 mod unlock;
 mod who;
@@ -168,7 +168,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
     let done = match Args::parse().command {
-        Command::Serve(args) => crate::serve::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),

@@ -10,7 +10,7 @@ use super::names::{Cwd, Names};
 use super::{Exit, talk};
 use crate::git::Repo;
 use crate::local::data_dir;
-use crate::serve::history;
+use crate::serve::upkeep::ledger;
 use crate::wire::{self, Encoding};
 
 /// Shows who holds a key, directly or through a pattern.
@@ -46,8 +46,8 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(Exit::Ok)
         }
         Err(failure) => {
-            let ledger = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
-            match ledger {
+            let found = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
+            match found {
                 Some((path, repo)) if failure.exit == Exit::Unreachable && path.exists() => {
                     without_server(&args, &path, &repo)
                 }
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<Exit> {
 fn without_server(args: &Args, path: &std::path::Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
     let text = names.texts().pop().unwrap_or_default();
-    let held = history::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    let held = ledger::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger here tells");
     if args.json {
         talk::document(json!({ "holders": held }).to_string().as_bytes())?;
