@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Exit;
 use crate::client::{ClientError, Undiscovered};
-use crate::hook::text::clean;
+use crate::text::terminal::clean;
 use crate::wire::Code;
 
 /// The most of a server's sentence that is repeated, in characters.

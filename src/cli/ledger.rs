@@ -3,16 +3,16 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use super::data_dir::DataDir;
 use super::names::{Cwd, Names};
 use super::{Exit, talk};
 use crate::git::Repo;
-use crate::hook::text::clean;
 use crate::local::data_dir;
 use crate::serve::upkeep::ledger;
+use crate::text::terminal::clean;
 
 /// Works on the ledger's directory directly, so no server needs to run.
 #[derive(clap::Args)]
@@ -78,23 +78,15 @@ fn verify(path: &Path, json: bool) -> Result<Exit> {
 }
 
 fn push(path: &Path, remote: &str) -> Result<Exit> {
-    if !ledger::has_commits(path)? {
-        bail!("the ledger {} has no commit yet, so there is nothing to push", path.display());
-    }
-    let shown = clean(remote, 200);
-    ledger::push(path, remote).with_context(|| {
-        format!("could not push the ledger to {shown}; if there is another ledger, get it with: git dibs ledger fetch")
-    })?;
-    talk::say(&format!("pushed the ledger to {} of {shown}", ledger::SHARED));
+    ledger::push(path, remote)?;
+    talk::say(&format!("pushed the ledger to {} of {}", ledger::SHARED, clean(remote, 200)));
     Ok(Exit::Ok)
 }
 
 fn fetch(path: &Path, remote: &str) -> Result<Exit> {
-    let shown = clean(remote, 200);
-    ledger::fetch(path, remote).with_context(|| {
-        format!("could not fetch a ledger from {shown}; if there is none, push one with: git dibs ledger push")
-    })?;
-    talk::say(&format!("fetched the ledger of {shown} into {} of {}", ledger::SHARED, path.display()));
+    ledger::fetch(path, remote)?;
+    let (remote, shared) = (clean(remote, 200), ledger::SHARED);
+    talk::say(&format!("fetched the ledger of {remote} into {shared} of {}", path.display()));
     Ok(Exit::Ok)
 }
 

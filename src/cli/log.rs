@@ -10,9 +10,9 @@ use super::names::{Cwd, Names};
 use super::{Exit, talk};
 use crate::client::Past;
 use crate::git::Repo;
-use crate::hook::text::clean;
 use crate::local::data_dir;
 use crate::serve::upkeep::ledger::{self, HistoryFilter};
+use crate::text::terminal::clean;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use crate::git::{self, Repo};
-use crate::hook::text;
-use crate::wire::{Encoding, percent_encode};
+use crate::text::{percent, terminal};
+use crate::wire::Encoding;
 
 /// Keys, ready to be sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Names {
     pub fn texts(&self) -> Vec<String> {
         let write = |name: &Name| match name {
             Name::Text(text) => text.clone(),
-            Name::Literal(bytes) => format!("file:{}", percent_encode(bytes)),
+            Name::Literal(bytes) => format!("file:{}", percent::encode(bytes)),
         };
         self.0.iter().map(write).collect()
     }
@@ -105,7 +105,7 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     if typed.starts_with(b":(") || typed.starts_with(b":!") || typed.starts_with(b":^") {
         return Err(format!(
             "{} looks like git's pathspec magic, of which only :/ is known here; a file of this name is written file:{0}",
-            text::path(typed)
+            terminal::path(typed)
         ));
     }
     match leading_word(typed) {
@@ -118,7 +118,7 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
             Ok(name) => Ok(Name::Text(name.to_owned())),
             Err(_) => Err(format!(
                 "{} is not UTF-8; a file of this name is written with file: in front of it",
-                text::path(typed)
+                terminal::path(typed)
             )),
         },
         None => file_or_pattern(cwd, typed),
@@ -132,7 +132,7 @@ fn file_or_pattern(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
         if is_pattern {
             return Err(format!(
                 "{} cannot be a pattern here, because the current directory's name is not UTF-8",
-                text::path(typed)
+                terminal::path(typed)
             ));
         }
         return Ok(Name::Literal(found.path));
@@ -210,7 +210,7 @@ fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Found, String> 
 /// What lies behind the top of the work tree in an absolute path.
 fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
     let Some(root) = &cwd.root else {
-        return Err(format!("{} is absolute, and there is no work tree here it could lie in", text::path(typed)));
+        return Err(format!("{} is absolute, and there is no work tree here it could lie in", terminal::path(typed)));
     };
     match typed.strip_prefix(root.as_os_str().as_bytes()) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => Ok(rest),
@@ -227,7 +227,7 @@ fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
 
 fn outside(cwd: &Cwd, typed: &[u8]) -> String {
     let root = cwd.root.as_ref().map(|root| format!(" at {}", root.display())).unwrap_or_default();
-    format!("{} is outside of the repository{root}", text::path(typed))
+    format!("{} is outside of the repository{root}", terminal::path(typed))
 }
 
 fn components(path: &[u8]) -> Vec<&[u8]> {
@@ -350,7 +350,7 @@ mod tests {
             ("file:a[1].rs", "file:src/a[1].rs"),
             ("file:../100%", "file:100%25"),
             ("file:C:x", "file:src/C:x"),
-            ("file:a\\b\n", "file:src/a\\b\n"),
+            ("file:a\\b\n", "file:src/a\\b%0A"),
             ("file:x/", "file:x/"),
         ] {
             assert_eq!(sent("src", typed), expected, "{typed}");
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(names.encoding(), Some(Encoding::Percent));
         assert_eq!(Names::typed(&cwd("src"), &[os(b"a%25")]).unwrap().encoding(), None);
         let names = Names::from_git(listed(b"a\nb\0\xff\0\0src/[id].ts\0", 0));
-        assert_eq!(names.texts(), ["file:a\nb", "file:%FF", "file:src/[id].ts"]);
+        assert_eq!(names.texts(), ["file:a%0Ab", "file:%FF", "file:src/[id].ts"]);
         assert!(refused_bytes(b"db:\xff").contains("not UTF-8"));
         let strange = Cwd { prefix: b"caf\xe9".to_vec(), ..cwd("") };
         assert!(Names::typed(&strange, &[os(b"*.rs")]).unwrap_err().sentence.contains("cannot be a pattern"));

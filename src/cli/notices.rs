@@ -14,7 +14,8 @@ use serde::Deserialize;
 use super::names::Cwd;
 use super::talk::{self, because, key, person};
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::text::shell;
+use crate::text::terminal::clean;
 use crate::wire::{Notice, UnlockStatus};
 
 /// The longest file of notices that is read, in bytes.
@@ -84,7 +85,7 @@ fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
             let what = key(file_path, None);
             let who = responded_by.as_deref().map_or_else(|| "the holder".to_owned(), |who| person(who, None));
             let note = because(note.as_deref());
-            let again = talk::shell_word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+            let again = shell::word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
             match status {
                 UnlockStatus::Approved => format!("{who} let go of {what} because you asked{note}"),
                 UnlockStatus::Rejected => format!("{who} keeps {what}{note}"),
@@ -94,7 +95,7 @@ fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
         }
         Notice::Released { file_path, why, by, reason, .. } => {
             let by = by.as_deref().map(|by| format!(" by {}", clean(by, 200))).unwrap_or_default();
-            let again = talk::shell_word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+            let again = shell::word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
             format!(
                 "you no longer hold {} ({}{by}){}; take it again with: git dibs reserve{again}",
                 key(file_path, None),

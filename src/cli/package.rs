@@ -23,8 +23,8 @@ use super::failure::Failure;
 use super::names::Names;
 use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules, Kind};
+use crate::text::terminal::clean;
 use crate::wire::{Code, RESERVE_KEYS_MAX};
 
 /// The largest file, in bytes; 10,000 long paths fit, and nobody writes more by hand.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::here::{Common, Here};
 use super::package::Package;
 use super::{Exit, talk};
-use crate::hook::text::time_left;
+use crate::text::terminal::time_left;
 use crate::wire;
 
 /// Lets go of what the session holds.

@@ -13,7 +13,8 @@ use super::names::Names;
 use super::package::Package;
 use super::{Exit, backoff, talk};
 use crate::client::ClientError;
-use crate::hook::text::time_left;
+use crate::text::shell;
+use crate::text::terminal::time_left;
 use crate::wire::{self, Code, Mode, Time};
 
 /// The longest a server keeps a request in its queue, in seconds.
@@ -223,7 +224,7 @@ fn refused(here: &Here, error: &ClientError, names: &Names, line: Option<String>
 fn next_step(here: &Here, conflicts: &[wire::Conflict]) -> String {
     let mut words: Vec<String> = Vec::new();
     for conflict in conflicts {
-        if let Some(word) = talk::shell_word(&here.cwd.typed(&conflict.file_path))
+        if let Some(word) = shell::word(&here.cwd.typed(&conflict.file_path))
             && !words.contains(&word)
         {
             words.push(word);

@@ -13,8 +13,8 @@ use super::opening::Opened;
 use super::talk;
 use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
 use crate::git::Repo;
-use crate::hook::text::clean;
 use crate::local::data_dir;
+use crate::text::terminal::clean;
 use crate::wire::{EndSession, EndState, SessionState};
 
 /// Held for as long as the command runs whose session is in the token file.

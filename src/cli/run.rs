@@ -21,7 +21,7 @@ use super::residence::{self, Occupied};
 use super::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::text::terminal::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
 
 /// The longest pause between two heartbeats. What is reserved right after one must last until the next, so this is what

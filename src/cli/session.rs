@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::here::{Common, Here};
 use super::opening::{self, NewSession};
 use super::{Exit, residence, talk};
-use crate::hook::text::{clean, time_left};
+use crate::text::terminal::{clean, time_left};
 use crate::wire::{EndSession, EndState, SessionInfo, SessionState};
 
 /// Starts, ends and lists sessions.

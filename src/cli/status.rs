@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::here::{Common, Here};
 use super::{Exit, talk};
 use crate::client::Held;
-use crate::hook::text::time_left;
+use crate::text::terminal::time_left;
 use crate::wire::Reservation;
 
 /// Shows who holds what in this repository.

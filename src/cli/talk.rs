@@ -6,8 +6,9 @@ use std::time::Duration;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::client::Endpoint;
-use crate::hook::text::{clean, is_harmful, path, time_left};
-use crate::wire::{Conflict, Encoding, Mode, Paused, percent_decode};
+use crate::text::percent;
+use crate::text::terminal::{clean, is_harmful, path, time_left};
+use crate::wire::{Conflict, Encoding, Mode, Paused};
 
 /// The most of a name, key or session id that is shown, in characters.
 const NAME_MAX: usize = 200;
@@ -79,7 +80,7 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>) -> String {
 /// A key as the wire writes it, for a person. `encoding` says whether its `file:` part is percent-encoded.
 pub fn key(text: &str, encoding: Option<Encoding>) -> String {
     let coded = text.strip_prefix("file:").filter(|_| encoding.is_some());
-    match coded.and_then(percent_decode) {
+    match coded.and_then(percent::decode) {
         Some(bytes) => path(&bytes),
         None => clean(text, NAME_MAX),
     }
@@ -155,18 +156,6 @@ pub fn ways(endpoints: &[Endpoint]) -> String {
     endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// A word as a shell takes it, or nothing where that cannot be shown safely.
-pub fn shell_word(text: &str) -> Option<String> {
-    if clean(text, usize::MAX) != *text {
-        return None;
-    }
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+@%,:=".contains(&b);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return Some(text.to_owned());
-    }
-    Some(format!("'{}'", text.replace('\'', r"'\''")))
-}
-
 /// `1 path`, `2 paths`.
 pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
@@ -221,15 +210,5 @@ mod tests {
         assert_eq!(key("file:caf%E9 100%25", Some(Encoding::Percent)), "caf\\xe9 100%");
         assert_eq!(key("file:src/[id].ts", None), "file:src/[id].ts");
         assert_eq!(key("a%25", Some(Encoding::Percent)), "a%25");
-    }
-
-    #[test]
-    fn a_word_survives_a_shell() {
-        for text in ["src/a.rs", "a b", "it's", "$(x)", "", "src/**", ":/a", "file:[x]", "~", "#"] {
-            let script = format!("printf %s {}", shell_word(text).unwrap());
-            let out = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
-            assert_eq!(String::from_utf8(out).unwrap(), text, "{script}");
-        }
-        assert_eq!(shell_word("a\nb"), None);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::here::{Common, Here};
 use super::{Exit, talk};
-use crate::hook::text::clean;
+use crate::text::terminal::clean;
 use crate::wire::{self, Notice, UnlockRequestInfo};
 
 /// Asks whoever holds a key to let go of it.

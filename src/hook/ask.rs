@@ -3,6 +3,7 @@
 //! The answer is turned into plain values, so that the verdict knows nothing of HTTP; every way in which there is no
 //! answer is an [`AskError`] with a sentence for a person.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,6 +13,7 @@ use crate::client::{
 };
 use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{Path, Repo, Settings};
+use crate::text::percent;
 use crate::wire::{self, Code};
 
 use super::environment::Environment;
@@ -170,7 +172,7 @@ struct Checked {
 fn check(found: &Found, paths: &[Path], mode: wire::Mode, deadline: Instant) -> Result<Checked, AskError> {
     // Always encoded and always `file:`, because a name out of git may look like a pattern or be no text at all.
     let names = paths.iter().filter(|path| path.len() <= PATH_MAX_BYTES);
-    let names = names.map(|path| format!("file:{}", wire::percent_encode(path))).collect();
+    let names = names.map(|path| format!("file:{}", percent::encode(path))).collect();
     let question = wire::Check {
         paths: Some(names),
         mode: Some(mode),
@@ -242,7 +244,7 @@ fn told(conflict: wire::Conflict, now: Duration) -> Conflict {
 /// A path as we asked about it, back in git's bytes.
 fn name_of(text: &str) -> Path {
     let name = text.strip_prefix("file:").unwrap_or(text);
-    wire::percent_decode(name).unwrap_or_else(|| name.as_bytes().to_vec())
+    percent::decode(name).map_or_else(|| name.as_bytes().to_vec(), Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::client::{Endpoint, Found, Limits};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
+use crate::text::terminal;
 use crate::wire;
 
 use super::environment::Environment;
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{AskError, Moment, PROBE, Policy, ask, probe_answer, text};
+use super::{AskError, Moment, PROBE, Policy, ask, probe_answer};
 
 /// A server's clock further off than this confuses people who read its times.
 const SKEW_MAX: Duration = Duration::from_secs(5);
@@ -147,14 +148,14 @@ impl Findings {
     }
 
     fn server(&mut self, found: &Found, seen: &Seen) {
-        let (version, own) = (text::clean(&seen.version, 40), env!("CARGO_PKG_VERSION"));
+        let (version, own) = (terminal::clean(&seen.version, 40), env!("CARGO_PKG_VERSION"));
         let at = found.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
         self.good(format!("the server answers (git-dibs {version} at {at})"));
         if seen.version != own {
             self.note(format!("the server is {version}, this program {own}"), "Use the same version on both sides.");
         }
         match (&found.session, &found.credential) {
-            (Some(session), _) => self.good(format!("the token speaks for session {}", text::clean(session, 130))),
+            (Some(session), _) => self.good(format!("the token speaks for session {}", terminal::clean(session, 130))),
             (None, Some(credential)) => {
                 let from = &credential.from;
                 let what = format!(
@@ -169,7 +170,7 @@ impl Findings {
         if let Some((theirs, ours)) = seen.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();
             if skew > SKEW_MAX {
-                let what = format!("the server's clock and ours differ by {}", text::time_left(skew));
+                let what = format!("the server's clock and ours differ by {}", terminal::time_left(skew));
                 self.note(what, "Set the clocks by NTP; reservations last as long as they should all the same.");
             } else {
                 self.good("the server's clock agrees with ours".to_owned());
@@ -183,7 +184,7 @@ impl Findings {
             AskError::Unauthorized(_) | AskError::Ended(_) => "Start a session with: git dibs session start",
             AskError::Broken(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
         };
-        self.bad(text::clean(&error.to_string(), 600), advice);
+        self.bad(terminal::clean(&error.to_string(), 600), advice);
     }
 
     fn good(&mut self, what: String) {

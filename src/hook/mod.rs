@@ -14,7 +14,6 @@ mod next;
 mod passed;
 mod policy;
 pub mod shim;
-pub mod text;
 pub mod verdict;
 
 use std::ffi::OsString;

@@ -115,7 +115,7 @@ impl Source<'_> {
                 return Setting { value: *meaning, source: format!("{place}={word}") };
             }
             let list = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-            let value = super::text::clean(&value, 40);
+            let value = crate::text::terminal::clean(&value, 40);
             self.complaints.push(format!("{place} is \"{value}\", which is none of {list}; the default is used"));
         }
         let word = words.iter().find(|(_, meaning)| *meaning == default).map_or("", |(word, _)| word);

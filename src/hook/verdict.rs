@@ -7,10 +7,11 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use crate::git::Path;
+use crate::text::{shell, terminal};
 
+use super::Moment;
 use super::ask::{Answer, AskError, Conflict, Pause};
 use super::policy::{Enforce, OnUnreachable, Policy, Require};
-use super::{Moment, text};
 
 /// More lines than this help nobody; the rest is counted.
 const LINES_MAX: usize = 10;
@@ -134,7 +135,7 @@ impl Says<'_> {
         let (then, setting) = (self.then(), self.policy.require.source.clone());
         self.line(&format!("git-dibs: this {noun} changes {count} you have not reserved{then} ({setting})."));
         for path in paths.iter().take(LINES_MAX) {
-            self.line(&format!("  {}", text::path(path)));
+            self.line(&format!("  {}", terminal::path(path)));
         }
         self.more(paths.len());
         self.line(&format!("Reserve it first: git dibs reserve {}", arguments(paths)));
@@ -143,7 +144,7 @@ impl Says<'_> {
     fn pause(&mut self, pause: Option<&Pause>) {
         let Some(pause) = pause else { return };
         self.stop |= self.policy.enforce.value == Enforce::Block;
-        let (by, noun) = (text::clean(&pause.by, NAME_MAX), self.moment.noun());
+        let (by, noun) = (terminal::clean(&pause.by, NAME_MAX), self.moment.noun());
         let (then, setting) = (self.then(), self.policy.enforce.source.clone());
         let reason = reason(pause.reason.as_deref());
         self.line(&format!(
@@ -161,7 +162,7 @@ impl Says<'_> {
             Trouble::Unread(what) => (what, "Find out more with: git dibs doctor"),
         };
         let (noun, setting) = (self.moment.noun(), self.policy.on_unreachable.source.clone());
-        let what = text::clean(what, 600);
+        let what = terminal::clean(what, 600);
         let what = if what.ends_with(['.', '?']) { what } else { what + "." };
         match (self.policy.on_unreachable.value, self.policy.enforce.value) {
             (OnUnreachable::Allow, _) => return,
@@ -195,24 +196,24 @@ impl Says<'_> {
 
 /// One conflict in one line: path, holder, how long, why.
 fn described(conflict: &Conflict) -> String {
-    let path = text::path(&conflict.path);
-    let id = text::clean(&conflict.holder, NAME_MAX);
+    let path = terminal::path(&conflict.path);
+    let id = terminal::clean(&conflict.holder, NAME_MAX);
     let mut line = match &conflict.holder_name {
-        Some(name) if *name != conflict.holder => format!("{path}: held by {} ({id})", text::clean(name, NAME_MAX)),
+        Some(name) if *name != conflict.holder => format!("{path}: held by {} ({id})", terminal::clean(name, NAME_MAX)),
         _ => format!("{path}: held by {id}"),
     };
     if !conflict.key.is_empty() && conflict.key != conflict.path {
-        let _ = write!(line, " through {}", text::clean(&text::path(&conflict.key), NAME_MAX));
+        let _ = write!(line, " through {}", terminal::clean(&terminal::path(&conflict.key), NAME_MAX));
     }
     if let Some(time) = conflict.expires_in {
-        let _ = write!(line, ", {} left", text::time_left(time));
+        let _ = write!(line, ", {} left", terminal::time_left(time));
     }
     line + &reason(conflict.reason.as_deref())
 }
 
 fn reason(reason: Option<&str>) -> String {
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-    reason.map_or_else(String::new, |reason| format!(": {}", text::clean(reason, REASON_MAX)))
+    reason.map_or_else(String::new, |reason| format!(": {}", terminal::clean(reason, REASON_MAX)))
 }
 
 fn count(paths: usize) -> String {
@@ -220,7 +221,7 @@ fn count(paths: usize) -> String {
 }
 
 fn arguments(paths: &[&Path]) -> String {
-    let mut words: Vec<String> = paths.iter().take(SUGGESTED_MAX).map(|path| text::argument(path)).collect();
+    let mut words: Vec<String> = paths.iter().take(SUGGESTED_MAX).map(|path| shell::path_argument(path)).collect();
     if paths.len() > SUGGESTED_MAX {
         words.push("…".to_owned());
     }

@@ -8,7 +8,8 @@ use std::io::{Read, Write as _};
 
 use git_dibs::git::{Repo, Settings};
 use git_dibs::hook::collect::{Told, plan};
-use git_dibs::hook::{Environment, Moment, Policy, text};
+use git_dibs::hook::{Environment, Moment, Policy};
+use git_dibs::text::terminal;
 
 /// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
 pub fn program() -> String {
@@ -50,7 +51,7 @@ fn record(name: &str, args: &[OsString]) {
             let forgiven = collected.forgiven(&repo, &policy, &collected.paths).unwrap();
             for path in &collected.paths {
                 let mark = if forgiven.contains(path) { "~" } else { "" };
-                write!(line, " {mark}{}", text::path(path)).unwrap();
+                write!(line, " {mark}{}", terminal::path(path)).unwrap();
             }
         }
     }

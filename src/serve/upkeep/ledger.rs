@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::engine::{SessionId, Timestamp};
 use crate::git::{Git, Repo};
@@ -12,6 +12,7 @@ use crate::http::told;
 use crate::key::{Key, KeyRules};
 use crate::ledger::{self, BRANCH, History, Holding, Query, Reading, Verified};
 use crate::local::data_dir;
+use crate::text::terminal::clean;
 use crate::wire::{self, Time};
 
 /// The ref under which ledgers are shared.
@@ -37,14 +38,18 @@ pub fn verify(path: &Path) -> Result<Verified> {
 
 /// Pushes the ledger to a remote of the repository around here, or to a URL.
 pub fn push(path: &Path, remote: &str) -> Result<()> {
+    if Reading::open(path)?.tip()?.is_none() {
+        bail!("the ledger {} has no commit yet, so there is nothing to push", path.display());
+    }
     let url = remote_url(remote, true)?;
-    git_at(path).args(["push", "--quiet", "--"]).arg(&url).arg(format!("{BRANCH}:{SHARED}")).output()?;
+    let pushed = git_at(path).args(["push", "--quiet", "--"]).arg(&url).arg(format!("{BRANCH}:{SHARED}")).output();
+    pushed.with_context(|| {
+        let remote = clean(remote, 200);
+        format!(
+            "could not push the ledger to {remote}; if it has another ledger, fetch that first: git dibs ledger fetch"
+        )
+    })?;
     Ok(())
-}
-
-/// Whether the ledger has a commit that could be shared.
-pub fn has_commits(path: &Path) -> Result<bool> {
-    Ok(Reading::open(path)?.tip()?.is_some())
 }
 
 /// Fetches a shared ledger from a remote or URL, beside the one that is written here. Creates the directory if needed.
@@ -56,7 +61,10 @@ pub fn fetch(path: &Path, remote: &str) -> Result<()> {
     }
     Reading::open(path)?;
     let refspec = format!("+{SHARED}:{SHARED}");
-    git_at(path).args(["fetch", "--quiet", "--no-tags", "--"]).arg(&url).arg(&refspec).output()?;
+    git_at(path).args(["fetch", "--quiet", "--no-tags", "--"]).arg(&url).arg(&refspec).output().with_context(|| {
+        let remote = clean(remote, 200);
+        format!("could not fetch a ledger from {remote}; if it has none, push one first: git dibs ledger push")
+    })?;
     Ok(())
 }
 
