@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Exit;
 use crate::client::ClientError;
-use crate::hook::text::clean;
 use crate::local::{BadName, DiscoverError};
+use crate::text::terminal::clean;
 use crate::wire::Code;
 
 /// The longest sentence of a server that is repeated, in characters.

@@ -12,9 +12,9 @@ mod db;
 mod failure;
 mod ledger;
 mod package;
-pub(crate) mod serve;
+mod serve;
 mod shell;
-pub(crate) mod talk;
+mod talk;
 mod token;
 mod yaml;
 
@@ -155,7 +155,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
     let result = match Args::parse().command {
-        Command::Serve(args) => crate::serve::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),

@@ -22,7 +22,6 @@ use super::Exit;
 use super::failure::Failure;
 use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules, Kind};
 use crate::local::Names;
 use crate::wire::{Code, RESERVE_KEYS_MAX};

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::client::Endpoint;
-use crate::hook::text::is_harmful;
 pub use crate::local::describe::count;
+use crate::text::terminal::is_harmful;
 
 /// Writes data to stdout. A closed pipe is not an error: the reader has seen enough.
 pub fn data(text: &str) -> io::Result<()> {

@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use crate::client::{Endpoint, Limits};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
+use crate::text::terminal;
 use crate::wire;
 
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{Moment, PROBE, probe_answer, text};
+use super::{Moment, PROBE, probe_answer};
 use crate::judge::{CheckError, CheckPolicy};
 use crate::local::{Environment, Lookup, ServerAccess, discover};
 
@@ -148,14 +149,14 @@ impl Findings {
     }
 
     fn server(&mut self, access: &ServerAccess, server: &ServerStatus) {
-        let (version, own) = (text::clean(&server.version, 40), env!("CARGO_PKG_VERSION"));
+        let (version, own) = (terminal::clean(&server.version, 40), env!("CARGO_PKG_VERSION"));
         let at = access.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
         self.good(format!("the server answers (git-dibs {version} at {at})"));
         if server.version != own {
             self.note(format!("the server is {version}, this program {own}"), "Use the same version on both sides.");
         }
         match (&access.session, &access.credential) {
-            (Some(session), _) => self.good(format!("the token speaks for session {}", text::clean(session, 130))),
+            (Some(session), _) => self.good(format!("the token speaks for session {}", terminal::clean(session, 130))),
             (None, Some(credential)) => {
                 let from = &credential.from;
                 let what = format!(
@@ -170,7 +171,7 @@ impl Findings {
         if let Some((theirs, ours)) = server.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();
             if skew > SKEW_MAX {
-                let what = format!("the server's clock and ours differ by {}", text::time_left(skew));
+                let what = format!("the server's clock and ours differ by {}", terminal::time_left(skew));
                 self.note(what, "Set the clocks by NTP; reservations last as long as they should all the same.");
             } else {
                 self.good("the server's clock agrees with ours".to_owned());
@@ -184,7 +185,7 @@ impl Findings {
             CheckError::Unauthorized(_) | CheckError::SessionEnded(_) => "Start a session with: git dibs session start",
             CheckError::BadReply(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
         };
-        self.bad(text::clean(&error.to_string(), 600), advice);
+        self.bad(terminal::clean(&error.to_string(), 600), advice);
     }
 
     fn good(&mut self, what: String) {

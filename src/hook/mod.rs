@@ -10,7 +10,6 @@ mod moment;
 mod next;
 mod passed;
 pub mod shim;
-pub mod text;
 
 use std::collections::HashSet;
 use std::ffi::OsString;

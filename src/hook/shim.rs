@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::Moment;
+use crate::text::shell;
 
 /// What every shim of this version carries in its second line.
 pub const MARKER: &str = "git-dibs shim v1";
@@ -27,7 +28,7 @@ pub enum Whose {
 
 /// The shim for a hook, with the program to hand over to.
 pub fn shim(moment: Moment, program: &Path) -> Vec<u8> {
-    with_program(template(moment), &quoted(program.as_os_str().as_bytes()))
+    with_program(template(moment), &shell::quote(program.as_os_str().as_bytes()))
 }
 
 /// Whose file this is.
@@ -37,20 +38,6 @@ pub fn whose(moment: Moment, text: &[u8]) -> Whose {
     }
     let second_line = text.split(|&b| b == b'\n').nth(1).unwrap_or_default();
     if second_line.starts_with(b"# git-dibs shim v") { Whose::OursChanged } else { Whose::Foreign }
-}
-
-/// As one word of a shell script.
-pub(crate) fn quoted(bytes: &[u8]) -> Vec<u8> {
-    let mut word = vec![b'\''];
-    for &b in bytes {
-        if b == b'\'' {
-            word.extend_from_slice(b"'\\''");
-        } else {
-            word.push(b);
-        }
-    }
-    word.push(b'\'');
-    word
 }
 
 fn template(moment: Moment) -> &'static [u8] {

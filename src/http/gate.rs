@@ -112,7 +112,7 @@ fn has_token(query: &str) -> bool {
         let name = pair.split('=').next().unwrap_or_default();
         plain(name)
             || (name.contains('%')
-                && crate::wire::percent_decode(name).is_some_and(|name| plain(&String::from_utf8_lossy(&name))))
+                && crate::text::percent::decode(name).is_some_and(|name| plain(&String::from_utf8_lossy(&name))))
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Asking, Brief, ClientError, Limits, check_briefly};
 use crate::git::Path;
 use crate::local::{DiscoverError, ServerAccess};
+use crate::text::percent;
 use crate::wire::{self, Code};
 
 /// The longest path that the server accepts. A longer one can neither be checked out nor reserved.
@@ -66,7 +67,7 @@ pub fn question(paths: &[Path]) -> wire::Check {
     // Always `file:` and percent-encoded, because a path from git may look like a pattern or not be UTF-8.
     let names = paths.iter().filter(|path| path.len() <= PATH_MAX_BYTES);
     wire::Check {
-        paths: Some(names.map(|path| format!("file:{}", wire::percent_encode(path))).collect()),
+        paths: Some(names.map(|path| format!("file:{}", percent::encode(path))).collect()),
         intent: Some(wire::Intent::Change),
         encoding: Some(wire::Encoding::Percent),
         ..wire::Check::default()

@@ -9,9 +9,9 @@ use super::objections::Objections;
 use super::policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting};
 use super::{Occasion, Unchecked, Verdict};
 use crate::git::Path;
-use crate::hook::text;
 use crate::local::clock;
 use crate::local::describe::{self, NAME_MAX, colon_reason};
+use crate::text::{shell, terminal};
 use crate::wire::{Conflict, Encoding, Mode, Paused, Time};
 
 /// The most conflicts or paths that a verdict lists; the others are counted.
@@ -59,7 +59,7 @@ impl Message<'_> {
         };
         self.headline(&what, &self.policy.enforce, "");
         self.text += &conflict_lines(&objections.conflicts, Some(Encoding::Percent), objections.now, LINES_MAX);
-        let words: Vec<String> = paths.iter().map(|path| text::argument(path)).collect();
+        let words: Vec<String> = paths.iter().map(|path| shell::path_argument(path)).collect();
         self.line(&next_steps(words, objections.has_session));
     }
 
@@ -71,12 +71,12 @@ impl Message<'_> {
         };
         self.headline(&what, &self.policy.require, "");
         for path in paths.iter().take(LINES_MAX) {
-            self.line(&format!("  {}", text::path(path)));
+            self.line(&format!("  {}", terminal::path(path)));
         }
         if paths.len() > LINES_MAX {
             self.line(&format!("  and {} more", paths.len() - LINES_MAX));
         }
-        let words = arguments(paths.iter().map(|path| text::argument(path)).collect());
+        let words = arguments(paths.iter().map(|path| shell::path_argument(path)).collect());
         self.line(&format!("Reserve {them} first: git dibs reserve {words}"));
     }
 
@@ -84,7 +84,7 @@ impl Message<'_> {
         let Some(pause) = &objections.paused else { return };
         let what = format!(
             "your feature {} is paused by {}",
-            text::clean(&pause.feature, NAME_MAX),
+            terminal::clean(&pause.feature, NAME_MAX),
             describe::session(&pause.reserved_by, pause.reserved_by_name.as_deref()),
         );
         self.headline(&what, &self.policy.enforce, &colon_reason(pause.reason.as_deref()));
@@ -112,7 +112,7 @@ impl Message<'_> {
             }
         };
         let (noun, setting) = (self.noun, &self.policy.on_unreachable.source);
-        let what = text::clean(what, ERROR_MAX);
+        let what = terminal::clean(what, ERROR_MAX);
         let what = if what.ends_with(['.', '?']) { what } else { what + "." };
         let line = match (self.policy.on_unreachable.value, self.policy.enforce.value) {
             (OnUnreachable::Allow, _) => return,
@@ -163,7 +163,7 @@ pub fn conflict_line(conflict: &Conflict, asked: Option<Encoding>, now: Time) ->
         line.push_str(", shared");
     }
     if !conflict.waiting {
-        let _ = write!(line, ", {} left", text::time_left(clock::between(now, conflict.expires_at)));
+        let _ = write!(line, ", {} left", terminal::time_left(clock::between(now, conflict.expires_at)));
     }
     if let Some(waiting) = conflict.queue_length.filter(|n| *n > 0) {
         let _ = write!(line, ", {waiting} waiting");
@@ -175,9 +175,9 @@ pub fn conflict_line(conflict: &Conflict, asked: Option<Encoding>, now: Time) ->
 pub fn pause_sentence(pause: &Paused, now: Time) -> String {
     format!(
         "your feature {} is paused by {}, {} left{}",
-        text::clean(&pause.feature, NAME_MAX),
+        terminal::clean(&pause.feature, NAME_MAX),
         describe::session(&pause.reserved_by, pause.reserved_by_name.as_deref()),
-        text::time_left(clock::between(now, pause.expires_at)),
+        terminal::time_left(clock::between(now, pause.expires_at)),
         colon_reason(pause.reason.as_deref()),
     )
 }

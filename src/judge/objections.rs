@@ -1,9 +1,11 @@
 //! What speaks against a change: reservations of other sessions, paths that had to be reserved and are not, a pause.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::policy::{CheckPolicy, Require};
 use crate::git::Path;
+use crate::text::percent;
 use crate::wire::{self, Conflict, Paused, Time};
 
 /// What speaks against a change. Empty if it may go ahead.
@@ -74,5 +76,5 @@ fn not_held(paths: &[Path], held: &[String]) -> Vec<Path> {
 /// The path in git's bytes, from a name as [`question`](super::question) wrote it.
 pub fn path_of(text: &str) -> Path {
     let name = text.strip_prefix("file:").unwrap_or(text);
-    wire::percent_decode(name).unwrap_or_else(|| name.as_bytes().to_vec())
+    percent::decode(name).map_or_else(|| name.as_bytes().to_vec(), Cow::into_owned)
 }

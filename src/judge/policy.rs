@@ -111,7 +111,7 @@ impl Reader<'_> {
                 return PolicySetting { value: *meaning, source: format!("{place}={word}") };
             }
             let list = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-            let value = crate::hook::text::clean(&value, 40);
+            let value = crate::text::terminal::clean(&value, 40);
             self.complaints.push(format!("{place} is \"{value}\", but must be one of {list}; the default is used"));
         }
         let word = words.iter().find(|(_, meaning)| *meaning == default).map_or("", |(word, _)| word);

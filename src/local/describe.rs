@@ -1,7 +1,8 @@
 //! Keys, sessions and reasons as they are shown to people. Text from elsewhere is made safe for a terminal and cut.
 
-use crate::hook::text::{clean, path};
-use crate::wire::{Encoding, percent_decode};
+use crate::text::percent;
+use crate::text::terminal::{clean, path};
+use crate::wire::Encoding;
 
 /// The longest name, key or session id that is shown, in characters.
 pub const NAME_MAX: usize = 200;
@@ -12,7 +13,7 @@ const REASON_MAX: usize = 200;
 /// A key as the HTTP API writes it. `encoding` tells whether its `file:` part is percent-encoded.
 pub fn key(text: &str, encoding: Option<Encoding>) -> String {
     let coded = text.strip_prefix("file:").filter(|_| encoding.is_some());
-    match coded.and_then(percent_decode) {
+    match coded.and_then(percent::decode) {
         Some(bytes) => path(&bytes),
         None => clean(text, NAME_MAX),
     }
@@ -42,18 +43,6 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A word as a shell reads it; none if it cannot be shown safely on a terminal.
-pub fn shell_word(text: &str) -> Option<String> {
-    if clean(text, usize::MAX) != *text {
-        return None;
-    }
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+@%,:=".contains(&b);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return Some(text.to_owned());
-    }
-    Some(format!("'{}'", text.replace('\'', r"'\''")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,15 +52,5 @@ mod tests {
         assert_eq!(key("file:caf%E9 100%25", Some(Encoding::Percent)), "caf\\xe9 100%");
         assert_eq!(key("file:src/[id].ts", None), "file:src/[id].ts");
         assert_eq!(key("a%25", Some(Encoding::Percent)), "a%25");
-    }
-
-    #[test]
-    fn a_shell_reads_a_word_back_unchanged() {
-        for text in ["src/a.rs", "a b", "it's", "$(x)", "", "src/**", ":/a", "file:[x]", "~", "#"] {
-            let script = format!("printf %s {}", shell_word(text).unwrap());
-            let out = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
-            assert_eq!(String::from_utf8(out).unwrap(), text, "{script}");
-        }
-        assert_eq!(shell_word("a\nb"), None);
     }
 }

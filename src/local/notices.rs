@@ -11,10 +11,11 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::describe::{self, colon_reason, key, shell_word};
+use super::describe::{self, colon_reason, key};
 use super::names::Cwd;
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::text::shell;
+use crate::text::terminal::clean;
 use crate::wire::{Notice, UnlockStatus};
 
 /// The largest file of notices that is read, in bytes.
@@ -69,7 +70,7 @@ fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
 /// A notice as a sentence; none if there is nothing to tell.
 pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
     let reserve_again = |file_path: &str| {
-        let word = shell_word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+        let word = shell::word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
         format!("git dibs reserve{word}")
     };
     Some(match notice {

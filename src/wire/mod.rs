@@ -15,7 +15,6 @@ mod granted;
 mod history;
 mod look;
 mod notice;
-mod percent;
 pub mod schema;
 mod sessions;
 mod time;
@@ -35,7 +34,6 @@ pub use granted::{
 pub use history::{History, HistoryEvent, Missing};
 pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use notice::Notice;
-pub use percent::{percent_decode, percent_encode};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };

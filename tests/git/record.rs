@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 
 use git_dibs::git::{Repo, Settings};
+use git_dibs::hook::Moment;
 use git_dibs::hook::collect::{HookInput, plan};
-use git_dibs::hook::{Moment, text};
 use git_dibs::judge::CheckPolicy;
 use git_dibs::local::Environment;
+use git_dibs::text::terminal;
 
 /// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
 pub fn program() -> String {
@@ -52,7 +53,7 @@ fn record(name: &str, args: &[OsString]) {
             let undone = collected.undone(&repo, &policy, &collected.paths).unwrap();
             for path in &collected.paths {
                 let mark = if undone.contains(path) { "~" } else { "" };
-                write!(line, " {mark}{}", text::path(path)).unwrap();
+                write!(line, " {mark}{}", terminal::path(path)).unwrap();
             }
         }
     }

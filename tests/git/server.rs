@@ -147,7 +147,7 @@ impl Session {
     /// Reserves a name as git has it; false where it can never be reserved.
     pub fn try_hold_literally(&mut self, name: &[u8]) -> bool {
         let ask = wire::Reserve {
-            file_path: Some(format!("file:{}", wire::percent_encode(name))),
+            file_path: Some(format!("file:{}", git_dibs::text::percent::encode(name))),
             encoding: Some(wire::Encoding::Percent),
             ..wire::Reserve::default()
         };

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use git_dibs::hook::text;
+use git_dibs::text::terminal;
 use git_dibs::wire::Mode;
 
 use crate::names::NAMES;
@@ -235,7 +235,7 @@ fn odd_names_are_judged_byte_for_byte() {
     };
     for name in NAMES {
         // Some names cannot be reserved by themselves, only with what is around them.
-        let shown = text::path(name);
+        let shown = terminal::path(name);
         let line = match ana.try_hold_literally(name) {
             true => format!("\n  {shown}: held by ana"),
             false => {

@@ -112,11 +112,7 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
     }
     if !context.json {
         for path in &objections.unreserved {
-            talk::say(&format!(
-                "{} is not reserved, and {} requires it",
-                crate::hook::text::path(path),
-                policy.require.source
-            ));
+            talk::say(&format!("{} is not reserved, and {} requires it", terminal::path(path), policy.require.source));
         }
         report(context, &objections, collected.paths.len(), held);
     }

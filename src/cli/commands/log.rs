@@ -9,9 +9,9 @@ use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::client::Past;
 use crate::git::Repo;
-use crate::hook::text::clean;
 use crate::local::{Cwd, Names, clock, data_dir, describe};
-use crate::serve::history;
+use crate::serve::upkeep::ledger::{self, HistoryFilter};
+use crate::text::terminal::clean;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 #[derive(clap::Args)]
@@ -70,7 +70,9 @@ fn without_server(query: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) ->
     }
     let query = query(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
     talk::say("no server answers; this is what the ledger in this repository says");
-    Some(query.and_then(|query| history::of_ledger(&path, &query, most)))
+    Some(query.and_then(|Past { path: key, percent, session, since }| {
+        ledger::history(&path, &HistoryFilter { key, percent, session, since }, most)
+    }))
 }
 
 fn print(history: &History, json: bool) -> Result<()> {

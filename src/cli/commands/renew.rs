@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
-use crate::hook::text::time_left;
 use crate::local::describe;
+use crate::text::terminal::time_left;
 use crate::wire;
 
 #[derive(clap::Args)]

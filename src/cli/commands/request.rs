@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::{Exit, talk};
-use crate::hook::text::clean;
 use crate::local::describe;
+use crate::text::terminal::clean;
 use crate::wire::{self, UnlockRequestInfo};
 
 #[derive(clap::Args)]

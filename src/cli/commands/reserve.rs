@@ -12,9 +12,10 @@ use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::Package;
 use crate::cli::{Exit, backoff};
 use crate::client::ClientError;
-use crate::hook::text::time_left;
 use crate::judge::explain;
 use crate::local::{Names, describe};
+use crate::text::shell;
+use crate::text::terminal::time_left;
 use crate::wire::{self, Code, Mode};
 
 /// The longest a server keeps a request in its queue, in seconds.
@@ -185,7 +186,7 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
 fn words(context: &Context, conflicts: &[wire::Conflict]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for conflict in conflicts {
-        if let Some(word) = describe::shell_word(&context.workspace.cwd.typed(&conflict.file_path))
+        if let Some(word) = shell::word(&context.workspace.cwd.typed(&conflict.file_path))
             && !words.contains(&word)
         {
             words.push(word);

@@ -20,10 +20,10 @@ use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::{Exit, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
-use crate::hook::text::clean;
 use crate::local::session::CreatedSession;
 use crate::local::worktree::{self, WorktreeLock};
 use crate::local::{clock, describe, notices};
+use crate::text::terminal::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
 
 /// The longest time between two heartbeats; `--help` promises it. A key that is reserved right after a heartbeat must last

@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
-use crate::hook::text::{clean, time_left};
 use crate::local::session::{self, CreateError, CreatedSession, NewSession};
 use crate::local::worktree::{self, WorktreeSession};
 use crate::local::{clock, describe};
+use crate::text::terminal::{clean, time_left};
 use crate::wire::{EndSession, EndState, SessionInfo, SessionState};
 
 #[derive(clap::Args)]

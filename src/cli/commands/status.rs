@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::{Exit, talk};
 use crate::client::Held;
-use crate::hook::text::time_left;
 use crate::local::describe;
+use crate::text::terminal::time_left;
 use crate::wire::Reservation;
 
 #[derive(clap::Args)]

@@ -11,9 +11,9 @@ use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
-use crate::hook::text::time_left;
 use crate::judge::explain;
 use crate::local::Names;
+use crate::text::terminal::time_left;
 use crate::wire::{self, Code};
 
 #[derive(clap::Args)]

@@ -12,7 +12,7 @@ use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::judge::explain;
 use crate::local::{Cwd, Names, data_dir, describe};
-use crate::serve::history;
+use crate::serve::upkeep::ledger;
 use crate::wire::{self, Encoding};
 
 /// The most holders that are listed; the others are counted.
@@ -66,7 +66,7 @@ fn ask(args: &Args) -> Result<(Context, wire::Checked, Option<Encoding>), Failur
 fn without_server(args: &Args, path: &Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
     let text = names.texts().pop().unwrap_or_default();
-    let holders = history::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    let holders = ledger::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger in this repository says");
     if args.json {
         talk::document(json!({ "holders": holders }).to_string().as_bytes())?;

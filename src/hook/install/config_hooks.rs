@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::git::{GitError, Repo};
+use crate::text::shell;
 
 use super::super::Moment;
-use super::super::shim::quoted;
 use super::{InstallError, Report, Wish, files, local};
 
 /// Under the common directory: the shims the configuration points to.
@@ -25,7 +25,7 @@ pub fn keys(moment: Moment) -> [String; 2] {
 ///
 /// Git fails on a command it cannot find, with a message that helps nobody, so it is looked for first.
 pub fn command(moment: Moment, common_dir: &Path) -> Vec<u8> {
-    let shim = quoted(shim_file(moment, common_dir).as_os_str().as_bytes());
+    let shim = shell::quote(shim_file(moment, common_dir).as_os_str().as_bytes());
     let code = if moment.is_push() { "1" } else { "0" };
     let gone = format!(
         " ] || {{ echo 'git-dibs: its hook is gone, so nobody checked this {}; run: git dibs install' >&2; exit {code}; }}; exec ",
