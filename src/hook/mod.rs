@@ -146,7 +146,7 @@ fn check(input: HookInput<'_>) -> Verdict {
     let verdict = match asked {
         Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
         Ok((access, reply)) => {
-            let now = clock::now();
+            let now = reply.server_time.unwrap_or_else(clock::now);
             let session = access.session.as_deref();
             // If git cannot tell whether a path is only undone, it counts.
             let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {

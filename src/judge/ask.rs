@@ -9,7 +9,7 @@ use crate::text::percent;
 use crate::wire::{self, Code};
 
 /// The longest path that the server accepts. A longer one can neither be checked out nor reserved.
-const PATH_MAX_BYTES: usize = 4096;
+const PATH_MAX_BYTES: usize = wire::limits::KEY_BYTES_MAX;
 
 /// The server has at least this much time to reply, however late it is asked.
 pub const ASK_TIME_MIN: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ pub fn question(paths: &[Path]) -> wire::Check {
 }
 
 /// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`].
-pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> Result<wire::Checked, CheckError> {
+pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> Result<wire::CheckReply, CheckError> {
     let start = Instant::now();
     let deadline = deadline.clamp(start + ASK_TIME_MIN, start + Limits::default().total);
     // To the tenth of a second, because people read it.

@@ -34,7 +34,7 @@ impl Objections {
         policy: &CheckPolicy,
         paths: &[Path],
         session: Option<&str>,
-        reply: wire::Checked,
+        reply: wire::CheckReply,
         now: Time,
         undone: impl FnOnce(&[Path]) -> HashSet<Path>,
     ) -> Objections {

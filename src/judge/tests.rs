@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::*;
 use crate::git::{Path, Settings};
 use crate::local::Environment;
-use crate::wire::{Checked, Conflict, HeldBy, Mode, Paused, Time};
+use crate::wire::{CheckReply, Conflict, HeldBy, Mode, Paused, Time};
 
 const COMMIT: Occasion = Occasion { noun: "commit", on_unreachable: OnUnreachable::Warn };
 const PUSH: Occasion = Occasion { noun: "push", on_unreachable: OnUnreachable::Block };
@@ -31,12 +31,12 @@ fn held_by_ana(path: &str) -> Conflict {
     }
 }
 
-fn in_conflict(conflicts: Vec<Conflict>) -> Checked {
-    Checked { conflicts, ..Checked::default() }
+fn in_conflict(conflicts: Vec<Conflict>) -> CheckReply {
+    CheckReply { conflicts, ..CheckReply::default() }
 }
 
-fn holding(paths: &[&str]) -> Checked {
-    Checked { held: paths.iter().map(|path| format!("file:{path}")).collect(), ..Checked::default() }
+fn holding(paths: &[&str]) -> CheckReply {
+    CheckReply { held: paths.iter().map(|path| format!("file:{path}")).collect(), ..CheckReply::default() }
 }
 
 /// The verdict for a session, or for a person without one.
@@ -45,7 +45,7 @@ fn judged(
     settings: &[(&str, &str)],
     paths: &[&str],
     session: Option<&str>,
-    reply: Checked,
+    reply: CheckReply,
 ) -> Verdict {
     let paths: Vec<Path> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
     let policy = policy(occasion, settings);
@@ -53,7 +53,7 @@ fn judged(
     verdict(occasion, &policy, Ok(&objections))
 }
 
-fn session(occasion: &Occasion, settings: &[(&str, &str)], paths: &[&str], reply: Checked) -> Verdict {
+fn session(occasion: &Occasion, settings: &[(&str, &str)], paths: &[&str], reply: CheckReply) -> Verdict {
     judged(occasion, settings, paths, Some("sess_me"), reply)
 }
 
@@ -208,7 +208,7 @@ fn a_paused_feature_blocks_its_commits() {
         reason: Some("release freeze".into()),
         expires_at: Time(0),
     };
-    let reply = Checked { paused: Some(pause), ..Checked::default() };
+    let reply = CheckReply { paused: Some(pause), ..CheckReply::default() };
     insta::assert_snapshot!(blocked(session(&COMMIT, &[], &["a"], reply.clone())), @r"
     git-dibs: this commit is blocked: your feature FEAT-1 is paused by lead (dibs.enforce=block by default): release freeze
     See who holds the pause, and for how long: git dibs status
@@ -247,6 +247,6 @@ fn an_unusable_token_gets_the_fitting_advice() {
 
 #[test]
 fn an_invalid_setting_is_reported_even_if_the_change_passes() {
-    let text = warned(session(&COMMIT, &[("enforce", "blok")], &["a"], Checked::default()));
+    let text = warned(session(&COMMIT, &[("enforce", "blok")], &["a"], CheckReply::default()));
     assert_eq!(text, "git-dibs: dibs.enforce is \"blok\", but must be one of block, warn, off; the default is used.\n");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::http::{Past, PastPage, PastQuery, PastTrouble};
+use crate::http::{HistoryBackend, HistoryError, HistoryPage, HistoryQuery};
 use crate::ledger::{Cursor, History, Query, Status, Told};
 use crate::wire::LedgerHealth;
 
@@ -14,17 +14,17 @@ pub struct RepositoryHistory {
     pub status: Option<Arc<Status>>,
 }
 
-impl Past for RepositoryHistory {
-    fn page(&self, query: &PastQuery) -> Result<PastPage, PastTrouble> {
+impl HistoryBackend for RepositoryHistory {
+    fn page(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
         let cursor = match query.cursor.as_deref().map(Cursor::parse) {
-            Some(None) => return Err(PastTrouble::Cursor),
+            Some(None) => return Err(HistoryError::BadCursor),
             cursor => cursor.flatten(),
         };
-        let PastQuery { key, fold_case, session, since, limit, .. } = query.clone();
+        let HistoryQuery { key, fold_case, session, since, limit, .. } = query.clone();
         let page = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
-        let Told { events, next, missing } = page.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
+        let Told { events, next, missing } = page.map_err(|error| HistoryError::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
-        Ok(PastPage { events, next: next.map(|next| next.to_string()), missing })
+        Ok(HistoryPage { events, next: next.map(|next| next.to_string()), missing })
     }
 
     fn ledger(&self) -> Option<LedgerHealth> {

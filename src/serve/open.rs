@@ -70,7 +70,7 @@ pub fn open(
     let status = ledger.as_ref().map(|(status, _)| status.clone());
     let mut repository = Repository::new(served.name.clone(), desk);
     repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
-    repository.past = Some(Arc::new(RepositoryHistory { history, status }));
+    repository.history = Some(Arc::new(RepositoryHistory { history, status }));
     workers.desks.push((repository.desk.clone(), thread));
     let mut gauges = Vec::new();
     if let Some((status, reader)) = ledger {

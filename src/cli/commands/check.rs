@@ -17,6 +17,7 @@ use crate::hook::Moment;
 use crate::hook::collect::{Collected, Plan};
 use crate::judge::{self, CheckPolicy, Objections, explain};
 use crate::local::{Names, describe, split_paths};
+use crate::text::terminal;
 use crate::wire::{self, Mode};
 
 /// The most conflicts that are listed; the others are counted.
@@ -92,7 +93,10 @@ fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>,
 
 /// Checks a change as its hook would: with the same question, the same settings, and undone paths left out.
 fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &Collected) -> Result<Exit> {
-    let question = wire::Check { mode: args.shared.then_some(Mode::Shared), ..judge::question(&collected.paths) };
+    let mut question = judge::question(&collected.paths);
+    if args.shared {
+        (question.mode, question.intent) = (Some(Mode::Shared), None);
+    }
     let session = context.access.session.clone();
     let result = context.client.check(session.as_deref(), &question);
     let reply = context.checked(result)?;
@@ -102,7 +106,7 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
         repo.and_then(|repo| collected.undone(repo, &policy, suspects).ok()).unwrap_or_default()
     };
     let held = reply.held.len();
-    let now = context.now();
+    let now = reply.server_time.unwrap_or_else(|| context.now());
     let objections = Objections::find(&policy, &collected.paths, session.as_deref(), reply, now, undone);
     if context.json && !objections.undone.is_empty() {
         talk::document(without_undone(context.client.answer(), &objections.undone).to_string().as_bytes())?;

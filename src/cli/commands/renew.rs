@@ -40,14 +40,10 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let names = context.names(&args.keys)?;
     let mut texts = names.texts();
-    let request = wire::Renew { ttl_seconds: args.ttl, encoding: names.encoding(), ..wire::Renew::default() };
-    let renewed = if texts.len() == 1 {
-        let result = context.client.renew(&session, &wire::Renew { file_path: texts.pop(), ..request });
-        vec![context.checked(result)?]
-    } else {
-        let result = context.client.renew_many(&session, &wire::Renew { file_paths: Some(texts), ..request });
-        context.checked(result)?.reservations
-    };
+    let (one, many) = if texts.len() == 1 { (texts.pop(), None) } else { (None, Some(texts)) };
+    let request = wire::Renew { file_path: one, file_paths: many, ttl_seconds: args.ttl, encoding: names.encoding() };
+    let result = context.client.renew(&session, &request);
+    let renewed = context.checked(result)?.into_reservations();
     let line = |one: &wire::Renewed| {
         let left = time_left(context.time_left(one.expires_at));
         format!("renewed {} for {left}\n", describe::key(&one.file_path, one.encoding))

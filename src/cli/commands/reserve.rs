@@ -16,10 +16,8 @@ use crate::judge::explain;
 use crate::local::{Names, describe};
 use crate::text::shell;
 use crate::text::terminal::time_left;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Mode};
-
-/// The longest a server keeps a request in its queue, in seconds.
-pub(super) const WAIT_MAX_SECONDS: u32 = 300;
 
 /// The most conflicts that are listed; the others are counted.
 pub(super) const LINES_MAX: usize = 20;
@@ -49,7 +47,7 @@ pub struct Args {
     #[command(flatten)]
     hold: HoldArgs,
     /// Wait in the queue for up to this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_MAX_SECONDS)))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<u32>,
     /// Try again this many times, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -116,10 +114,7 @@ pub(super) fn attempt(
     session: &str,
     request: &wire::Reserve,
 ) -> Result<Vec<wire::Reserved>, ClientError> {
-    if request.file_path.is_some() {
-        return context.client.reserve(session, request).map(|granted| vec![granted]);
-    }
-    context.client.reserve_many(session, request).map(|all| all.reservations)
+    Ok(context.client.reserve(session, request)?.into_reservations())
 }
 
 pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exit> {

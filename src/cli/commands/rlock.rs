@@ -13,6 +13,7 @@ use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
 /// The exit codes.
@@ -48,7 +49,7 @@ struct Lock {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Wait in the queue for up to this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=300))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<i64>,
     #[command(flatten)]
     call: CallArgs,
@@ -133,7 +134,8 @@ fn lock(args: &Lock) -> Result<Value, CallError> {
         wait_seconds: args.wait,
         ..wire::Reserve::default()
     };
-    let held = call(&args.call, |context, session| context.client.reserve(session, &body))?;
+    let reply = call(&args.call, |context, session| context.client.reserve(session, &body))?;
+    let wire::ReserveReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
 }
 
@@ -149,8 +151,15 @@ fn beat(args: &Beat) -> Result<Value, CallError> {
         return Ok(json!({ "ok": true, "renewedCount": reply.renewed_count, "expiresAt": reply.expires_at }));
     };
     let body = wire::Renew { file_path: Some(key.clone()), ttl_seconds: args.ttl, ..wire::Renew::default() };
-    let held = call(&args.call, |context, session| context.client.renew(session, &body))?;
+    let reply = call(&args.call, |context, session| context.client.renew(session, &body))?;
+    let wire::RenewReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
+}
+
+/// The error for a reply to several keys, if the request named one.
+fn unexpected_list() -> CallError {
+    let sentence = "the server answered a request for one key with a list";
+    CallError { document: json!({ "ok": false, "code": "ERROR", "error": sentence }), status: Status::Other }
 }
 
 /// Calls the server, and again while no server answers.

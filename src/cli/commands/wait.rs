@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::reserve::{HoldArgs, LINES_MAX, WAIT_MAX_SECONDS, attempt, print, refused, request};
+use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request};
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, backoff, talk};
@@ -14,6 +14,7 @@ use crate::client::ClientError;
 use crate::judge::explain;
 use crate::local::Names;
 use crate::text::terminal::time_left;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
     /// Give up after this many seconds; beyond 300, the request goes to the end of the queue every 300 seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_MAX_SECONDS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     #[command(flatten)]
     hold: HoldArgs,
@@ -41,7 +42,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut failures = 0;
     loop {
         let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
-        request.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_MAX_SECONDS)));
+        request.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_SECONDS_MAX)));
         let error = match attempt(&mut context, &session, &request) {
             Ok(granted) => return print(&context, &granted),
             Err(error) => error,

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-fn ask(args: &Args) -> Result<(Context, wire::Checked, Option<Encoding>), Failure> {
+fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Failure> {
     let mut context = Context::open_without_session(&args.server, args.json)?;
     let names = context.names(std::slice::from_ref(&args.path))?;
     let question = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::engine::{SessionId, Timestamp};
 use crate::git::{Git, Repo};
-use crate::http::told;
+use crate::http::event_json;
 use crate::key::{Key, KeyRules};
 use crate::ledger::{self, BRANCH, History, Holding, Query, Reading, Verified};
 use crate::local::data_dir;
@@ -75,7 +75,7 @@ pub fn path_in_tree(key: &str) -> Result<String> {
 }
 
 /// The events in the ledger, the latest first, at most `limit`.
-pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire::History> {
+pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire::HistoryReply> {
     let history = History::of_ledger(path.to_owned());
     let session = match &filter.session {
         Some(id) => match SessionId::parse(id) {
@@ -86,7 +86,7 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
     };
     let key = filter.key.as_deref().map(|text| parse_key(text, filter.percent)).transpose()?;
     let since = filter.since.map(|since| Timestamp(since.0));
-    let mut all = wire::History::default();
+    let mut all = wire::HistoryReply::default();
     let mut cursor = None;
     loop {
         let page = history.page(&Query {
@@ -97,8 +97,9 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
             limit: limit - all.events.len(),
             cursor,
         })?;
-        all.events.extend(page.events.into_iter().map(|line| told(&line.record(), line.name.clone())));
-        let missing = page.missing.into_iter().map(|(first, last)| wire::Missing { first: first.0, last: last.0 });
+        all.events.extend(page.events.into_iter().map(|line| event_json(&line.record(), line.name.clone())));
+        let missing =
+            page.missing.into_iter().map(|(first, last)| wire::MissingEvents { first: first.0, last: last.0 });
         all.missing.extend(missing);
         cursor = page.next;
         if cursor.is_none() || all.events.len() >= limit {

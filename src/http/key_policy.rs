@@ -4,24 +4,7 @@ use super::error::{ApiError, ApiResult};
 use crate::engine::Mode;
 use crate::key::{Claim, Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX};
 use crate::wire::Code;
-
-/// How long something may be held, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TtlBounds {
-    /// Where the request says nothing.
-    pub default: u32,
-    /// At least.
-    pub min: u32,
-    /// At most.
-    pub max: u32,
-}
-
-impl TtlBounds {
-    /// For files.
-    pub const FILES: TtlBounds = TtlBounds { default: 60, min: 1, max: 300 };
-    /// For logical keys and resource URIs.
-    pub const NAMES: TtlBounds = TtlBounds { default: 1800, min: 1, max: 28_800 };
-}
+use crate::wire::limits::TtlBounds;
 
 /// The policy of one repository; changed as a whole while the server runs. What is held already stays so, and can be
 /// released and renewed whatever a new policy says.
@@ -158,6 +141,7 @@ fn namespace(key: &Key) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::limits::KEY_BYTES_MAX;
 
     fn refused(policy: &KeyPolicy, text: &str, mode: Mode) -> Option<Code> {
         let key = Key::parse(text, &policy.rules).unwrap();
@@ -170,6 +154,14 @@ mod tests {
         for text in ["a", "**", "src/", "db:x", "flag:a/*", "deploy://x", "contract:a.yaml", "feature:F:pause"] {
             assert_eq!(refused(&policy, text, Mode::Shared), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_longest_key_is_as_long_as_the_contract_says() {
+        let path = |bytes: usize| format!("{}{}", "a/".repeat(bytes / 2), "a".repeat(bytes % 2));
+        let parse = |bytes: usize| Key::parse(&format!("{}z", path(bytes - 1)), &KeyRules::default());
+        assert!(parse(KEY_BYTES_MAX).is_ok());
+        assert!(parse(KEY_BYTES_MAX + 1).is_err());
     }
 
     #[test]

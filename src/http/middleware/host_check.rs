@@ -1,52 +1,52 @@
-//! Who is not even heard: web pages of other sites, names that are not ours, tokens in URLs.
+//! Refuses requests for a foreign `Host`, from a foreign `Origin`, and with a token in the URL.
 //!
-//! A web page can make the browser on this machine call a server on this machine. It cannot set `Authorization` without
-//! the server's leave, which is never given; what is refused here are the ways around that. A name of the attacker's
-//! that resolves to this machine makes the page and the server one site to the browser, so on a loopback address only
-//! names that mean this machine count, and those the configuration adds.
+//! A web page can make a browser on this machine send requests to a server on this machine. The page cannot set
+//! `Authorization`, because this server never allows that (CORS). What is refused here are the ways around it: with DNS
+//! rebinding, a name of the attacker resolves to this machine, and the browser takes page and server for the same site.
+//! So on a loopback address only names of this machine are accepted, and names that the configuration adds.
 
 use std::net::IpAddr;
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri, Version};
 
-use super::error::ApiError;
+use crate::http::error::ApiError;
 use crate::wire::Code;
 
-/// Names in a query under which people send tokens.
+/// Query parameters in which clients tend to send tokens.
 const TOKEN_NAMES: [&str; 6] = ["token", "access_token", "id_token", "jwt", "bearer", "authorization"];
 
-/// What stands at one listener.
+/// Which `Host` names a listener accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
-    /// Only programs of this machine arrive here, and a browser may be made to: the name they call must be ours.
+pub enum HostCheck {
+    /// For a loopback address: only names of this machine, and those of the configuration.
     Loopback,
-    /// A proxy, or other machines, or a file's permissions decide who arrives here.
-    Open,
+    /// For a listener behind a proxy, for other machines, or on a Unix socket: any name.
+    AnyName,
 }
 
-impl Gate {
-    /// Lets a request through, or says why not. `names` are those the configuration adds.
+impl HostCheck {
+    /// Accepts or refuses a request. `names` are the host names that the configuration adds.
     pub fn check(self, version: Version, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Result<(), ApiError> {
         let host = host(uri, headers)?;
         match (self, host) {
-            (Gate::Loopback, Some(host)) if !is_ours(name_of(host), names) => {
-                let sentence = "this server does not go by that name; call it localhost or 127.0.0.1, or start it with --host NAME";
+            (HostCheck::Loopback, Some(host)) if !is_own_name(name_of(host), names) => {
+                let sentence = "this server does not accept that Host name; use localhost or 127.0.0.1, or start the server with --host NAME";
                 return Err(ApiError::new(Code::Forbidden, sentence));
             }
             (_, None) if version == Version::HTTP_11 => {
-                return Err(ApiError::new(Code::InvalidRequest, "the request does not say for which Host it is"));
+                return Err(ApiError::new(Code::InvalidRequest, "the request has no Host header"));
             }
             _ => {}
         }
         if headers.contains_key(ORIGIN) && !same_origin(headers, host, names) {
-            let sentence = "this request comes from a web page of another site, and such are not answered";
+            let sentence = "this request comes from a web page of another site, which is not allowed";
             return Err(ApiError::new(Code::Forbidden, sentence));
         }
         match uri.query() {
             Some(query) if has_token(query) => {
-                let sentence = "tokens do not belong into URLs, which are logged and remembered; \
-                                send yours as Authorization: Bearer <token>, and replace it if this one counts";
+                let sentence = "a token must not be in a URL, because URLs are logged; send it as \
+                                Authorization: Bearer <token>, and replace this one if it is real";
                 Err(ApiError::new(Code::Unauthenticated, sentence))
             }
             _ => Ok(()),
@@ -54,22 +54,22 @@ impl Gate {
     }
 }
 
-/// What the client believes to speak to. Two answers to that are none.
+/// The host that the client addressed. Two different ones are refused.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<&'a str>, ApiError> {
-    let odd =
-        || ApiError::new(Code::InvalidRequest, "the request is for more than one Host, or for none that can be read");
+    let ambiguous =
+        || ApiError::new(Code::InvalidRequest, "the request has more than one Host, or one that is not text");
     let mut values = headers.get_all(HOST).iter();
-    let named = values.next().map(|value| value.to_str().map_err(|_| odd())).transpose()?;
+    let named = values.next().map(|value| value.to_str().map_err(|_| ambiguous())).transpose()?;
     if values.next().is_some() {
-        return Err(odd());
+        return Err(ambiguous());
     }
     match (uri.authority().map(|authority| authority.as_str()), named) {
-        (Some(target), Some(named)) if !target.eq_ignore_ascii_case(named) => Err(odd()),
+        (Some(target), Some(named)) if !target.eq_ignore_ascii_case(named) => Err(ambiguous()),
         (target, named) => Ok(target.or(named)),
     }
 }
 
-/// Without the port.
+/// The host without the port.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
@@ -81,19 +81,19 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-fn is_ours(name: &str, names: &[String]) -> bool {
+fn is_own_name(name: &str, names: &[String]) -> bool {
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     name.eq_ignore_ascii_case("localhost")
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        || is_named(name, names)
+        || is_configured(name, names)
 }
 
-fn is_named(name: &str, names: &[String]) -> bool {
+fn is_configured(name: &str, names: &[String]) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether the page came from this server: from where the request goes, or from a name of ours. The scheme does not
-/// count, because a proxy may have spoken TLS with the browser.
+/// Whether the page came from this server: its origin is the addressed host, or a configured name. The scheme is
+/// ignored, because a proxy may terminate TLS.
 fn same_origin(headers: &HeaderMap, host: Option<&str>, names: &[String]) -> bool {
     let mut values = headers.get_all(ORIGIN).iter();
     let (Some(Ok(origin)), None) = (values.next().map(|value| value.to_str()), values.next()) else { return false };
@@ -103,7 +103,7 @@ fn same_origin(headers: &HeaderMap, host: Option<&str>, names: &[String]) -> boo
         _ => return false,
     };
     let bare = |text: &str| text.strip_suffix(default).unwrap_or(text).to_ascii_lowercase();
-    host.is_some_and(|host| bare(host) == bare(authority)) || is_named(name_of(authority), names)
+    host.is_some_and(|host| bare(host) == bare(authority)) || is_configured(name_of(authority), names)
 }
 
 fn has_token(query: &str) -> bool {
@@ -122,20 +122,20 @@ mod tests {
 
     use super::*;
 
-    fn check(gate: Gate, target: &str, headers: &[(&str, &str)]) -> Option<Code> {
+    fn check(host_check: HostCheck, target: &str, headers: &[(&str, &str)]) -> Option<Code> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: http::HeaderName = name.parse().unwrap();
             map.append(name, HeaderValue::from_str(value).unwrap());
         }
         let names = ["dibs.internal".to_owned()];
-        gate.check(Version::HTTP_11, &target.parse().unwrap(), &map, &names).err().map(|refused| refused.code())
+        host_check.check(Version::HTTP_11, &target.parse().unwrap(), &map, &names).err().map(|refused| refused.code())
     }
 
     #[test]
-    fn a_loopback_address_goes_by_its_own_names_only() {
-        let named = |host: &str| check(Gate::Loopback, "/", &[("host", host)]);
-        for ours in [
+    fn a_loopback_listener_accepts_only_names_of_this_machine() {
+        let named = |host: &str| check(HostCheck::Loopback, "/", &[("host", host)]);
+        for own in [
             "localhost",
             "LocalHost:3427",
             "127.0.0.1",
@@ -146,7 +146,7 @@ mod tests {
             "dibs.internal",
             "DIBS.internal:80",
         ] {
-            assert_eq!(named(ours), None, "{ours}");
+            assert_eq!(named(own), None, "{own}");
         }
         for foreign in [
             "evil.example",
@@ -165,21 +165,21 @@ mod tests {
         ] {
             assert_eq!(named(foreign), Some(Code::Forbidden), "{foreign}");
         }
-        assert_eq!(check(Gate::Open, "/", &[("host", "evil.example")]), None, "whoever is in front decides");
-        for gate in [Gate::Loopback, Gate::Open] {
-            assert_eq!(check(gate, "/", &[]), Some(Code::InvalidRequest), "no Host");
+        assert_eq!(check(HostCheck::AnyName, "/", &[("host", "evil.example")]), None, "a proxy checks the name");
+        for host_check in [HostCheck::Loopback, HostCheck::AnyName] {
+            assert_eq!(check(host_check, "/", &[]), Some(Code::InvalidRequest), "no Host");
             let two = [("host", "localhost"), ("host", "localhost")];
-            assert_eq!(check(gate, "/", &two), Some(Code::InvalidRequest));
+            assert_eq!(check(host_check, "/", &two), Some(Code::InvalidRequest));
             let absolute = "http://evil.example/";
-            assert_eq!(check(gate, absolute, &[("host", "localhost")]), Some(Code::InvalidRequest));
+            assert_eq!(check(host_check, absolute, &[("host", "localhost")]), Some(Code::InvalidRequest));
         }
-        assert_eq!(check(Gate::Loopback, "http://evil.example/", &[]), Some(Code::Forbidden));
-        assert_eq!(check(Gate::Loopback, "http://localhost/", &[("host", "localhost")]), None);
+        assert_eq!(check(HostCheck::Loopback, "http://evil.example/", &[]), Some(Code::Forbidden));
+        assert_eq!(check(HostCheck::Loopback, "http://localhost/", &[("host", "localhost")]), None);
     }
 
     #[test]
-    fn pages_of_other_sites_are_not_heard() {
-        let from = |host: &str, origin: &str| check(Gate::Open, "/", &[("host", host), ("origin", origin)]);
+    fn pages_of_other_sites_are_refused() {
+        let from = |host: &str, origin: &str| check(HostCheck::AnyName, "/", &[("host", host), ("origin", origin)]);
         for (host, origin) in [
             ("localhost:3427", "http://localhost:3427"),
             ("Localhost:3427", "http://localhost:3427"),
@@ -204,12 +204,12 @@ mod tests {
             assert_eq!(from(host, origin), Some(Code::Forbidden), "{origin} to {host}");
         }
         let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://localhost")];
-        assert_eq!(check(Gate::Open, "/", &two), Some(Code::Forbidden));
+        assert_eq!(check(HostCheck::AnyName, "/", &two), Some(Code::Forbidden));
     }
 
     #[test]
-    fn a_token_in_the_url_is_refused_however_it_is_written() {
-        let ask = |target: &str| check(Gate::Open, target, &[("host", "localhost")]);
+    fn a_token_in_the_url_is_refused_in_every_spelling() {
+        let ask = |target: &str| check(HostCheck::AnyName, target, &[("host", "localhost")]);
         for target in
             ["/?token=x", "/a?b=c&access_token=x", "/?Token", "/?%74oken=x", "/?repo=a&JWT=", "/?authorization=x"]
         {

@@ -1,4 +1,4 @@
-//! Taking requests apart, with every complaint in our own envelope.
+//! Extractors for body, path and query. Their errors have the envelope of the contract, unlike those of axum.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -15,6 +15,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
+use crate::wire::limits::PAGE_ITEMS_MAX;
 use crate::wire::{self, Code};
 
 /// The largest body of an ordinary call, in bytes.
@@ -26,15 +27,15 @@ pub const KEYS_BODY_MAX: usize = 16 * 1024 * 1024;
 /// The largest body of a check: 100,000 paths are a normal call.
 pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 
-/// How much of a body that is too large is still taken from the client, and for how long.
-const SKIP_MAX: usize = 64 * 1024 * 1024;
+/// How much of a too large body is still read and dropped, and for how long.
+const SKIP_BYTES_MAX: usize = 64 * 1024 * 1024;
 const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Bodies and lists larger than this are read beside everything else; a millisecond's work.
-const ASIDE_BYTES: usize = 256 * 1024;
-pub const ASIDE_KEYS: usize = 1_000;
+/// Larger bodies and lists are parsed with [`without_blocking`]; parsing this much takes about a millisecond.
+const LONG_BODY_BYTES: usize = 256 * 1024;
+pub const LONG_LIST_KEYS: usize = 1_000;
 
-/// A JSON body of at most `MAX` bytes; also how answers go out.
+/// A JSON body: of a request, at most `MAX` bytes, or of an answer.
 pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
 
 impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MAX> {
@@ -47,7 +48,7 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MA
             (MAX.min(limits.body_bytes), limits.body_time)
         };
         let too_large = || {
-            let sentence = format!("the body is larger than the {size_max} bytes this call takes");
+            let sentence = format!("the body is larger than the {size_max} bytes that this call accepts");
             ApiError::new(Code::PayloadTooLarge, sentence)
         };
         let mut body = request.into_body();
@@ -58,20 +59,20 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MA
                 let _ = tokio::time::timeout(SKIP_TIME_MAX, skip(body)).await;
                 return Err(too_large());
             }
-            Ok(Err(_)) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive whole")),
+            Ok(Err(_)) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive completely")),
             Err(_) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive in time")),
         };
         if !bytes.is_empty() && !is_json {
             let sentence = "the body must be JSON; send it with Content-Type: application/json";
             return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
         }
-        Ok(Json(aside(bytes.len() > ASIDE_BYTES, || wire::read(&bytes))?))
+        Ok(Json(without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read(&bytes))?))
     }
 }
 
-/// Does work that may take long without holding up the other connections of this thread: they go on elsewhere.
-pub fn aside<T>(long: bool, work: impl FnOnce() -> T) -> T {
-    // A runtime of one thread has no elsewhere.
+/// Runs `work`. If it is long, the other tasks of this thread move to another thread meanwhile.
+pub fn without_blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
+    // A runtime of one thread has no other thread.
     let can = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if long && can() { tokio::task::block_in_place(work) } else { work() }
 }
@@ -83,18 +84,18 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// 201 with a body.
+/// 201 Created, with a body.
 pub fn created<T: Serialize>(body: T) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
 }
 
-/// Reads on without looking. Many clients only listen once everything is sent, and hear of a closed connection instead
-/// of the refusal if nobody takes it.
+/// Reads the rest of a body and drops it. Many clients read the answer only after they have sent everything; if the
+/// server stopped reading, they would see a closed connection instead of the error.
 async fn skip(mut body: Body) {
     let mut bytes = 0;
     while let Some(Ok(frame)) = body.frame().await {
         bytes += frame.data_ref().map_or(0, |data| data.len());
-        if bytes > SKIP_MAX {
+        if bytes > SKIP_BYTES_MAX {
             return;
         }
     }
@@ -110,7 +111,7 @@ fn is_json(headers: &HeaderMap) -> bool {
             && essence.to_ascii_lowercase().ends_with("+json"))
 }
 
-/// The variable parts of a URL's path.
+/// The parameters in the path of a URL.
 pub struct At<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
@@ -124,7 +125,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
     }
 }
 
-/// The query as it was sent: names and values, in order, repeats included.
+/// The names and values of the query, in order and with repetitions.
 pub fn query(parts: &Parts) -> ApiResult<Vec<(String, String)>> {
     if parts.uri.query().is_none_or(str::is_empty) {
         return Ok(Vec::new());
@@ -135,22 +136,22 @@ pub fn query(parts: &Parts) -> ApiResult<Vec<(String, String)>> {
     }
 }
 
-/// Every value of one name in the query.
+/// All values of one parameter of the query.
 pub fn query_values(parts: &Parts, name: &str) -> ApiResult<Vec<String>> {
     let pairs = query(parts)?;
     Ok(pairs.into_iter().filter(|(key, _)| key == name).map(|(_, value)| value).collect())
 }
 
-/// The query of a request.
-pub struct Asked(pub Vec<(String, String)>);
+/// The query of a URL.
+pub struct QueryParams(pub Vec<(String, String)>);
 
-impl Asked {
-    /// The last value of this name.
+impl QueryParams {
+    /// The last value of this parameter.
     pub fn one(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// One of a few words.
+    /// A parameter that must be one of these words.
     pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> ApiResult<Option<T>> {
         let Some(text) = self.one(name) else { return Ok(None) };
         let unknown = || {
@@ -160,7 +161,13 @@ impl Asked {
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value)).ok_or_else(unknown)
     }
 
-    /// A whole number between `min` and `max`.
+    /// How many items a page of a list may have: `limit`, or `default` if the query does not say.
+    pub fn page_size(&self, default: u32) -> ApiResult<usize> {
+        let limit = self.number("limit", 1, PAGE_ITEMS_MAX.into())?.unwrap_or(default.into());
+        Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// A parameter that must be a whole number from `min` to `max`.
     pub fn number(&self, name: &str, min: u64, max: u64) -> ApiResult<Option<u64>> {
         let Some(text) = self.one(name) else { return Ok(None) };
         match text.parse() {
@@ -173,10 +180,10 @@ impl Asked {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
-        query(parts).map(Asked)
+        query(parts).map(QueryParams)
     }
 }

@@ -9,9 +9,9 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::{App, Gate, Limits, Repository, router};
 use crate::desk::{Desk, ManualClock};
 use crate::engine::{Policy, Timestamp};
+use crate::http::{App, HostCheck, Repository, ServerLimits, router};
 use crate::journal::MemoryJournal;
 use crate::token::{Keyring, KeyringConfig, Mint, Scope};
 
@@ -22,7 +22,7 @@ struct Door {
     worker: String,
 }
 
-fn door(limits: Limits) -> Door {
+fn door(limits: ServerLimits) -> Door {
     let config = KeyringConfig { secret: Some(vec![b's'; 32]), ..KeyringConfig::default() };
     let keyring = Keyring::new(config).unwrap();
     let mint = |subject: &str, scope| {
@@ -36,7 +36,7 @@ fn door(limits: Limits) -> Door {
     let repository = Repository::new("test".into(), desk.clone());
     let app = App::new(vec![repository], Arc::new(keyring), || 1000);
     app.set_limits(limits);
-    Door { router: router(Arc::new(app), Gate::Open), desk, reader, worker }
+    Door { router: router(Arc::new(app), HostCheck::AnyName), desk, reader, worker }
 }
 
 impl Door {
@@ -64,7 +64,7 @@ async fn block(body: &mut Body) -> String {
 
 #[tokio::test]
 async fn something_is_sent_where_nothing_happens_and_says_how_far_it_came() {
-    let door = door(Limits { event_keep_alive: Duration::from_millis(10), ..Limits::default() });
+    let door = door(ServerLimits { event_keep_alive: Duration::from_millis(10), ..ServerLimits::default() });
     let mut body = door.follow("/api/events?prefix=other").await.into_body();
     assert_eq!(block(&mut body).await, ": git-dibs\nid: 0\n\n");
     door.reserve(&["a".to_owned()]).await;
@@ -75,7 +75,7 @@ async fn something_is_sent_where_nothing_happens_and_says_how_far_it_came() {
 
 #[tokio::test]
 async fn only_so_many_follow_and_whoever_leaves_makes_room() {
-    let door = door(Limits { event_readers: 1, ..Limits::default() });
+    let door = door(ServerLimits { event_readers: 1, ..ServerLimits::default() });
     let first = door.follow("/api/events").await;
     assert_eq!(first.status(), StatusCode::OK);
     let second = door.follow("/api/events").await;
@@ -93,7 +93,7 @@ async fn only_so_many_follow_and_whoever_leaves_makes_room() {
 
 #[tokio::test]
 async fn a_slow_reader_costs_little_and_misses_nothing() {
-    let door = door(Limits::default());
+    let door = door(ServerLimits::default());
     let mut body = door.follow("/api/events?after=0").await.into_body();
     // Far more than is kept at hand, while nobody reads.
     for call in 0..6 {

@@ -11,12 +11,13 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 
-use super::app::{App, Repository};
-use super::caller::authenticate;
-use super::error::ApiResult;
-use super::openapi::refusals;
 use crate::desk::{Counts, Histogram};
 use crate::engine::Text;
+use crate::http::app::{App, Repository};
+use crate::http::caller::authenticate;
+use crate::http::error::ApiResult;
+use crate::http::middleware::request_count::RequestCount;
+use crate::http::openapi::refusals;
 use crate::token::Scope;
 
 /// A number that somebody else keeps and that is asked for when it is read.
@@ -51,7 +52,7 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
         true => None,
         false => {
             let claims = authenticate(&parts, &app)?;
-            let all = claims.scope == Scope::Admin || app.only().is_some();
+            let all = claims.scope == Scope::Admin || app.only_repository().is_some();
             // A token that says nothing about repositories is for none of several.
             claims.repo.or_else(|| (!all).then(|| "".into()))
         }
@@ -73,7 +74,7 @@ fn render(app: &App, only: Option<&str>) -> String {
     page.family("process_start_time_seconds", "gauge", "When the server was started, in seconds since 1970.");
     page.line("process_start_time_seconds", &[], app.started as f64);
     page.family("dibs_http_requests_total", "counter", "Requests answered, by route and status.");
-    for (method, route, status, count) in app.requests.read() {
+    for RequestCount { method, route, status, count } in app.requests.read() {
         let labels = [("method", &*method), ("route", route), ("status", &*status)];
         page.line("dibs_http_requests_total", &labels, count as f64);
     }

@@ -1,266 +1,257 @@
-//! What happened, one at a time: the data of `GET /api/events`.
+//! One event: the data of `GET /api/events`, the rows of `GET /api/history` and of `git dibs log`.
 //!
-//! The same words as everywhere: what an event tells of a reservation has the names that the lists use for it.
+//! Fields have the names that the lists of reservations and sessions use for the same things.
+//! `http/event_json.rs` makes these from the engine's records.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, SessionState, Text, Time, UnlockStatus};
 
-/// One event: a record, as everybody in the repository may see it.
+/// One event: a record as every session of the repository may see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// The record's number; also the event's `id`.
+    /// The number of the record. In the event stream it is also the event's `id`.
     pub seq: u64,
-    /// When.
+    /// When the record was written.
     pub at: Time,
-    /// What, with the verb as `event`.
+    /// The display name of the session that acted, in the history, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub session_name: Option<Text>,
+    /// What happened; `event` is the verb.
     #[serde(flatten)]
-    pub happened: Happened,
+    pub kind: EventKind,
 }
 
-/// What happened. The list may grow, and so may what is told of each.
+/// What happened. New kinds, and new fields of a kind, may be added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Happened {
-    /// A session came to life.
+pub enum EventKind {
+    /// A session started.
     #[schema(rename_all = "camelCase")]
     Opened {
-        /// Which.
         #[schema(value_type = String)]
         session_id: Text,
-        /// Its display name.
+        /// The display name of the session.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         name: Option<Text>,
-        /// The feature it works on.
+        /// The feature the session works on.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         feature: Option<Text>,
     },
-    /// A session an admin had made was used for the first time.
+    /// A session that an admin created made its first call.
     #[schema(rename_all = "camelCase")]
     Bound {
-        /// Which.
         #[schema(value_type = String)]
         session_id: Text,
     },
-    /// A session ended. What it held was released by the events before this one.
+    /// A session ended. The events before this one released what it held.
     #[schema(rename_all = "camelCase")]
     Ended {
-        /// Which.
         #[schema(value_type = String)]
         session_id: Text,
-        /// How.
         state: SessionState,
     },
-    /// A key was granted.
+    /// A key was reserved.
     #[schema(rename_all = "camelCase")]
     Reserved {
-        /// The reservation.
         reservation_id: String,
-        /// What is held.
+        /// The key, as the holder wrote it.
         file_path: String,
-        /// Its holder.
+        /// The holder.
         #[schema(value_type = String)]
         session_id: Text,
-        /// How.
         mode: Mode,
-        /// What for.
+        /// What the holder reserved it for.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         reason: Option<Text>,
-        /// Since when.
         reserved_at: Time,
-        /// Until when without renewal. Renewals are no events.
+        /// When it expires unless it is renewed. A renewal is not an event.
         expires_at: Time,
-        /// How long a renewal lasts.
+        /// How long the reservation, and each renewal, lasts.
         ttl_seconds: u64,
-        /// The number of the grant.
+        /// The fencing number of the reservation, the same as `seq`.
         fence: u64,
-        /// How the name is written, where that is not plain.
+        /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
     },
-    /// The holder changed how, how long or what for.
+    /// The holder changed the mode, the TTL or the reason of a reservation.
     #[schema(rename_all = "camelCase")]
     Amended {
-        /// The reservation.
         reservation_id: String,
-        /// What is held.
+        /// The key, as the holder wrote it.
         file_path: String,
-        /// Its holder.
+        /// The holder.
         #[schema(value_type = String)]
         session_id: Text,
-        /// How, from now on.
+        /// The new mode.
         mode: Mode,
-        /// What for, from now on.
+        /// The new reason.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         reason: Option<Text>,
-        /// How long a renewal lasts, from now on.
+        /// How long each renewal lasts from now on.
         ttl_seconds: u64,
-        /// How the name is written, where that is not plain.
+        /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
     },
-    /// A reservation is over.
+    /// A reservation ended.
     #[schema(rename_all = "camelCase")]
     Released {
-        /// The reservation.
         reservation_id: String,
-        /// What is free again.
+        /// The key, as the holder wrote it.
         file_path: String,
-        /// Who held it.
+        /// The former holder.
         #[schema(value_type = String)]
         session_id: Text,
-        /// How it ended: `released`, `expired`, `ended`, `overridden`, `approved`, `unheard`.
+        /// Why it ended: `released`, `expired`, `ended` (with its session), `overridden`, `approved` (an unlock request)
+        /// or `unheard` (the grant could not be delivered to the client).
         #[schema(value_type = String)]
         why: Text,
-        /// Who took it away.
+        /// The admin who overrode it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         by: Option<Text>,
-        /// What they said.
+        /// The admin's reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         reason: Option<Text>,
         /// The unlock request that was approved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
-        /// How the name is written, where that is not plain.
+        /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
     },
-    /// A request began to wait; `seq` is its place in the queue.
+    /// A request joined the queue; `seq` is its position.
     #[schema(rename_all = "camelCase")]
     Queued {
-        /// Who waits.
+        /// The session that waits.
         #[schema(value_type = String)]
         session_id: Text,
-        /// For all of these.
+        /// The keys it waits for. It gets all of them at once.
         file_paths: Vec<String>,
-        /// How.
         mode: Mode,
-        /// What for.
+        /// What they are wanted for.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         reason: Option<Text>,
-        /// How the names that need it are written.
+        /// Set when at least one of `filePaths` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
     },
-    /// A wait ended with a grant: the events that follow.
+    /// A queued request was granted; the `reserved` events that follow are its reservations.
     #[schema(rename_all = "camelCase")]
     Seated {
-        /// Who waited.
+        /// The session that waited.
         #[schema(value_type = String)]
         session_id: Text,
-        /// The wait, by the `seq` that queued it.
+        /// The `seq` of the `queued` event.
         waiter: u64,
     },
-    /// A wait ended without a grant.
+    /// A queued request left the queue without a grant.
     #[schema(rename_all = "camelCase")]
     Left {
-        /// Who waited.
+        /// The session that waited.
         #[schema(value_type = String)]
         session_id: Text,
-        /// The wait, by the `seq` that queued it.
+        /// The `seq` of the `queued` event.
         waiter: u64,
-        /// Why: `timedOut`, `gone`, `stopped`, `ended`, `version`, `paused`, `deadlock`.
+        /// Why: `timedOut`, `gone` (the client disconnected), `stopped` (the server), `ended` (the session), `version`,
+        /// `paused` or `deadlock`.
         #[schema(value_type = String)]
         why: Text,
     },
-    /// How many requests were refused so far.
+    /// How many requests were refused so far. Not part of the history.
     #[schema(rename_all = "camelCase")]
     Counted {
-        /// Because somebody else holds or waits for a key.
+        /// Refused because another session holds a key or is ahead in the queue.
         conflicts_detected: u64,
-        /// Because the wait would have closed a circle.
+        /// Refused because waiting would have closed a cycle.
         deadlocks_refused: u64,
     },
-    /// Somebody asked the holder to let go.
+    /// A session asked the holder of a reservation to release it.
     #[schema(rename_all = "camelCase")]
     UnlockRequested {
-        /// The request.
         request_id: String,
-        /// What should be let go.
         reservation_id: String,
-        /// Its key.
+        /// The key of the reservation.
         file_path: String,
-        /// Who asks.
+        /// The session that asks.
         #[schema(value_type = String)]
         requested_by: Text,
-        /// Why.
         #[schema(value_type = String)]
         reason: Text,
-        /// How the name is written, where that is not plain.
+        /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
     },
-    /// An unlock request is over.
+    /// An unlock request was answered, withdrawn, or became moot.
     #[schema(rename_all = "camelCase")]
     UnlockAnswered {
-        /// The request.
         request_id: String,
-        /// How it ended.
         status: UnlockStatus,
-        /// Who said so; nobody where the reservation ended first.
+        /// The session that answered; null if the reservation ended first.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         responded_by: Option<Text>,
-        /// What they added.
+        /// What it added to its answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         note: Option<Text>,
     },
-    /// Something only a newer server knows; never sent.
+    /// A kind that only a newer server knows. Clients read it; no server sends it.
     #[serde(other)]
     Unrecognized,
 }
 
-impl Happened {
-    /// The verb, as the event's name and in its data.
+impl EventKind {
+    /// The name of the kind in JSON.
     pub fn verb(&self) -> &'static str {
         match self {
-            Happened::Opened { .. } => "opened",
-            Happened::Bound { .. } => "bound",
-            Happened::Ended { .. } => "ended",
-            Happened::Reserved { .. } => "reserved",
-            Happened::Amended { .. } => "amended",
-            Happened::Released { .. } => "released",
-            Happened::Queued { .. } => "queued",
-            Happened::Seated { .. } => "seated",
-            Happened::Left { .. } => "left",
-            Happened::Counted { .. } => "counted",
-            Happened::UnlockRequested { .. } => "unlockRequested",
-            Happened::UnlockAnswered { .. } => "unlockAnswered",
-            Happened::Unrecognized => "unrecognized",
+            EventKind::Opened { .. } => "opened",
+            EventKind::Bound { .. } => "bound",
+            EventKind::Ended { .. } => "ended",
+            EventKind::Reserved { .. } => "reserved",
+            EventKind::Amended { .. } => "amended",
+            EventKind::Released { .. } => "released",
+            EventKind::Queued { .. } => "queued",
+            EventKind::Seated { .. } => "seated",
+            EventKind::Left { .. } => "left",
+            EventKind::Counted { .. } => "counted",
+            EventKind::UnlockRequested { .. } => "unlockRequested",
+            EventKind::UnlockAnswered { .. } => "unlockAnswered",
+            EventKind::Unrecognized => "unrecognized",
         }
     }
 }
 
-/// The data of the event `reset`: the stream cannot go on where the reader was. Whoever wants to know what is held
-/// asks at `reload`, and goes on with the events after the `seq` of that answer.
+/// The data of the event `reset`: the stream cannot continue where the reader was. To learn what is held now, the
+/// reader asks at `reload`, and then follows the events after the `seq` of that answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reset {
-    /// `tooOld` where the journal does not reach back so far, `unknown` where there never was such a record.
+    /// `tooOld`: the journal no longer has that record. `unknown`: there never was such a record.
     #[schema(value_type = String)]
     pub why: Text,
-    /// Where to ask what is held.
+    /// The path that lists what is held now.
     #[schema(value_type = String)]
     pub reload: Text,
-    /// The stream goes on after this record.
+    /// The stream continues after this record.
     pub after: u64,
 }
 
-/// The data of the event `notices`: what the session that follows should know.
+/// The data of the event `notices`: what the session that follows the stream should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Notices {
-    /// As with any other answer.
     pub notices: Vec<Notice>,
 }
 
@@ -273,7 +264,8 @@ mod tests {
         let event = Event {
             seq: 7,
             at: Time(0),
-            happened: Happened::Reserved {
+            session_name: None,
+            kind: EventKind::Reserved {
                 reservation_id: "res_1".to_owned(),
                 file_path: "src/a.rs".to_owned(),
                 session_id: "ana".into(),
@@ -289,13 +281,13 @@ mod tests {
         let json = r#"{"seq":7,"at":"1970-01-01T00:00:00.000Z","event":"reserved","reservationId":"res_1","filePath":"src/a.rs","sessionId":"ana","mode":"exclusive","reason":null,"reservedAt":"1970-01-01T00:00:00.000Z","expiresAt":"1970-01-01T00:01:00.000Z","ttlSeconds":60,"fence":7}"#;
         assert_eq!(serde_json::to_string(&event).unwrap(), json);
         assert_eq!(serde_json::from_str::<Event>(json).unwrap(), event);
-        assert_eq!(event.happened.verb(), "reserved");
+        assert_eq!(event.kind.verb(), "reserved");
     }
 
     #[test]
     fn an_event_of_an_unknown_kind_does_not_break_an_old_client() {
         let json = r#"{"seq": 8, "at": "1970-01-01T00:00:00.000Z", "event": "painted", "colour": {"deep": "blue"}}"#;
         let event: Event = serde_json::from_str(json).unwrap();
-        assert_eq!((event.seq, event.happened), (8, Happened::Unrecognized));
+        assert_eq!((event.seq, event.kind), (8, EventKind::Unrecognized));
     }
 }

@@ -50,7 +50,8 @@ async fn walk(mut parcels: UnboundedReceiver<Parcel>) {
     while parcels.recv_many(&mut armful, ARMFUL).await > 0 {
         for Parcel { to, reply, back } in armful.drain(..) {
             let unheard = to.send(reply).err();
-            if let (Some(Reply { outcome: Outcome::Granted(grants), .. }), Some((desk, session))) = (unheard, back) {
+            if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) = (unheard, back)
+            {
                 desk.unheard(session, grants);
             }
         }

@@ -1,7 +1,7 @@
 //! `GET /api/events`: what happens, as it happens, as server-sent events.
 //!
 //! A follower pulls: it takes from the feed what it can pass on, so one that reads slowly costs a connection and
-//! nothing more, until the connection is closed because nothing moves (see `patience`). It comes back with the id of
+//! nothing more, until the connection is closed because nothing moves (see `transport::write_timeout`). It comes back with the id of
 //! the last event it saw. Every block ends with the whole of a record, so ids never lie.
 
 use std::future::poll_fn;
@@ -19,16 +19,17 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::app::App;
-use super::ask::look;
-use super::caller::{Caller, bearer};
-use super::error::{ApiError, ApiResult};
-use super::happened::{self, Wanted};
-use super::openapi::{params, refusals};
-use super::outcome;
-use super::parts::Asked;
 use crate::desk::{AtHand, Follower, Past};
 use crate::engine::{Event, Record, Seq, SessionId};
+use crate::http::app::App;
+use crate::http::caller::{Caller, bearer};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::event_json::event_json;
+use crate::http::extract::QueryParams;
+use crate::http::handlers::reservations::starts_with;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome;
+use crate::http::submit::look;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
 
@@ -61,11 +62,11 @@ const RELOAD: &str = "/api/reservations";
 pub async fn follow(
     State(app): State<Arc<App>>,
     caller: Caller,
-    asked: Asked,
+    query: QueryParams,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let wanted = wanted(&asked)?;
-    let after = after(&asked, &headers)?;
+    let filter = filter(&query)?;
+    let after = after(&query, &headers)?;
     let token = bearer(&headers)?.to_owned();
     let limit = app.limits().event_readers;
     let full = || {
@@ -84,7 +85,7 @@ pub async fn follow(
     let mut stream = Stream {
         app,
         follower: Arc::new(follower),
-        wanted,
+        filter,
         session: caller.claims.session.clone(),
         token,
         claims: caller.claims,
@@ -107,20 +108,20 @@ pub async fn follow(
     Ok((headers, Body::new(Blocks(body))).into_response())
 }
 
-fn wanted(asked: &Asked) -> ApiResult<Wanted> {
-    let session = match asked.one("session") {
+fn filter(query: &QueryParams) -> ApiResult<Filter> {
+    let session = match query.one("session") {
         Some(id) => {
             let what = || format!("is {id:?}, and must be 1 to 128 of A-Z, a-z, 0-9, _, . and -");
             Some(SessionId::parse(id).ok_or_else(|| wire::BadBody::field("session", what()))?)
         }
         None => None,
     };
-    Ok(Wanted { session, prefix: asked.one("prefix").map(str::to_owned) })
+    Ok(Filter { session, prefix: query.one("prefix").map(str::to_owned) })
 }
 
 /// Where to go on. A client that comes back says so in the header, and its URL still says where it began.
-fn after(asked: &Asked, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
-    let begin = asked.number("after", 0, u64::MAX)?;
+fn after(query: &QueryParams, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
+    let begin = query.number("after", 0, u64::MAX)?;
     let Some(last) = headers.get("last-event-id") else { return Ok(begin.map(Seq)) };
     let last = last.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
     match last.and_then(|text| text.parse().ok()) {
@@ -129,11 +130,28 @@ fn after(asked: &Asked, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
     }
 }
 
+/// Which events a client wants.
+struct Filter {
+    /// Only what this session does.
+    session: Option<SessionId>,
+    /// Only what is about keys that start with this.
+    prefix: Option<String>,
+}
+
+impl Filter {
+    /// An event about no session, or no key, does not pass a filter for one.
+    fn includes(&self, event: &Event) -> bool {
+        let by_session = |session: &SessionId| event.session() == Some(session);
+        let by_prefix = |prefix: &String| event.keys().any(|key| starts_with(key, prefix));
+        self.session.as_ref().is_none_or(by_session) && self.prefix.as_ref().is_none_or(by_prefix)
+    }
+}
+
 /// One follower on its way through the records.
 struct Stream {
     app: Arc<App>,
     follower: Arc<Follower>,
-    wanted: Wanted,
+    filter: Filter,
     /// Whose end ends the stream.
     session: Option<SessionId>,
     token: String,
@@ -218,9 +236,9 @@ impl Stream {
         self.fresh = false;
         let known = records.partition_point(|record| record.seq <= self.after);
         for record in &records[known..] {
-            if self.wanted.includes(&record.event) {
-                let event = happened::event(record);
-                self.write(Some(record.seq), event.happened.verb(), &event);
+            if self.filter.includes(&record.event) {
+                let event = event_json(record, None);
+                self.write(Some(record.seq), event.kind.verb(), &event);
                 self.told = record.seq;
             }
             self.after = record.seq;
@@ -241,7 +259,7 @@ impl Stream {
     async fn look_back(&self) -> Result<Past, Over> {
         let (follower, after) = (self.follower.clone(), self.after);
         // Reading the journal keeps a thread busy; however many look back, the others wait here and not in a thread.
-        let _turn = self.app.looking_back.acquire().await.map_err(|_| None)?;
+        let _turn = self.app.journal_readers.acquire().await.map_err(|_| None)?;
         let past = tokio::task::spawn_blocking(move || follower.look_back(after)).await;
         match past {
             Ok(Ok(past)) => Ok(past),

@@ -1,42 +1,27 @@
-//! Records as everybody in the repository may see them, and which of them a follower wants.
+//! How an event becomes JSON: the one conversion from the engine's records to [`wire::Event`].
+//!
+//! The event stream, the history and `git dibs log` all show what this makes.
 
-use super::look::begins_with;
 use super::outcome::{encoding, end_state, mode, time, unlock_status};
-use crate::engine::{Event, LeftWhy, Record, SessionId, Why};
-use crate::wire::{self, Happened};
+use crate::engine::{Event, LeftWhy, Record, SessionId, Text, Why};
+use crate::wire::{self, EventKind};
 
-/// Which events a follower wants.
-#[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// Only what this session does or what happens to it.
-    pub session: Option<SessionId>,
-    /// Only what is about keys that begin so.
-    pub prefix: Option<String>,
+/// The record as every session of the repository may see it: without the owner of a session, which is part of a token.
+///
+/// `session_name` is the display name of the session that acted, for the history.
+pub fn event_json(record: &Record, session_name: Option<Text>) -> wire::Event {
+    wire::Event { seq: record.seq.0, at: time(record.at), session_name, kind: kind(record) }
 }
 
-impl Wanted {
-    /// Whether this is one of them. What is about no session, or no key, is not for those who asked for one.
-    pub fn includes(&self, event: &Event) -> bool {
-        let of_session = |wanted: &SessionId| event.session() == Some(wanted);
-        let of_prefix = |prefix: &String| event.keys().any(|key| begins_with(key, prefix));
-        self.session.as_ref().is_none_or(of_session) && self.prefix.as_ref().is_none_or(of_prefix)
-    }
-}
-
-/// A record as an event. Who owns a session stays between its owner and the server.
-pub fn event(record: &Record) -> wire::Event {
-    wire::Event { seq: record.seq.0, at: time(record.at), happened: happened(record) }
-}
-
-fn happened(record: &Record) -> Happened {
+fn kind(record: &Record) -> EventKind {
     let id = |session: &SessionId| session.as_str().into();
     match &record.event {
         Event::Opened { session, name, feature, owner: _ } => {
-            Happened::Opened { session_id: id(session), name: name.clone(), feature: feature.clone() }
+            EventKind::Opened { session_id: id(session), name: name.clone(), feature: feature.clone() }
         }
-        Event::Bound { session, owner: _ } => Happened::Bound { session_id: id(session) },
-        Event::Ended { session, state } => Happened::Ended { session_id: id(session), state: end_state(*state) },
-        Event::Reserved { id: reservation, session, key, mode: how, ttl, reason } => Happened::Reserved {
+        Event::Bound { session, owner: _ } => EventKind::Bound { session_id: id(session) },
+        Event::Ended { session, state } => EventKind::Ended { session_id: id(session), state: end_state(*state) },
+        Event::Reserved { id: reservation, session, key, mode: how, ttl, reason } => EventKind::Reserved {
             reservation_id: reservation.to_string(),
             file_path: key.shown(),
             session_id: id(session),
@@ -48,7 +33,7 @@ fn happened(record: &Record) -> Happened {
             fence: record.seq.0,
             encoding: encoding(key),
         },
-        Event::Amended { id: reservation, session, key, mode: how, ttl, reason } => Happened::Amended {
+        Event::Amended { id: reservation, session, key, mode: how, ttl, reason } => EventKind::Amended {
             reservation_id: reservation.to_string(),
             file_path: key.shown(),
             session_id: id(session),
@@ -63,7 +48,7 @@ fn happened(record: &Record) -> Happened {
                 Why::Approved { request } => (None, None, Some(request.to_string())),
                 Why::Released | Why::Expired | Why::Ended | Why::Unheard => (None, None, None),
             };
-            Happened::Released {
+            EventKind::Released {
                 reservation_id: reservation.to_string(),
                 file_path: key.shown(),
                 session_id: id(session),
@@ -74,21 +59,21 @@ fn happened(record: &Record) -> Happened {
                 encoding: encoding(key),
             }
         }
-        Event::Queued { session, wants, mode: how, reason, if_version: _ } => Happened::Queued {
+        Event::Queued { session, wants, mode: how, reason, if_version: _ } => EventKind::Queued {
             session_id: id(session),
             file_paths: wants.iter().map(|want| want.key.shown()).collect(),
             mode: mode(*how),
             reason: reason.clone(),
             encoding: wants.iter().find_map(|want| encoding(&want.key)),
         },
-        Event::Seated { waiter, session } => Happened::Seated { session_id: id(session), waiter: waiter.0 },
+        Event::Seated { waiter, session } => EventKind::Seated { session_id: id(session), waiter: waiter.0 },
         Event::Left { waiter, session, why } => {
-            Happened::Left { session_id: id(session), waiter: waiter.0, why: why_left(*why).into() }
+            EventKind::Left { session_id: id(session), waiter: waiter.0, why: why_left(*why).into() }
         }
         Event::Counted { conflicts, deadlocks } => {
-            Happened::Counted { conflicts_detected: *conflicts, deadlocks_refused: *deadlocks }
+            EventKind::Counted { conflicts_detected: *conflicts, deadlocks_refused: *deadlocks }
         }
-        Event::UnlockRequested { request, reservation, key, session, reason } => Happened::UnlockRequested {
+        Event::UnlockRequested { request, reservation, key, session, reason } => EventKind::UnlockRequested {
             request_id: request.to_string(),
             reservation_id: reservation.to_string(),
             file_path: key.shown(),
@@ -96,7 +81,7 @@ fn happened(record: &Record) -> Happened {
             reason: reason.clone(),
             encoding: encoding(key),
         },
-        Event::UnlockAnswered { request, answer, by, note } => Happened::UnlockAnswered {
+        Event::UnlockAnswered { request, answer, by, note } => EventKind::UnlockAnswered {
             request_id: request.to_string(),
             status: unlock_status(Some(*answer)),
             responded_by: by.as_ref().map(id),
@@ -105,7 +90,7 @@ fn happened(record: &Record) -> Happened {
     }
 }
 
-/// Why a reservation is over, in a word.
+/// Why a reservation ended, as one word of the contract.
 pub fn why_over(why: &Why) -> &'static str {
     match why {
         Why::Released => "released",
@@ -117,7 +102,7 @@ pub fn why_over(why: &Why) -> &'static str {
     }
 }
 
-/// Why a wait is over, in a word.
+/// Why a queued request left the queue, as one word of the contract.
 pub fn why_left(why: LeftWhy) -> &'static str {
     match why {
         LeftWhy::TimedOut => "timedOut",

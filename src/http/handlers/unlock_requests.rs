@@ -3,16 +3,17 @@
 use axum::response::Response;
 use uuid::Uuid;
 
-use super::ask::{decide, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::files;
-use super::ids::new_id;
-use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
-use super::parts::{At, Json, created};
 use crate::desk::Reply;
 use crate::engine::{Answer, Command, Outcome, ReservationId, Text};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, created};
+use crate::http::handlers::files;
+use crate::http::ids::new_id;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::submit::{decide, look};
+use crate::wire::limits::REASON_CHARS_MAX;
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to let go.
@@ -90,8 +91,8 @@ pub async fn reject(
     Json(body): Json<wire::Reject>,
 ) -> ApiResult<Json<wire::UnlockRequestInfo>> {
     let note = match &body.note {
-        Some(note) if note.chars().count() > files::REASON_MAX => {
-            let what = format!("is longer than {} characters", files::REASON_MAX);
+        Some(note) if note.chars().count() > REASON_CHARS_MAX => {
+            let what = format!("is longer than {} characters", REASON_CHARS_MAX);
             return Err(wire::BadBody::field("note", what).into());
         }
         note => note.clone(),
@@ -133,7 +134,7 @@ async fn respond(
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Request(request) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Request(request)) => Ok(wire::UnlockRequestInfo { notices, ..outcome::unlock_request(*request) }),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }

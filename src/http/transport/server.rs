@@ -1,4 +1,4 @@
-//! Sockets: accepting connections, serving them, and stopping without cutting anybody off.
+//! Accepts connections, serves them, and on stop lets requests in progress finish.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,86 +21,85 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-use super::app::App;
-use super::error::HangUp;
-use super::gate::Gate;
-use super::ids::new_id;
-use super::limits::Limits;
-use super::pace::{Paced, Progress};
-use super::patience::Patient;
-use super::router;
+use crate::http::app::App;
+use crate::http::error::NoAnswer;
+use crate::http::ids::new_id;
+use crate::http::limits::ServerLimits;
+use crate::http::middleware::host_check::HostCheck;
+use crate::http::router::router;
+use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
+use crate::http::transport::write_timeout::WriteTimeout;
 
-/// How long a client may take nothing of what is on its way to it.
+/// How long a client may accept no bytes of its answer.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long answers under way may take once the server stops.
+/// How long requests in progress may take once the server stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long to wait after a failed accept; the usual reason is too many open files, which passes.
+/// How long to wait after a failed accept. The usual cause is too many open files, which is temporary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Clients over the limit that are told so at once; the rest only hears the connection close.
-const TOLD_MAX: usize = 64;
+/// Connections over the limit that get an answer at the same time. Any more are closed without one.
+const REFUSED_MAX: usize = 64;
 
-/// How long telling them may take.
-const TOLD_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long such an answer may take.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What they are told.
-const FULL: &str =
-    r#"{"error":"this server has as many connections as it takes; try again in a moment","code":"UNAVAILABLE"}"#;
+const REFUSAL: &str =
+    r#"{"error":"this server has reached its limit of connections; try again in a moment","code":"UNAVAILABLE"}"#;
 
-/// The threads that serve connections: half as many as there are processors, because the desk, the ledger, git and
-/// often enough those who ask need some as well, and because one thread alone answers more than one desk can decide.
+/// The runtime that serves connections. It has half as many threads as there are processors: the desk, the ledger, git
+/// and often the clients run on the same machine, and one thread can serve more requests than one desk can decide.
 pub fn runtime() -> io::Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
     Builder::new_multi_thread().worker_threads(processors.div_ceil(2)).enable_all().build()
 }
 
-/// Something clients connect to.
+/// A socket that clients connect to.
 pub enum Listener {
-    /// An address.
     Tcp(TcpListener),
-    /// A socket, and its file if that is to be removed when the server stops.
+    /// With the path of its file, if the file is to be removed when the server stops.
     Unix(UnixListener, Option<PathBuf>),
 }
 
-/// Serves routers on listeners.
+/// Listeners, each with the router that serves it.
 pub struct Server {
-    doors: Vec<(Listener, Router)>,
-    limits: Arc<ArcSwap<Limits>>,
+    listeners: Vec<(Listener, Router)>,
+    limits: Arc<ArcSwap<ServerLimits>>,
 }
 
 /// What the connections of one listener share.
-struct Door {
+struct Acceptor {
     router: Router,
-    limits: Arc<ArcSwap<Limits>>,
+    limits: Arc<ArcSwap<ServerLimits>>,
     graceful: Arc<GracefulShutdown>,
-    /// Held by every connection that is served, so their number is known.
+    /// Each connection that is served has a clone, which counts them.
     connections: Arc<()>,
-    /// Held by every connection that is told that there are too many.
-    told: Arc<()>,
+    /// Each connection that is being refused has a clone, which counts them.
+    refused: Arc<()>,
 }
 
 impl Server {
-    /// One router for all of them, with the usual limits.
+    /// One router for all listeners, with the default limits.
     pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
-        let doors = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
-        Self { doors, limits: Arc::default() }
+        let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
+        Self { listeners, limits: Arc::default() }
     }
 
-    /// Everything the app does, with its limits, on listeners with their gates.
-    pub fn of(app: &Arc<App>, listeners: Vec<(Listener, Gate)>) -> Self {
-        let door = |(listener, gate)| (listener, router(app.clone(), gate));
-        Self { doors: listeners.into_iter().map(door).collect(), limits: app.shared_limits() }
+    /// All calls of the app, with its limits.
+    pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
+        let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
+        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits() }
     }
 
-    /// Serves until `stop` says so; then accepts nothing new, calls `closing`, and waits for answers under way.
+    /// Serves until `stop` becomes true. Then accepts no more connections, calls `closing`, and waits for the requests in
+    /// progress.
     pub async fn run(self, stop: watch::Receiver<bool>, closing: impl FnOnce()) {
         let graceful = Arc::new(GracefulShutdown::new());
-        let accepting = self.doors.into_iter().map(|(listener, router)| {
+        let accepting = self.listeners.into_iter().map(|(listener, router)| {
             let (limits, graceful) = (self.limits.clone(), graceful.clone());
-            let door = Door { router, limits, graceful, connections: Arc::default(), told: Arc::default() };
-            tokio::spawn(accept(listener, door, stop.clone()))
+            let acceptor = Acceptor { router, limits, graceful, connections: Arc::default(), refused: Arc::default() };
+            tokio::spawn(accept(listener, acceptor, stop.clone()))
         });
         for task in accepting.collect::<Vec<_>>() {
             let _ = task.await;
@@ -110,13 +109,13 @@ impl Server {
         tokio::select! {
             () = graceful.shutdown() => {}
             () = tokio::time::sleep(STOP_TIME_MAX) => {
-                tracing::warn!("some clients did not finish in time and were cut off");
+                tracing::warn!("some requests did not finish in time; their connections were closed");
             }
         }
     }
 }
 
-async fn accept(listener: Listener, door: Door, mut stop: watch::Receiver<bool>) {
+async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receiver<bool>) {
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener) => accepted,
@@ -124,11 +123,11 @@ async fn accept(listener: Listener, door: Door, mut stop: watch::Receiver<bool>)
         };
         match accepted {
             Ok(Connection::Tcp(stream)) => {
-                // Answers are small and complete; waiting to fill a packet would only delay them.
+                // Answers are small and written at once; waiting to fill a packet would only delay them.
                 let _ = stream.set_nodelay(true);
-                door.serve(stream);
+                acceptor.serve(stream);
             }
-            Ok(Connection::Unix(stream)) => door.serve(stream),
+            Ok(Connection::Unix(stream)) => acceptor.serve(stream),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -152,75 +151,75 @@ async fn next(listener: &Listener) -> io::Result<Connection> {
     }
 }
 
-impl Door {
+impl Acceptor {
     fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S) {
         let limits = self.limits.load();
         if Arc::strong_count(&self.connections) > limits.connections {
             return self.refuse(stream);
         }
-        let held = self.connections.clone();
-        let progress = Progress::default();
-        let (begun, answered) = (progress.clone(), progress.clone());
+        let counted = self.connections.clone();
+        let progress = RequestProgress::default();
+        let (on_request, on_answer) = (progress.clone(), progress.clone());
         let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {
-            begun.begin();
+            on_request.begin();
             request.map(Body::new)
         });
         let service = service.map_result(move |answer: Result<Response, Infallible>| match answer {
-            Ok(answer) if answer.extensions().get::<HangUp>().is_some() => Err(NoAnswer),
+            Ok(answer) if answer.extensions().get::<NoAnswer>().is_some() => Err(CloseConnection),
             Ok(answer) => {
-                // A stream takes as long as it takes; what it writes is watched elsewhere.
+                // A stream has no end to wait for; the write timeout limits it.
                 if answer.body().size_hint().exact().is_some() {
-                    answered.end();
+                    on_answer.end();
                 }
                 Ok(answer)
             }
             Err(never) => match never {},
         });
-        let stream = Patient::new(stream, WRITE_TIME_MAX);
-        let stream = Paced::new(stream, progress, limits.header_time, limits.idle_time);
+        let stream = WriteTimeout::new(stream, WRITE_TIME_MAX);
+        let stream = ReadTimeout::new(stream, progress, limits.header_time, limits.idle_time);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that goes away in the middle is no news.
+            // An error means that the client disconnected, which needs no line in the log.
             let _ = connection.await;
-            drop(held);
+            drop(counted);
         });
     }
 
-    /// Says that there are too many, to as many as that can be said without becoming too many itself.
+    /// Answers that there are too many connections. The number of these answers is limited too.
     fn refuse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, mut stream: S) {
-        if Arc::strong_count(&self.told) > TOLD_MAX {
+        if Arc::strong_count(&self.refused) > REFUSED_MAX {
             return;
         }
-        let held = self.told.clone();
+        let counted = self.refused.clone();
         tokio::spawn(async move {
             let answer = format!(
                 "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-                 connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{FULL}",
-                FULL.len(),
+                 connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{REFUSAL}",
+                REFUSAL.len(),
                 new_id().simple(),
             );
-            let tell = async {
+            let send = async {
                 stream.write_all(answer.as_bytes()).await?;
                 stream.shutdown().await?;
-                // Closing with something unread would take the answer back from a client that has not read it yet.
+                // Closing a socket with unread input resets it, and the client might lose the answer.
                 tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
             };
-            let _ = tokio::time::timeout(TOLD_TIME_MAX, tell).await;
-            drop(held);
+            let _ = tokio::time::timeout(REFUSAL_TIME_MAX, send).await;
+            drop(counted);
         });
     }
 }
 
-/// What ends a connection in the middle of a request.
+/// Makes hyper close the connection without an answer.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody knows the answer")]
-struct NoAnswer;
+#[error("the outcome of the request is not known")]
+struct CloseConnection;
 
-impl From<Infallible> for NoAnswer {
+impl From<Infallible> for CloseConnection {
     fn from(never: Infallible) -> Self {
         match never {}
     }

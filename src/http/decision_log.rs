@@ -5,10 +5,10 @@
 use http::HeaderValue;
 
 use crate::desk::{DECISIONS, Desk, Reply, logs_decisions, tame};
-use crate::engine::{Actor, Answer, Command, Outcome, SessionId, Text};
+use crate::engine::{Actor, Answer, Command, Outcome, Refusal, SessionId, Text};
 use crate::key::Key;
 
-use super::happened::why_left;
+use super::event_json::why_left;
 
 tokio::task_local! {
     /// The id of the request that is being answered; only there while decisions are logged.
@@ -97,30 +97,33 @@ fn asked(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key>, 
     }
 }
 
-fn outcome(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done => "done",
-        Outcome::Granted(_) => "granted",
-        Outcome::Refused(_) => "refused",
-        Outcome::Queued(_) => "queued",
-        Outcome::WaitOver { why, .. } => why_left(*why),
-        Outcome::Deadlock(_) => "deadlock",
-        Outcome::WrongVersion { .. } => "wrongVersion",
-        Outcome::Paused(_) => "paused",
-        Outcome::Released(_) => "released",
-        Outcome::NotHeld { .. } => "notHeld",
-        Outcome::Lapsed { .. } => "lapsed",
-        Outcome::Alive { .. } => "alive",
-        Outcome::Ended { .. } => "ended",
-        Outcome::SessionEnded { .. } => "sessionEnded",
-        Outcome::NotYours => "notYours",
-        Outcome::NoSession(_) => "noSession",
-        Outcome::NoReservation => "noReservation",
-        Outcome::NobodyHolds(_) => "nobodyHolds",
-        Outcome::NoRequest => "noRequest",
-        Outcome::Request(_) => "done",
-        Outcome::AnsweredBefore(_) => "answeredBefore",
-        Outcome::NotTheHolder(_) => "notTheHolder",
-        Outcome::OverQuota { .. } => "overQuota",
+fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
+    match result {
+        Ok(outcome) => match outcome {
+            Outcome::Done | Outcome::Request(_) => "done",
+            Outcome::Granted(_) => "granted",
+            Outcome::Queued(_) => "queued",
+            Outcome::Released(_) => "released",
+            Outcome::Alive { .. } => "alive",
+            Outcome::Ended { .. } => "ended",
+        },
+        Err(refusal) => match refusal {
+            Refusal::Locked(_) => "refused",
+            Refusal::WaitOver { why, .. } => why_left(*why),
+            Refusal::Deadlock(_) => "deadlock",
+            Refusal::WrongVersion { .. } => "wrongVersion",
+            Refusal::Paused(_) => "paused",
+            Refusal::NotHeld { .. } => "notHeld",
+            Refusal::Lapsed { .. } => "lapsed",
+            Refusal::SessionEnded { .. } => "sessionEnded",
+            Refusal::NotOwner => "notYours",
+            Refusal::UnknownSession(_) => "noSession",
+            Refusal::UnknownReservation => "noReservation",
+            Refusal::NoOtherHolder(_) => "nobodyHolds",
+            Refusal::UnknownRequest => "noRequest",
+            Refusal::AnsweredBefore(_) => "answeredBefore",
+            Refusal::NotTheHolder(_) => "notTheHolder",
+            Refusal::OverQuota { .. } => "overQuota",
+        },
     }
 }

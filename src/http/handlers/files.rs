@@ -4,27 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 
-use super::app::{App, Repository};
-use super::ask::{decide, decide_or_wait, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::ids::new_id;
-use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, blocked, refusal};
-use super::parts::{ASIDE_KEYS, Asked, At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, aside};
-use super::policy::{KeyPolicy, TtlBounds};
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Few, Mode, Named, Outcome, ReservationId, Reserve, SessionId, Text, Ttl, Want};
+use crate::engine::{
+    Actor, Command, Few, Intent, Mode, Named, Outcome, Refusal, ReservationId, Reserve, SessionId, Text, Ttl, Want,
+};
+use crate::http::app::{App, Repository};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, LONG_LIST_KEYS, QueryParams, without_blocking};
+use crate::http::ids::new_id;
+use crate::http::key_policy::KeyPolicy;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, blocked, not_done};
+use crate::http::submit::{decide, decide_or_wait, look};
 use crate::key::{Key, KeyRules, Kind};
+use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds, WAIT_SECONDS_MAX};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
-
-/// The longest a request may wait, in seconds.
-pub const WAIT_SECONDS_MAX: i64 = 300;
-
-/// The longest reason, in characters.
-pub const REASON_MAX: usize = 1000;
 
 /// Paths checked in one go. The desk decides nothing meanwhile, so a large check is cut into pieces of about a
 /// millisecond; what is reserved in between shows up in later pieces, as it would a moment later anyway.
@@ -41,26 +37,26 @@ const CHECK_PIECE: usize = 2_000;
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Reserve,
-    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = shapes::ReserveAnswer), refusals::Reserve),
+    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = wire::ReserveReply), refusals::Reserve),
 )]
 pub async fn reserve(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
-) -> ApiResult<Response> {
+) -> ApiResult<Json<wire::ReserveReply>> {
     let (actor, session) = caller.act_for(&id)?;
-    let asked = body.one_or_many()?;
+    let texts = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
     let wants = {
         let policy = caller.repo.policy();
         let most = app.limits().keys_per_reserve;
-        if asked.len() > most {
-            let what = format!("names {} keys, and {most} is the most for one request", asked.len());
+        if texts.len() > most {
+            let what = format!("has {} keys, and {most} is the most for one request", texts.len());
             return Err(wire::BadBody::field("filePaths", what).into());
         }
         let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
-        aside(asked.len() > ASIDE_KEYS, || asked.iter().map(want).collect::<ApiResult<Few<_>>>())?
+        without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(want).collect::<ApiResult<Few<_>>>())?
     };
     let ask = Reserve {
         session: session.clone(),
@@ -72,22 +68,24 @@ pub async fn reserve(
     };
     let reply = decide_or_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
     let notices = outcome::notices(reply.notices);
-    match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+    match (reply.outcome, texts) {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and granted");
-            Ok(Json(wire::Reserved { notices, ..outcome::reserved(&session, grant) }).into_response())
+            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
+            Ok(Json(wire::ReserveReply::One(reserved)))
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
             let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
-            Ok(Json(wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }).into_response())
+            let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
+            Ok(Json(wire::ReserveReply::Many(reply)))
         }
-        (Outcome::Refused(conflicts), _) => {
+        (Err(Refusal::Locked(conflicts)), _) => {
             let sentence = "File already reserved";
             let refused = blocked(Code::ResourceLocked, sentence, &conflicts, &[], reply.now);
             Err(refused.with_notices(notices))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -123,13 +121,13 @@ pub async fn release(
     operation_id = "releaseAll",
     tag = "Files",
     params(params::SessionAt),
-    request_body = Option<shapes::Nothing>,
+    request_body = Option<wire::EmptyBody>,
     responses((status = 200, description = "What was released.", body = wire::ReleasedAll), refusals::Act),
 )]
 pub async fn release_all(
     caller: Caller,
     At(id): At<String>,
-    Json(_): Json<serde_json::Value>,
+    Json(_): Json<wire::EmptyBody>,
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = decide(&caller.repo, actor, Command::ReleaseAll { session }).await?;
@@ -146,16 +144,16 @@ pub async fn release_all(
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Renew,
-    responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = shapes::RenewAnswer), refusals::Renew),
+    responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = wire::RenewReply), refusals::Renew),
 )]
 pub async fn renew(
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
-) -> ApiResult<Response> {
+) -> ApiResult<Json<wire::RenewReply>> {
     let (actor, session) = caller.act_for(&id)?;
-    let asked = body.one_or_many()?;
-    let keys = named_keys(&caller.repo, asked, body.encoding)?;
+    let texts = body.one_or_many()?;
+    let keys = named_keys(&caller.repo, texts, body.encoding)?;
     let ttl = match body.ttl_seconds {
         Some(seconds) => {
             let policy = caller.repo.policy();
@@ -166,17 +164,19 @@ pub async fn renew(
     };
     let reply = decide(&caller.repo, actor, Command::Renew { session: session.clone(), keys, ttl }).await?;
     let notices = outcome::notices(reply.notices);
-    match (reply.outcome, asked) {
-        (Outcome::Granted(grants), OneOrMany::One(_)) => {
+    match (reply.outcome, texts) {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
             let grant = grants.first().expect("one key was asked for and renewed");
-            Ok(Json(wire::Renewed { notices, ..outcome::renewed(&session, grant) }).into_response())
+            let renewed = wire::Renewed { notices, ..outcome::renewed(&session, grant) };
+            Ok(Json(wire::RenewReply::One(renewed)))
         }
-        (Outcome::Granted(grants), OneOrMany::Many(_)) => {
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
             let expires = grants.iter().map(|grant| grant.expires).min().expect("at least one key was asked for");
             let reservations = grants.iter().map(|grant| outcome::renewed(&session, grant)).collect();
-            Ok(Json(wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices }).into_response())
+            let reply = wire::RenewedMany { expires_at: outcome::time(expires), reservations, notices };
+            Ok(Json(wire::RenewReply::Many(reply)))
         }
-        (other, _) => Err(refusal(other, reply.now).with_notices(notices)),
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -190,14 +190,14 @@ pub async fn renew(
     tag = "Files",
     params(params::SessionAt),
     request_body = wire::Check,
-    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::Check),
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::CheckReply), refusals::Check),
 )]
 pub async fn check(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     let (actor, session) = caller.look_for(&id)?;
     check_paths(&app, &caller, actor, Some(session), body).await
 }
@@ -209,17 +209,17 @@ pub async fn check(
     operation_id = "checkConflictsByQuery",
     tag = "Files",
     params(params::SessionAt, params::Paths),
-    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::Checked), refusals::CheckQuery),
+    responses((status = 200, description = "What is in the way, in the order of the request.", body = wire::CheckReply), refusals::CheckQuery),
 )]
 pub async fn check_query(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    asked: Asked,
-) -> ApiResult<Json<wire::Checked>> {
+    query: QueryParams,
+) -> ApiResult<Json<wire::CheckReply>> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
-    for (name, value) in &asked.0 {
+    for (name, value) in &query.0 {
         match &**name {
             "paths" if value.is_empty() => {}
             "paths" => paths.extend(value.split(',').map(str::to_owned)),
@@ -227,17 +227,18 @@ pub async fn check_query(
             _ => {}
         }
     }
-    let named = asked.0.iter().any(|(name, _)| name == "paths" || name == "path");
+    let named = query.0.iter().any(|(name, _)| name == "paths" || name == "path");
     if !named {
         return Err(wire::BadBody::field("paths", "is missing; say ?paths=a,b or repeat ?path=").into());
     }
-    let word = |name: &str| asked.one(name).map(|text| serde_json::json!({ name: text }));
+    let word = |name: &str| query.one(name).map(|text| serde_json::json!({ name: text }));
     let read = |value: Option<serde_json::Value>| -> ApiResult<wire::Check> {
         let value = value.unwrap_or_else(|| serde_json::json!({}));
         Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
     };
     let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
-    let body = wire::Check { paths: Some(paths), mode, encoding, ..wire::Check::default() };
+    let intent = read(word("intent"))?.intent;
+    let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
     check_paths(&app, &caller, actor, Some(session), body).await
 }
 
@@ -248,13 +249,13 @@ pub async fn check_query(
     operation_id = "checkConflictsAsNobody",
     tag = "Files",
     request_body = wire::Check,
-    responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::Checked), refusals::Check),
+    responses((status = 200, description = "Whatever is reserved is in the way.", body = wire::CheckReply), refusals::Check),
 )]
 pub async fn check_as_nobody(
     State(app): State<Arc<App>>,
     caller: Caller,
     Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::Checked>> {
+) -> ApiResult<Json<wire::CheckReply>> {
     check_paths(&app, &caller, caller.look(), None, body).await
 }
 
@@ -264,8 +265,8 @@ async fn check_paths(
     actor: Actor,
     session: Option<SessionId>,
     body: wire::Check,
-) -> ApiResult<Json<wire::Checked>> {
-    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+) -> ApiResult<Json<wire::CheckReply>> {
+    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
     let most = app.limits().keys_per_check;
@@ -274,19 +275,20 @@ async fn check_paths(
         return Err(wire::BadBody::field("paths", what).into());
     }
     let read = |text: &String| key(&caller.repo, text, percent);
-    let keys = aside(paths.len() > ASIDE_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+    let keys =
+        without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
-    let mut answer = wire::Checked::default();
+    let mut answer = wire::CheckReply::default();
     let mut first = 0;
     loop {
         let piece: Vec<Key> = keys.by_ref().take(CHECK_PIECE).collect();
         let count = piece.len();
         let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
-        let see = move |engine: &crate::engine::Engine, _| {
-            let mut answer = wire::Checked::default();
+        let see = move |engine: &crate::engine::Engine, now| {
+            let mut answer = wire::CheckReply::default();
             for (key, position) in piece.iter().zip(first..) {
-                let checked = engine.check(session.as_ref(), position, key, mode);
+                let checked = engine.check(session.as_ref(), position, key, intent);
                 answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
                 if checked.conflicts.is_empty() {
                     answer.clear.push(paths[position].clone());
@@ -297,6 +299,7 @@ async fn check_paths(
             }
             let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
             answer.paused = pause.map(outcome::pause);
+            answer.server_time = Some(outcome::time(now));
             answer
         };
         // The session calls once, however many pieces that takes: with the first it is alive and hears its notices.
@@ -306,6 +309,7 @@ async fn check_paths(
         answer.clear.extend(seen.value.clear);
         answer.held.extend(seen.value.held);
         answer.paused = seen.value.paused;
+        answer.server_time = seen.value.server_time;
         answer.notices.extend(outcome::notices(seen.notices));
         first += count;
         if keys.len() == 0 {
@@ -317,8 +321,8 @@ async fn check_paths(
 fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Released(keys) => Ok((keys, notices)),
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -341,9 +345,9 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Name
     Ok(Named { key, literal })
 }
 
-fn named_keys(repo: &Repository, asked: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
+fn named_keys(repo: &Repository, texts: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<Named>> {
     let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
-    aside(asked.len() > ASIDE_KEYS, || asked.iter().map(read).collect())
+    without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(read).collect())
 }
 
 fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {
@@ -373,11 +377,13 @@ pub fn out_of_range(code: Code, field: &str, sentence: String, min: i64, max: i6
 fn wait(seconds: Option<i64>) -> ApiResult<Option<Duration>> {
     match seconds {
         None | Some(0) => Ok(None),
-        Some(seconds @ 1..=WAIT_SECONDS_MAX) => Ok(Some(Duration::from_secs(seconds.unsigned_abs()))),
-        Some(seconds) => {
-            let sentence = format!("waitSeconds is {seconds}, and must be 0 to {WAIT_SECONDS_MAX}");
-            Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX))
-        }
+        Some(seconds) => match u32::try_from(seconds) {
+            Ok(seconds) if seconds <= WAIT_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds.into()))),
+            _ => {
+                let sentence = format!("waitSeconds is {seconds}, and must be 0 to {WAIT_SECONDS_MAX}");
+                Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX.into()))
+            }
+        },
     }
 }
 
@@ -389,12 +395,20 @@ fn version(number: Option<i64>) -> ApiResult<Option<u64>> {
 /// What somebody gave as a reason, if it is not a novel.
 pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
     match text {
-        Some(text) if text.chars().count() > REASON_MAX => {
-            let what = format!("is longer than {REASON_MAX} characters");
+        Some(text) if text.chars().count() > REASON_CHARS_MAX => {
+            let what = format!("is longer than {REASON_CHARS_MAX} characters");
             Err(wire::BadBody::field("reason", what).into())
         }
         Some(text) if text.trim().is_empty() => Ok(None),
         other => Ok(other.cloned()),
+    }
+}
+
+fn intent(check: &wire::Check) -> Intent {
+    match check.intent {
+        None => Intent::Reserve(mode(check.mode)),
+        Some(wire::Intent::Change) => Intent::Change,
+        Some(wire::Intent::Look) => Intent::Look,
     }
 }
 

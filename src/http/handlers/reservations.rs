@@ -1,28 +1,18 @@
-//! Looking at everything held, and taking it away from its holder.
+//! Reservations in lists, and the override that takes one away from its holder.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-
-use super::app::App;
-use super::ask::{decide, look};
-use super::caller::Caller;
-use super::error::{ApiError, ApiResult};
-use super::files;
-use super::openapi::{params, refusals};
-use super::outcome::{self, refusal};
-use super::parts::{Asked, At, Json};
-use crate::desk::Trouble;
 use crate::engine::{Command, Engine, Grant, Outcome, Person, ReservationId, Seq, SessionId};
+use crate::http::caller::Caller;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, QueryParams};
+use crate::http::handlers::files;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::wire::{self, Code};
 
-/// The most reservations on one page.
-const PAGE_MAX: u64 = 1000;
-
-/// Reservations on one page where the request says nothing.
-const PAGE: u64 = 100;
+/// Reservations on one page if the request names no limit.
+const PAGE_ITEMS: u32 = 100;
 
 /// List what a session holds.
 #[utoipa::path(
@@ -57,13 +47,13 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     params(params::Reservations, params::Page),
     responses((status = 200, description = "One page of it, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
-pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::ReservationList>> {
-    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
-    let after = Seq(asked.number("cursor", 0, u64::MAX)?.unwrap_or(0));
-    let prefix = asked.one("prefix").map(str::to_owned);
-    let session = asked.one("session").map(str::to_owned);
+pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
+    let limit = query.page_size(PAGE_ITEMS)?;
+    let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
+    let prefix = query.one("prefix").map(str::to_owned);
+    let session = query.one("session").map(str::to_owned);
     let see = move |engine: &Engine, _| {
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| begins_with(&grant.key, prefix));
+        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (Person, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
             page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
@@ -89,8 +79,8 @@ pub async fn reservations(caller: Caller, asked: Asked) -> ApiResult<Json<wire::
     Ok(Json(wire::ReservationList { notices: outcome::notices(seen.notices), ..seen.value }))
 }
 
-/// A path begins with what it begins with, whether or not it needs a `file:` in front to be read as one.
-pub fn begins_with(key: &Key, prefix: &str) -> bool {
+/// Whether a key starts with this text. The `file:` in front of a path does not count.
+pub fn starts_with(key: &Key, prefix: &str) -> bool {
     let shown = key.shown();
     shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
@@ -120,79 +110,10 @@ pub async fn take_away(
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = decide(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
-        Outcome::Released(keys) => {
+        Ok(Outcome::Released(keys)) => {
             let released_count = keys.len() as u64;
             Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
         }
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
-}
-
-/// Figures of the repository.
-#[utoipa::path(
-    get,
-    path = "/api/stats",
-    operation_id = "getStats",
-    tag = "Looking and operating",
-    responses((status = 200, description = "As of now.", body = wire::Stats), refusals::Look),
-)]
-pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
-    let seen = look(&caller.repo.desk, caller.look(), |engine, _| engine.numbers()).await?;
-    let (numbers, notices) = (seen.value, outcome::notices(seen.notices));
-    let totals = numbers.totals;
-    let average_hold_time = match totals.over {
-        0 => 0.0,
-        over => totals.held_ms as f64 / 1000.0 / over as f64,
-    };
-    Ok(Json(wire::Stats {
-        total_locks: totals.granted,
-        active_locks: numbers.reservations as u64,
-        expired_locks: totals.expired,
-        conflicts_detected: totals.conflicts,
-        average_hold_time,
-        waiters: numbers.waiters as u64,
-        sessions: numbers.sessions as u64,
-        notices,
-    }))
-}
-
-/// Whether the process runs.
-#[utoipa::path(
-    get,
-    path = "/healthz",
-    operation_id = "healthz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "It runs.", body = wire::Health), refusals::Anybody),
-    security(()),
-)]
-pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
-    Json(health(&app, "ok"))
-}
-
-/// Whether every desk decides.
-#[utoipa::path(
-    get,
-    path = "/readyz",
-    operation_id = "readyz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "All of them do.", body = wire::Health), refusals::Anybody),
-    security(()),
-)]
-pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    if app.is_stopping() {
-        return ApiError::from(Trouble::Stopped).into_response();
-    }
-    for repo in app.repositories.values() {
-        if let Err(error) = look(&repo.desk, crate::engine::Actor::Reader, |_, _| ()).await {
-            return error.into_response();
-        }
-    }
-    let all = app.repositories.values().filter_map(|repo| repo.past.as_ref()?.ledger());
-    let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
-    Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
-}
-
-fn health(app: &App, status: &str) -> wire::Health {
-    let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None }
 }

@@ -6,8 +6,8 @@ use crate::desk::{Desk, Look, Reply, Ticket, Trouble};
 use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
 
 use super::app::Repository;
+use super::decision_log::Line;
 use super::error::ApiResult;
-use super::log::Line;
 use super::outcome::refusal;
 
 /// Submits a command and waits for its answer. What was submitted is decided even if the caller leaves.
@@ -48,7 +48,7 @@ impl Drop for Hearing {
         let Some(mut receiver) = self.receiver.take() else { return };
         receiver.close();
         match receiver.try_recv() {
-            Ok(Reply { outcome: Outcome::Granted(grants), .. }) => self.desk.unheard(self.session.clone(), grants),
+            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => self.desk.unheard(self.session.clone(), grants),
             Ok(_) => {}
             Err(_) => self.desk.gone(self.ticket),
         }
@@ -72,12 +72,12 @@ pub async fn look<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let look = move |look: Look<'_>| {
         let seen = match look.refusal {
-            Some(outcome) => Err((outcome, look.now)),
+            Some(refusal) => Err((refusal, look.now)),
             None => Ok(Seen { value: see(look.engine, look.now), notices: look.notices }),
         };
         let _ = sender.send(seen);
     };
     desk.look(actor, Box::new(look))?;
     let seen = receiver.await.map_err(|_| Trouble::Stopped)?;
-    seen.map_err(|(outcome, now)| refusal(outcome, now))
+    seen.map_err(|(refused, now)| refusal(refused, now))
 }

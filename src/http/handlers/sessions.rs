@@ -5,31 +5,23 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::app::App;
-use super::ask::{decide, look};
-use super::caller::{Caller, choose};
-use super::error::{ApiError, ApiResult};
-use super::files::out_of_range;
-use super::ids::new_id;
-use super::openapi::{params, refusals, shapes};
-use super::outcome::{self, refusal};
-use super::parts::{Asked, At, Json, created};
 use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
+use crate::http::app::App;
+use crate::http::caller::{Caller, choose_repository};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, QueryParams, created};
+use crate::http::handlers::files::out_of_range;
+use crate::http::ids::new_id;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::submit::{decide, look};
 use crate::key::Key;
 use crate::token::{Claims, Mint, Scope};
+use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
 use crate::wire::{self, Code, Time};
 
-/// How long the token of a new session counts, in seconds, where the request says nothing.
-const TOKEN_SECONDS: i64 = 24 * 3600;
-
-/// The longest such a token may count.
-const TOKEN_SECONDS_MAX: i64 = 30 * 24 * 3600;
-
-/// The longest display name or feature, in characters; the same as in a token.
-const NAME_MAX: usize = 200;
-
-/// The most sessions on one page.
-const PAGE_MAX: u64 = 1000;
+// A name that a session can be created with also fits into its token.
+const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 
 /// Make a session, and a token that speaks for it.
 ///
@@ -46,13 +38,13 @@ const PAGE_MAX: u64 = 1000;
 pub async fn create(
     State(app): State<Arc<App>>,
     claims: Claims,
-    asked: Asked,
+    query: QueryParams,
     Json(body): Json<wire::CreateSession>,
 ) -> ApiResult<Response> {
     if claims.scope != Scope::Admin {
         return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
     }
-    let repo = choose(&app, &claims, body.repo.as_deref().or(asked.one("repo")))?;
+    let repo = choose_repository(&app, &claims, body.repo.as_deref().or(query.one("repo")))?;
     let caller = Caller { claims, repo };
     let actor = caller.act_as_admin()?;
     let session = match &body.session_id {
@@ -63,10 +55,10 @@ pub async fn create(
         None => SessionId::parse(&format!("sess_{}", new_id().simple())).expect("this is a session id"),
     };
     let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
-    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS);
-    if !(1..=TOKEN_SECONDS_MAX).contains(&seconds) {
+    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS_DEFAULT.into());
+    if !(1..=TOKEN_SECONDS_MAX.into()).contains(&seconds) {
         let sentence = format!("ttlSeconds is {seconds}, and must be 1 to {TOKEN_SECONDS_MAX}");
-        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX));
+        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
     }
     let now = (app.wall_clock)();
     let mint = Mint {
@@ -82,12 +74,12 @@ pub async fn create(
     let command = Command::Create { session: session.clone(), name, feature };
     let reply = decide(&caller.repo, actor, command).await?;
     match reply.outcome {
-        Outcome::Done => Ok(created(wire::SessionCreated {
+        Ok(Outcome::Done) => Ok(created(wire::SessionCreated {
             session_id: session.as_str().into(),
             token,
             expires_at: Time((now + seconds) * 1000),
         })),
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 
@@ -100,10 +92,10 @@ pub async fn create(
     params(params::Sessions, params::Page),
     responses((status = 200, description = "One page of them, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
-pub async fn list(caller: Caller, asked: Asked) -> ApiResult<Json<wire::SessionList>> {
-    let limit = asked.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize;
-    let skip = asked.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
-    let state = asked.word("state", wire::SessionState::WORDS)?;
+pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
+    let limit = query.page_size(PAGE_ITEMS_MAX)?;
+    let skip = query.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let state = query.word("state", wire::SessionState::WORDS)?;
     let see = move |engine: &crate::engine::Engine, _| {
         let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
         let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
@@ -146,23 +138,23 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Ses
     operation_id = "heartbeat",
     tag = "Sessions",
     params(params::SessionAt),
-    request_body = Option<shapes::Nothing>,
+    request_body = Option<wire::EmptyBody>,
     responses((status = 200, description = "Until when that lasts, and what the session should know.", body = wire::Heartbeat), refusals::Act),
 )]
 pub async fn heartbeat(
     caller: Caller,
     At(id): At<String>,
-    Json(_): Json<serde_json::Value>,
+    Json(_): Json<wire::EmptyBody>,
 ) -> ApiResult<Json<wire::Heartbeat>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = decide(&caller.repo, actor, Command::Heartbeat { session }).await?;
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Outcome::Alive { renewed, expires } => {
+        Ok(Outcome::Alive { renewed, expires }) => {
             let renewed_count = renewed as u64;
             Ok(Json(wire::Heartbeat { renewed_count, expires_at: outcome::time(expires), notices }))
         }
-        other => Err(refusal(other, reply.now).with_notices(notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -191,12 +183,12 @@ pub async fn end(
     };
     let reply = decide(&caller.repo, actor, Command::End { session, state }).await?;
     match reply.outcome {
-        Outcome::Ended { state, released } => Ok(Json(wire::Ended {
+        Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
             state: outcome::end_state(state),
             released_count: released.len() as u64,
             released_paths: released.iter().map(Key::shown).collect(),
         })),
-        other => Err(refusal(other, reply.now)),
+        other => Err(not_done(other, reply.now)),
     }
 }
 
@@ -222,8 +214,8 @@ fn session_state(view: &SessionView) -> wire::SessionState {
 /// A display name or feature as a token could carry it.
 fn label(field: &str, text: Option<Text>) -> ApiResult<Option<Text>> {
     match text {
-        Some(text) if text.chars().count() > NAME_MAX || text.chars().any(char::is_control) => {
-            let what = format!("must be at most {NAME_MAX} characters, none of them a control character");
+        Some(text) if text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) => {
+            let what = format!("must be at most {NAME_CHARS_MAX} characters, none of them a control character");
             Err(wire::BadBody::field(field, what).into())
         }
         Some(text) if text.is_empty() => Ok(None),
