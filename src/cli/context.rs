@@ -115,7 +115,7 @@ impl Context {
             _ => {}
         }
         let document = match error {
-            ClientError::Refused { .. } if self.json => Some(self.client.answer().to_vec()),
+            ClientError::Refused { .. } if self.json => Some(self.client.latest_body().to_vec()),
             _ => None,
         };
         Failure { document, ..Failure::new(exit_of(error), sentence) }.for_program(self.json)
@@ -124,7 +124,7 @@ impl Context {
     /// Prints the latest reply: unchanged for a program, as `text` for a person. Then prints the session's notices.
     pub fn print(&self, text: &str) -> std::io::Result<()> {
         if self.json {
-            talk::document(self.client.answer())?;
+            talk::document(self.client.latest_body())?;
         } else {
             talk::data(text)?;
         }
@@ -135,7 +135,7 @@ impl Context {
     /// Prints the session's notices on stderr. A program finds those of the latest reply in the reply itself.
     pub fn print_notices(&self) {
         if !self.json {
-            self.print_sentences(&notices::in_reply(self.client.answer()));
+            self.print_sentences(&notices::in_reply(self.client.latest_body()));
         }
         if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
             self.print_sentences(&notices::take(repo, session));

@@ -1,9 +1,8 @@
-//! One question and its answer without a runtime, for a hook: a process that has but one question, and that every commit
-//! waits for.
+//! One call without an async runtime, for a hook: a process that makes a single call, and that every commit waits for.
 //!
-//! Only the plain case is dealt with: a server that is there and answers with success. Whatever else happens is
-//! [`Brief::Elsewhere`]; then [`Client`](super::Client) asks again, in full, and has a sentence for it. A question
-//! may be repeated.
+//! Handles only the plain case: the server is there and replies with success. Everything else is
+//! [`QuickReply::Unclear`]; then [`Client`](super::Client) makes the same call and has a sentence for what is wrong. A
+//! check may be repeated.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -15,56 +14,58 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Endpoint;
 use super::address::part;
-use super::calls::checking;
+use super::calls::check_path;
 use super::{Credential, Limits};
 use crate::wire;
 
-/// What came of it.
+/// The result of a quick call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Brief<T> {
-    /// The answer.
-    Answer(T),
-    /// Somebody listens there and did not answer in time.
+pub enum QuickReply<T> {
+    Success(T),
+    /// A server accepted the connection and did not reply in time.
     TimedOut,
-    /// Nothing that would be plain to understand.
-    Elsewhere,
+    /// Anything else. The full client finds out what.
+    Unclear,
 }
 
-/// Who is asking, and where.
+/// Where to call, and as whom.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
-    /// The way to the server.
+pub struct QuickCall<'a> {
     pub endpoint: &'a Endpoint,
-    /// Who is asking.
     pub credential: Option<&'a Credential>,
     /// The session to act for.
     pub session: Option<&'a str>,
-    /// The repository, where the credential names none.
+    /// The repository, if the credential names none.
     pub repo: Option<&'a str>,
 }
 
-/// Says what is in the way of the session, or of anybody where there is none.
-pub fn check_briefly(who: Asking<'_>, ask: &wire::Check, limits: Limits) -> Brief<wire::CheckReply> {
-    exchange(who, &checking(who.session), ask, limits)
+/// Asks which reservations are in the way of the session, or of a caller without one.
+pub fn quick_check(call: QuickCall<'_>, question: &wire::Check, limits: Limits) -> QuickReply<wire::CheckReply> {
+    exchange(call, &check_path(call.session), question, limits)
 }
 
-fn exchange<T: DeserializeOwned>(who: Asking<'_>, path: &str, ask: &impl Serialize, limits: Limits) -> Brief<T> {
+fn exchange<T: DeserializeOwned>(
+    call: QuickCall<'_>,
+    path: &str,
+    request: &impl Serialize,
+    limits: Limits,
+) -> QuickReply<T> {
     let deadline = Deadline(Instant::now() + limits.total);
-    let Some(socket) = connect(who.endpoint, limits.connect) else { return Brief::Elsewhere };
-    let Ok(body) = serde_json::to_vec(ask) else { return Brief::Elsewhere };
-    let answer = send(&socket, &head(who, path, body.len()), &body, deadline)
+    let Some(socket) = connect(call.endpoint, limits.connect) else { return QuickReply::Unclear };
+    let Ok(body) = serde_json::to_vec(request) else { return QuickReply::Unclear };
+    let reply = send(&socket, &head(call, path, body.len()), &body, deadline)
         .and_then(|()| receive(&socket, deadline, limits.answer_bytes));
-    match answer {
-        Ok(answer) => match successful(&answer).and_then(|body| serde_json::from_slice(body).ok()) {
-            Some(answer) => Brief::Answer(answer),
-            None => Brief::Elsewhere,
+    match reply {
+        Ok(bytes) => match success_body(&bytes).and_then(|body| serde_json::from_slice(body).ok()) {
+            Some(reply) => QuickReply::Success(reply),
+            None => QuickReply::Unclear,
         },
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Brief::TimedOut,
-        Err(_) => Brief::Elsewhere,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => QuickReply::TimedOut,
+        Err(_) => QuickReply::Unclear,
     }
 }
 
-/// Connects without waiting for a name server, which knows no limit.
+/// Connects to a socket or an IP address. A host name is left to the full client, because a name lookup has no time limit.
 fn connect(endpoint: &Endpoint, limit: Duration) -> Option<Socket> {
     let (domain, address) = match endpoint {
         Endpoint::Unix(path) => (Domain::UNIX, SockAddr::unix(path).ok()?),
@@ -78,18 +79,18 @@ fn connect(endpoint: &Endpoint, limit: Duration) -> Option<Socket> {
     Some(socket)
 }
 
-/// The request up to its body. The old version of HTTP, because with it the answer ends where the connection does.
-fn head(who: Asking<'_>, path: &str, body_bytes: usize) -> String {
-    let says_so_itself = who.credential.is_some_and(|credential| credential.repo.is_some());
-    let repo = who.repo.filter(|_| !says_so_itself).map_or_else(String::new, |repo| format!("?repo={}", part(repo)));
-    let token = who
+/// The request up to its body. HTTP 1.0, because its reply ends when the connection does.
+fn head(call: QuickCall<'_>, path: &str, body_bytes: usize) -> String {
+    let token_names_repo = call.credential.is_some_and(|credential| credential.repo.is_some());
+    let repo = call.repo.filter(|_| !token_names_repo).map_or_else(String::new, |repo| format!("?repo={}", part(repo)));
+    let token = call
         .credential
         .map_or_else(String::new, |credential| format!("authorization: Bearer {}\r\n", credential.token()));
     format!(
         "POST {}{path}{repo} HTTP/1.0\r\nhost: {}\r\naccept: application/json\r\nuser-agent: git-dibs/{}\r\n{token}\
          content-type: application/json\r\ncontent-length: {body_bytes}\r\n\r\n",
-        who.endpoint.prefix(),
-        who.endpoint.authority(),
+        call.endpoint.prefix(),
+        call.endpoint.authority(),
         env!("CARGO_PKG_VERSION"),
     )
 }
@@ -98,7 +99,7 @@ fn head(who: Asking<'_>, path: &str, body_bytes: usize) -> String {
 struct Deadline(Instant);
 
 impl Deadline {
-    /// What is left; a socket takes no time at all for no limit.
+    /// The time left. An error if there is none, because a socket reads a timeout of zero as no limit.
     fn left(self) -> std::io::Result<Option<Duration>> {
         match self.0.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(ErrorKind::TimedOut.into()),
@@ -129,7 +130,7 @@ fn receive(mut socket: &Socket, deadline: Deadline, most: usize) -> std::io::Res
             0 => return Ok(answer),
             read => answer.extend_from_slice(&piece[..read]),
         }
-        // Whoever is in between may keep the connection open all the same.
+        // A proxy may keep the connection open although the reply is complete.
         if parts(&answer).is_some_and(|(head, body)| length(head) == Some(body.len())) {
             return Ok(answer);
         }
@@ -139,15 +140,15 @@ fn receive(mut socket: &Socket, deadline: Deadline, most: usize) -> std::io::Res
     }
 }
 
-/// The body of an answer that says success and is all there.
-fn successful(answer: &[u8]) -> Option<&[u8]> {
+/// The body of a complete reply with status 200.
+fn success_body(answer: &[u8]) -> Option<&[u8]> {
     let (head, body) = parts(answer)?;
     let (version, status) = head.split_once(' ')?;
     let is_success = version.starts_with("HTTP/1.") && status.starts_with("200");
     (is_success && length(head)? == body.len()).then_some(body)
 }
 
-/// How long the body is said to be. Nothing where it is written in some other way than plainly.
+/// The `content-length`; none if the body is encoded in any way.
 fn length(head: &str) -> Option<usize> {
     let mut length = None;
     for line in head.split("\r\n").skip(1) {
@@ -161,7 +162,7 @@ fn length(head: &str) -> Option<usize> {
     length
 }
 
-/// What comes before the body, and the body as far as it is there.
+/// The head, and as much of the body as has arrived.
 fn parts(answer: &[u8]) -> Option<(&str, &[u8])> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     Some((std::str::from_utf8(&answer[..end]).ok()?, &answer[end + 4..]))
@@ -177,8 +178,8 @@ mod tests {
     const LIMITS: Limits =
         Limits { connect: Duration::from_millis(200), total: Duration::from_millis(300), answer_bytes: 1000 };
 
-    /// Asks somebody who answers like this, and says what the question was.
-    fn ask(answer: &'static str) -> (Brief<wire::CheckReply>, String) {
+    /// Calls a server that replies with this text. Returns the result and the request that the server received.
+    fn ask(answer: &'static str) -> (QuickReply<wire::CheckReply>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}/team", listener.local_addr().unwrap())).unwrap();
         let server = std::thread::spawn(move || {
@@ -187,24 +188,24 @@ mod tests {
             let read = stream.read(&mut question).unwrap();
             let _ = stream.write_all(answer.as_bytes());
             if answer.is_empty() {
-                // Until the other side has had enough.
+                // Until the client gives up.
                 let _ = stream.read(&mut [0]);
             }
             String::from_utf8_lossy(&question[..read]).into_owned()
         });
         let credential = Credential::new("to.ke.n", Origin::Environment).unwrap();
-        let who =
-            Asking { endpoint: &endpoint, credential: Some(&credential), session: Some("a/b"), repo: Some("r s") };
+        let call =
+            QuickCall { endpoint: &endpoint, credential: Some(&credential), session: Some("a/b"), repo: Some("r s") };
         let check = wire::Check { paths: Some(vec!["x".to_owned()]), ..wire::Check::default() };
-        let answer = check_briefly(who, &check, LIMITS);
+        let answer = quick_check(call, &check, LIMITS);
         (answer, server.join().unwrap())
     }
 
     #[test]
-    fn a_plain_answer_is_taken() {
+    fn a_plain_reply_is_accepted() {
         let (answer, question) =
             ask("HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n{\"conflicts\":[],\"clear\":[],\"held\":[]}");
-        assert!(matches!(answer, Brief::Answer(checked) if checked.conflicts.is_empty()));
+        assert!(matches!(answer, QuickReply::Success(checked) if checked.conflicts.is_empty()));
         let (head, body) = question.split_once("\r\n\r\n").unwrap();
         assert!(
             head.starts_with("POST /team/api/sessions/a%2Fb/files/check-conflicts?repo=r%20s HTTP/1.0\r\n"),
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_left_to_others() {
+    fn every_other_reply_is_unclear() {
         for answer in [
             "HTTP/1.1 200 OK\r\ncontent-length: 38\r\n\r\n{\"conflicts\":[],\"clear\":[],\"held\":[]}",
             "HTTP/1.1 200 OK\r\n\r\n{\"conflicts\":[],\"clear\":[],\"held\":[]}",
@@ -225,14 +226,14 @@ mod tests {
             "HTTP/1.1 200 OK",
             "nonsense\r\n\r\n",
         ] {
-            assert_eq!(ask(answer).0, Brief::Elsewhere, "{answer}");
+            assert_eq!(ask(answer).0, QuickReply::Unclear, "{answer}");
         }
-        assert_eq!(ask("").0, Brief::TimedOut);
+        assert_eq!(ask("").0, QuickReply::TimedOut);
         let nowhere = Endpoint::parse("unix:/nowhere/x.sock").unwrap();
         let by_name = Endpoint::parse("http://localhost:1").unwrap();
         for endpoint in [&nowhere, &by_name] {
-            let who = Asking { endpoint, credential: None, session: None, repo: None };
-            assert_eq!(check_briefly(who, &wire::Check::default(), LIMITS), Brief::Elsewhere);
+            let call = QuickCall { endpoint, credential: None, session: None, repo: None };
+            assert_eq!(quick_check(call, &wire::Check::default(), LIMITS), QuickReply::Unclear);
         }
     }
 }

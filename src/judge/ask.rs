@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{Asking, Brief, ClientError, Limits, check_briefly};
+use crate::client::{ClientError, Limits, QuickCall, QuickReply, quick_check};
 use crate::git::Path;
 use crate::local::{DiscoverError, ServerAccess};
 use crate::text::percent;
@@ -87,12 +87,12 @@ pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> 
     if let Some(endpoint) = access.endpoints.first() {
         let limits = Limits { total: time_left(), ..Limits::default() };
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
-        match check_briefly(Asking { endpoint, credential, session, repo }, question, limits) {
-            Brief::Answer(reply) => return Ok(reply),
-            Brief::TimedOut => {
+        match quick_check(QuickCall { endpoint, credential, session, repo }, question, limits) {
+            QuickReply::Success(reply) => return Ok(reply),
+            QuickReply::TimedOut => {
                 return Err(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }.into());
             }
-            Brief::Elsewhere => {}
+            QuickReply::Unclear => {}
         }
     }
     // The quick exchange knows only success; the full client finds out what is wrong and has a sentence for it.

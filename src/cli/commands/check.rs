@@ -109,7 +109,7 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
     let now = reply.server_time.unwrap_or_else(|| context.now());
     let objections = Objections::find(&policy, &collected.paths, session.as_deref(), reply, now, undone);
     if context.json && !objections.undone.is_empty() {
-        talk::document(without_undone(context.client.answer(), &objections.undone).to_string().as_bytes())?;
+        talk::document(without_undone(context.client.latest_body(), &objections.undone).to_string().as_bytes())?;
         context.print_notices();
     } else {
         context.print(&lines(&objections.conflicts, question.encoding, context))?;

@@ -7,10 +7,10 @@ use anyhow::Result;
 use crate::cli::context::{Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
-use crate::client::Past;
+use crate::client::HistoryFilter;
 use crate::git::Repo;
 use crate::local::{Cwd, Names, clock, data_dir, describe};
-use crate::serve::upkeep::ledger::{self, HistoryFilter};
+use crate::serve::upkeep::ledger;
 use crate::text::terminal::clean;
 use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time};
 
@@ -39,11 +39,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let since = args.since.as_deref().map(|text| parse_time(text, clock::now())).transpose();
     let since = since.map_err(|failure| failure.for_program(args.json))?;
     let most = args.max_count as usize;
-    let query = |cwd: &Cwd| -> Result<Past, Failure> {
+    let query = |cwd: &Cwd| -> Result<HistoryFilter, Failure> {
         let names = args.path.iter().cloned().collect::<Vec<_>>();
         let names = Names::typed(cwd, &names).map_err(|error| Failure::from(error).for_program(args.json))?;
         let percent = names.encoding() == Some(Encoding::Percent);
-        Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
+        Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };
     let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
         let result = context.client.history(&query(&context.workspace.cwd)?, most);
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// The history in the ledger of this repository; none if there is no ledger.
-fn without_server(query: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<HistoryReply>> {
+fn without_server(query: &dyn Fn(&Cwd) -> Result<HistoryFilter, Failure>, most: usize) -> Option<Result<HistoryReply>> {
     let repo = Repo::from_environment().ok()?;
     let path = data_dir::ledger(&data_dir::dibs_dir(&repo));
     if !path.exists() {
@@ -70,9 +70,7 @@ fn without_server(query: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) ->
     }
     let query = query(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
     talk::say("no server answers; this is what the ledger in this repository says");
-    Some(query.and_then(|Past { path: key, percent, session, since }| {
-        ledger::history(&path, &HistoryFilter { key, percent, session, since }, most)
-    }))
+    Some(query.and_then(|filter| ledger::history(&path, &filter, most)))
 }
 
 fn print(history: &HistoryReply, json: bool) -> Result<()> {

@@ -47,10 +47,10 @@ pub fn run(args: Args) -> Result<Exit> {
             }
             Err(failure) => return Err(failure.into()),
         }
-        documents.push(serde_json::from_slice(context.client.answer()).unwrap_or_default());
+        documents.push(serde_json::from_slice(context.client.latest_body()).unwrap_or_default());
     }
     match documents.as_slice() {
-        [_] if context.json => talk::document(context.client.answer())?,
+        [_] if context.json => talk::document(context.client.latest_body())?,
         _ if context.json => talk::document(json!({ "requests": documents }).to_string().as_bytes())?,
         _ => {}
     }

@@ -54,7 +54,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     // Before anything else, so that no signal can arrive between creating a session and being able to end it.
-    let signals = child::Signals::hold();
+    let signals = child::Signals::block();
     let mut context = Context::open_without_session(&args.new.server, false)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::{Exit, talk};
-use crate::client::Held;
+use crate::client::ReservationFilter;
 use crate::local::describe;
 use crate::text::terminal::time_left;
 use crate::wire::Reservation;
@@ -24,7 +24,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
     let holder = if args.mine { Some(context.session()?) } else { args.holder };
-    let result = context.client.reservations(&Held { prefix: None, session: holder });
+    let result = context.client.reservations(&ReservationFilter { prefix: None, session: holder });
     let mut held = context.checked(result)?;
     if held.is_empty() && !context.json {
         talk::say("nothing is reserved");

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::client::HistoryFilter;
 use crate::engine::{SessionId, Timestamp};
 use crate::git::{Git, Repo};
 use crate::http::event_json;
@@ -13,21 +14,10 @@ use crate::key::{Key, KeyRules};
 use crate::ledger::{self, BRANCH, History, Holding, Query, Reading, Verified};
 use crate::local::data_dir;
 use crate::text::terminal::clean;
-use crate::wire::{self, Time};
+use crate::wire;
 
 /// The ref under which ledgers are shared.
 pub use crate::ledger::SHARED;
-
-/// Which events of the history are wanted; all of them by default.
-#[derive(Debug, Clone, Default)]
-pub struct HistoryFilter {
-    /// A key that the events are about.
-    pub key: Option<String>,
-    /// Whether `key` is percent-encoded.
-    pub percent: bool,
-    pub session: Option<String>,
-    pub since: Option<Time>,
-}
 
 /// Checks that every event is there, that every tree is what the events add up to, and that git finds no damage.
 pub fn verify(path: &Path) -> Result<Verified> {
