@@ -37,11 +37,11 @@ pub struct HookInput<'a> {
 pub struct Collected {
     /// Changed paths, sorted, each once.
     pub paths: Vec<Path>,
-    origin: Origin,
+    kind: ChangeKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Origin {
+enum ChangeKind {
     Index,
     Tips(Vec<Oid>),
     Range(Range),
@@ -104,25 +104,25 @@ impl Plan {
         let range = match self {
             Plan::Index(others) => {
                 let paths = changed::staged_merge(repo, &others)?;
-                return Ok(Collected { paths, origin: Origin::Index });
+                return Ok(Collected { paths, kind: ChangeKind::Index });
             }
             Plan::Transaction(range) => {
                 let paths = range.paths(repo)?;
-                return Ok(Collected { paths, origin: Origin::Tips(range.tips) });
+                return Ok(Collected { paths, kind: ChangeKind::Tips(range.tips) });
             }
             Plan::Push(remote, url, updates) => Range::of_push(repo, &remote, &url, &updates)?,
             Plan::Receive(updates) => Range::of_receive(repo, &updates)?,
         };
         // No range means that the other side has no commits yet, so nothing can be reserved.
         let range = range.unwrap_or_default();
-        Ok(Collected { paths: range.paths(repo)?, origin: Origin::Range(range) })
+        Ok(Collected { paths: range.paths(repo)?, kind: ChangeKind::Range(range) })
     }
 }
 
 impl Collected {
     /// The paths that the commits of a range such as `A..B` change.
     pub fn in_range(repo: &Repo, range: &str) -> Result<Collected, GitError> {
-        Ok(Collected { paths: written(repo, range)?, origin: Origin::Written(range.to_owned()) })
+        Ok(Collected { paths: written(repo, range)?, kind: ChangeKind::Written(range.to_owned()) })
     }
 
     /// Those of `suspects` that do not count: they only undo an earlier change, or, at a push with `dibs.pushNet`, are in
@@ -131,12 +131,12 @@ impl Collected {
         if suspects.is_empty() {
             return Ok(HashSet::new());
         }
-        match &self.origin {
-            Origin::Index => changed::undone(repo, suspects, After::Index),
-            Origin::Range(range) if policy.push_net.value => range.put_back(repo, suspects),
-            Origin::Written(text) if policy.push_net.value => Range::parse(repo, text)?.put_back(repo, suspects),
-            Origin::Range(_) | Origin::Written(_) => Ok(HashSet::new()),
-            Origin::Tips(tips) => {
+        match &self.kind {
+            ChangeKind::Index => changed::undone(repo, suspects, After::Index),
+            ChangeKind::Range(range) if policy.push_net.value => range.put_back(repo, suspects),
+            ChangeKind::Written(text) if policy.push_net.value => Range::parse(repo, text)?.put_back(repo, suspects),
+            ChangeKind::Range(_) | ChangeKind::Written(_) => Ok(HashSet::new()),
+            ChangeKind::Tips(tips) => {
                 // If several branches move at once, a path must be undone on each of them.
                 let mut left = suspects.to_vec();
                 for tip in tips {
