@@ -288,7 +288,7 @@ mod tests {
         let sentence = Place::new().served().setting("tokenFile", "/nowhere/token").sentence();
         assert!(sentence.contains("/nowhere/token does not exist"), "{sentence}");
         let sentence = Place::new().served().env("DIBS_TOKEN", "secret secret").sentence();
-        assert_eq!(sentence, "the token in DIBS_TOKEN does not hold a token");
+        assert_eq!(sentence, "the token in DIBS_TOKEN has a character that a token cannot have");
     }
 
     #[test]
