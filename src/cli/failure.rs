@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn the_servers_sentence_cannot_control_the_terminal() {
-        let said = refused(Code::NotFound, "nobody holds \u{1b}[31ma\nb");
-        assert_eq!(sentence_of(&said), "nobody holds \\x1b[31ma\\nb");
+        let said = refused(Code::NotFound, "no session holds \u{1b}[31ma\nb");
+        assert_eq!(sentence_of(&said), "no session holds \\x1b[31ma\\nb");
         assert_eq!(sentence_of(&refused(Code::NotFound, "It is gone.")), "It is gone");
     }
 }

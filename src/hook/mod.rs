@@ -139,11 +139,11 @@ fn check(input: HookInput<'_>) -> Verdict {
     if paths.is_empty() {
         return Verdict::Pass;
     }
-    let asked = find_server(&repo, input, &settings).and_then(|access| {
+    let reply = find_server(&repo, input, &settings).and_then(|access| {
         let reply = judge::ask(&access, &judge::question(paths), deadline)?;
         Ok((access, reply))
     });
-    let verdict = match asked {
+    let verdict = match reply {
         Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
         Ok((access, reply)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);

@@ -132,11 +132,11 @@ impl Message<'_> {
     }
 }
 
-/// Conflicts, an indented line for each of the first `max`. `asked` is how the request wrote its paths.
-pub fn conflict_lines(conflicts: &[Conflict], asked: Option<Encoding>, now: Time, max: usize) -> String {
+/// Conflicts, an indented line for each of the first `max`. `encoding` is how the request wrote its paths.
+pub fn conflict_lines(conflicts: &[Conflict], encoding: Option<Encoding>, now: Time, max: usize) -> String {
     let mut lines = String::new();
     for conflict in conflicts.iter().take(max) {
-        let _ = writeln!(lines, "  {}", conflict_line(conflict, asked, now));
+        let _ = writeln!(lines, "  {}", conflict_line(conflict, encoding, now));
     }
     if conflicts.len() > max {
         let _ = writeln!(lines, "  and {} more", conflicts.len() - max);
@@ -145,8 +145,8 @@ pub fn conflict_lines(conflicts: &[Conflict], asked: Option<Encoding>, now: Time
 }
 
 /// One conflict: path, holder, key that covers the path, time left, queue, reason.
-pub fn conflict_line(conflict: &Conflict, asked: Option<Encoding>, now: Time) -> String {
-    let path = describe::key(&conflict.file_path, asked.or(conflict.encoding));
+pub fn conflict_line(conflict: &Conflict, encoding: Option<Encoding>, now: Time) -> String {
+    let path = describe::key(&conflict.file_path, encoding.or(conflict.encoding));
     let key = describe::key(&conflict.key, conflict.encoding);
     let who = describe::session(&conflict.reserved_by, conflict.reserved_by_name.as_deref());
     let mut line = match conflict.waiting {

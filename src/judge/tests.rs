@@ -40,7 +40,7 @@ fn holding(paths: &[&str]) -> CheckReply {
 }
 
 /// The verdict for a session, or for a person without one.
-fn judged(
+fn verdict_for(
     occasion: &Occasion,
     settings: &[(&str, &str)],
     paths: &[&str],
@@ -54,7 +54,7 @@ fn judged(
 }
 
 fn session(occasion: &Occasion, settings: &[(&str, &str)], paths: &[&str], reply: CheckReply) -> Verdict {
-    judged(occasion, settings, paths, Some("sess_me"), reply)
+    verdict_for(occasion, settings, paths, Some("sess_me"), reply)
 }
 
 fn unchecked(occasion: &Occasion, settings: &[(&str, &str)], error: CheckError) -> Verdict {
@@ -97,7 +97,7 @@ fn a_session_learns_who_holds_the_path_why_how_long_and_what_to_do() {
 fn a_person_without_a_session_gets_other_advice() {
     let conflict =
         Conflict { reserved_by_name: None, reason: None, key: "src/a.rs".to_owned(), ..held_by_ana("src/a.rs") };
-    insta::assert_snapshot!(blocked(judged(&PUSH, &[], &["src/a.rs"], None, in_conflict(vec![conflict]))), @r"
+    insta::assert_snapshot!(blocked(verdict_for(&PUSH, &[], &["src/a.rs"], None, in_conflict(vec![conflict]))), @r"
     git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       src/a.rs: held by sess_02def, 4 min 10 s left
     Talk to the holder, or start a session and wait: git dibs session start && git dibs wait :/src/a.rs
@@ -175,7 +175,7 @@ fn require_held_applies_to_sessions_and_not_to_people() {
       c
     Reserve them first: git dibs reserve :/b :/c
     ");
-    assert_eq!(judged(&COMMIT, &strict, &["a", "b"], None, holding(&["a"])), Verdict::Pass);
+    assert_eq!(verdict_for(&COMMIT, &strict, &["a", "b"], None, holding(&["a"])), Verdict::Pass);
     assert_eq!(session(&COMMIT, &[("require", "none")], &["a", "b"], holding(&["a"])), Verdict::Pass);
 }
 

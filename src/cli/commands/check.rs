@@ -118,7 +118,8 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
         for path in &objections.unreserved {
             talk::say(&format!("{} is not reserved, and {} requires it", terminal::path(path), policy.require.source));
         }
-        report(context, &objections, collected.paths.len(), held);
+        let total = collected.paths.len();
+        report(context, &objections, total, objections.conflicting_paths().len(), held);
     }
     Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
@@ -135,11 +136,11 @@ fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit>
     let result = context.client.check(session.as_deref(), &question);
     let reply = context.checked(result)?;
     context.print(&lines(&reply.conflicts, question.encoding, context))?;
-    let held = reply.held.len();
+    let (held, taken) = (reply.held.len(), names.len().saturating_sub(reply.clear.len()));
     let objections =
         Objections { conflicts: reply.conflicts, paused: reply.paused, now: context.now(), ..Objections::default() };
     if !context.json {
-        report(context, &objections, names.len(), held);
+        report(context, &objections, names.len(), taken, held);
     }
     Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
@@ -150,8 +151,8 @@ fn names_on_stdin(nul: bool) -> Result<Names> {
     Ok(Names::from_git(split_paths(&input, if nul { 0 } else { b'\n' })))
 }
 
-fn lines(conflicts: &[wire::Conflict], asked: Option<wire::Encoding>, context: &Context) -> String {
-    let lines = explain::conflict_lines(conflicts, asked, context.now(), LINES_MAX);
+fn lines(conflicts: &[wire::Conflict], encoding: Option<wire::Encoding>, context: &Context) -> String {
+    let lines = explain::conflict_lines(conflicts, encoding, context.now(), LINES_MAX);
     lines.lines().map(|line| format!("{}\n", line.trim_start())).collect()
 }
 
@@ -174,22 +175,22 @@ fn without_undone(reply: &[u8], undone: &HashSet<git::Path>) -> Value {
 }
 
 /// Says what is paused, and how many paths are free.
-fn report(context: &Context, objections: &Objections, asked: usize, held: usize) {
+fn report(context: &Context, objections: &Objections, total: usize, taken: usize, held: usize) {
     if let Some(pause) = &objections.paused {
         talk::say(&explain::pause_sentence(pause, context.now()));
     }
-    talk::say(&summary(asked, objections.conflicting_paths().len(), objections.undone.len(), held));
+    talk::say(&summary(total, taken, objections.undone.len(), held));
 }
 
-fn summary(asked: usize, taken: usize, undone: usize, held: usize) -> String {
+fn summary(total: usize, taken: usize, undone: usize, held: usize) -> String {
     let yours = if held == 0 { String::new() } else { format!(", {held} of them yours") };
     let undone = if undone == 0 { String::new() } else { format!(", {undone} only undoing a change") };
-    match (asked, taken) {
+    match (total, taken) {
         (0, _) => "there is nothing to check".to_owned(),
-        (asked, 0) => format!("{} clear{yours}{undone}", describe::count(asked, "path")),
-        (asked, taken) => {
+        (total, 0) => format!("{} clear{yours}{undone}", describe::count(total, "path")),
+        (total, taken) => {
             let verb = if taken == 1 { "is held by another session" } else { "are held by other sessions" };
-            format!("{taken} of {} {verb}, {} clear{yours}{undone}", describe::count(asked, "path"), asked - taken)
+            format!("{taken} of {} {verb}, {} clear{yours}{undone}", describe::count(total, "path"), total - taken)
         }
     }
 }

@@ -265,8 +265,8 @@ mod tests {
         }
         let silent = ClientError::TimedOut { at: "x".to_owned(), limit: std::time::Duration::from_secs(2) };
         assert_eq!(refused(&silent).status as u8, 8);
-        let nobody = ClientError::Unreachable { at: "x".to_owned(), why: "y".to_owned() };
-        assert_eq!(refused(&nobody).status as u8, 6);
+        let unreachable = ClientError::Unreachable { at: "x".to_owned(), why: "y".to_owned() };
+        assert_eq!(refused(&unreachable).status as u8, 6);
     }
 
     #[test]

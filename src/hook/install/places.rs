@@ -72,8 +72,8 @@ fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
         answer.pop_if(|last| *last == b'\n');
         PathBuf::from(OsString::from_vec(answer))
     };
-    let asked = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
-    match asked {
+    let hooks = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
+    match hooks {
         Ok(answer) => Ok(as_path(answer)),
         // Git refuses an impossible path, such as `.git/hooks` in a linked worktree, where `.git` is a file.
         Err(error) => match Git::elsewhere(top).args(["config", "--type=path", "core.hooksPath"]).answer() {
