@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -68,7 +68,7 @@ impl LogLevel {
 pub fn filter(format: Option<LogFormat>, level: Option<&str>) -> Result<EnvFilter> {
     let level = level.unwrap_or(if format.is_some() { "info" } else { "warn" });
     EnvFilter::try_new(level)
-        .with_context(|| format!("{level:?} is not a log level; use error, warn, info, debug or trace"))
+        .map_err(|_| anyhow!("{level:?} is not a log level; use error, warn, info, debug or trace"))
 }
 
 /// Starts to log to `out`, which is stderr.

@@ -60,7 +60,11 @@ fn a_ledger_can_be_checked_found_and_shared() {
     let shelves = world.dibs(["ledger", "show-path", "src/a.rs", "src/", ".gitmodules", "db:x"]).ok().out;
     assert_eq!(shelves, "src/a.rs\n.dibs/glob/src%2F**\n.dibs/path/%2Egitmodules\n.dibs/name/db:x\n");
     let said = world.dibs(["ledger", "verify"]).ok();
-    assert!(said.out.starts_with("whole: 5 events up to #5 in ") && said.out.ends_with(", 1 held\n"), "{said:?}");
+    assert!(
+        said.out.starts_with("the ledger is undamaged: 5 events in ")
+            && said.out.ends_with(", the last is #5; 1 reservation held\n"),
+        "{said:?}"
+    );
     assert_eq!(world.dibs(["ledger", "verify", "--json"]).json()["held"], 1);
 
     world.git(&["init", "--quiet", "--bare", "../hub.git"]);
@@ -74,7 +78,7 @@ fn a_ledger_can_be_checked_found_and_shared() {
     };
     inside(&["ledger", "verify"]).fails(1);
     inside(&["ledger", "fetch", "origin"]).ok();
-    assert!(inside(&["ledger", "verify"]).ok().out.starts_with("whole: 5 events"));
+    assert!(inside(&["ledger", "verify"]).ok().out.starts_with("the ledger is undamaged: 5 events"));
     assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
     assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("no ledger could be fetched"));
 
