@@ -1,4 +1,4 @@
-//! The client against real sockets with somebody strange behind them.
+//! The client against real sockets, with good, bad and strange servers.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ type Act = Box<dyn FnOnce(&mut dyn Stream) + Send>;
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Listens on a port and treats one connection after the other as told; hands out the requests it read.
+/// Listens on a port, answers one connection after the other as the test says, and returns the requests it read.
 fn stranger(acts: Vec<Act>) -> (Endpoint, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -123,12 +123,12 @@ fn a_refusal_is_its_sentence_and_its_facts() {
 }
 
 #[test]
-fn foreign_answers_are_said_to_be_foreign() {
+fn an_unexpected_reply_is_described() {
     assert_eq!(garbage(says(answer("200 OK", "<!doctype html>"))), "a web page (status 200)");
     assert_eq!(garbage(says(answer("500 Oh", "\n <html>"))), "a web page (status 500)");
-    assert_eq!(garbage(says(answer("502 Bad Gateway", "upstream"))), "an answer that is not JSON (status 502)");
-    assert_eq!(garbage(says(answer("200 OK", ""))), "an empty answer (status 200)");
-    assert_eq!(garbage(says(answer("200 OK", "{\"status\":"))), "an answer that is not JSON (status 200)");
+    assert_eq!(garbage(says(answer("502 Bad Gateway", "upstream"))), "a reply that is not JSON (status 502)");
+    assert_eq!(garbage(says(answer("200 OK", ""))), "an empty reply (status 200)");
+    assert_eq!(garbage(says(answer("200 OK", "{\"status\":"))), "a reply that is not JSON (status 200)");
     assert!(garbage(says(answer("200 OK", "[1]"))).starts_with("JSON of another shape: "));
     assert!(garbage(says(answer("404 Not Found", r#"{"message":"no"}"#))).starts_with("JSON of another shape: "));
     let moved = "HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n";
@@ -138,19 +138,19 @@ fn foreign_answers_are_said_to_be_foreign() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_taken_for_whole() {
+fn a_reply_that_breaks_off_is_an_error() {
     assert_eq!(
         garbage(says("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"status\":\"ok\"}")),
-        "an answer that broke off in the middle"
+        "a reply that broke off in the middle"
     );
     let error = after(says("HTTP/1.1 200 OK\r\ncontent-le"));
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");
 }
 
 #[test]
-fn a_connection_closed_without_an_answer_is_unreachable() {
+fn a_connection_closed_without_a_reply_is_unreachable() {
     let error = after(says(""));
-    assert!(error.to_string().contains("closed the connection without an answer"), "{error}");
+    assert!(error.to_string().contains("closed the connection without a reply"), "{error}");
     // The unread request makes the operating system reset the connection instead of closing it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -163,7 +163,7 @@ fn a_connection_closed_without_an_answer_is_unreachable() {
 }
 
 #[test]
-fn an_endless_answer_is_cut_off() {
+fn an_endless_reply_is_cut_off() {
     let endless: Act = Box::new(|stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         while stream.write_all(b"8\r\nxxxxxxxx\r\n").is_ok() {}
@@ -171,7 +171,7 @@ fn an_endless_answer_is_cut_off() {
     let (endpoint, _requests) = stranger(vec![endless]);
     let limits = Limits { answer_bytes: 100_000, total: Duration::from_secs(30), ..Limits::default() };
     let error = Client::new(vec![endpoint], None, limits).unwrap().health().unwrap_err();
-    assert!(error.to_string().contains("an answer of more than 100000 bytes"), "{error}");
+    assert!(error.to_string().contains("a reply of more than 100000 bytes"), "{error}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_server_that_never_answers_is_left_and_sees_us_leave() {
     let mut client = Client::new(vec![endpoint], None, quick()).unwrap();
     let error = client.health().unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { .. }), "{error:?}");
-    assert!(error.to_string().ends_with("did not answer within 0.3 s"), "{error}");
+    assert!(error.to_string().ends_with("did not reply within 0.3 s"), "{error}");
     assert_eq!(saw_us_leave.recv_timeout(Duration::from_secs(30)), Ok(0), "while the client still lives");
     drop(client);
 }
@@ -210,7 +210,7 @@ fn a_waiting_call_may_take_its_waiting_time() {
 }
 
 #[test]
-fn nobody_there_is_a_sentence_with_every_way_that_was_tried() {
+fn an_unreachable_server_is_a_sentence_with_every_address_that_was_tried() {
     let dir = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let socket = Endpoint::Unix(dir.path().join("dibs.sock"));
@@ -249,7 +249,7 @@ fn a_socket_whose_queue_is_full_is_unreachable() {
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
     let _first = std::os::unix::net::UnixStream::connect(&path).unwrap();
     let error = Client::new(vec![Endpoint::Unix(path)], None, Limits::default()).unwrap().health().unwrap_err();
-    assert!(error.to_string().contains("nothing within 200 ms"), "{error}");
+    assert!(error.to_string().contains("no connection within 200 ms"), "{error}");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn pages_are_put_together() {
     };
     let page = |name: &str, more: &str| says(answer("200 OK", &format!(r#"{{"reservations":[{}]{more}}}"#, row(name))));
     let (endpoint, requests) = stranger(vec![page("a", r#","nextCursor":"c&1""#), page("b", "")]);
-    let held = Held { prefix: Some("src/ä".to_owned()), session: None };
+    let held = ReservationFilter { prefix: Some("src/ä".to_owned()), session: None };
     let all = client(endpoint).reservations(&held).unwrap();
     assert_eq!(all.iter().map(|one| &*one.file_path).collect::<Vec<_>>(), ["a", "b"]);
     assert!(requests.recv().unwrap().starts_with("GET /api/reservations?limit=1000&prefix=src%2F%C3%A4 HTTP"));
@@ -300,10 +300,10 @@ fn the_answer_is_there_as_it_came_with_the_servers_time() {
     let (endpoint, _requests) = stranger(vec![says(whole), says("")]);
     let mut client = client(endpoint);
     client.health().unwrap();
-    assert_eq!(client.answer(), body.as_bytes());
+    assert_eq!(client.latest_body(), body.as_bytes());
     assert_eq!(client.server_time().unwrap().to_string(), "1994-11-06T08:49:37.000Z");
     client.health().unwrap_err();
-    assert_eq!((client.answer(), client.server_time()), (&b""[..], None), "an old answer is no answer");
+    assert_eq!((client.latest_body(), client.server_time()), (&b""[..], None), "an old reply is not kept");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_refusal_is_there_as_it_came_too() {
     let (endpoint, _requests) = stranger(vec![says(answer("403 Forbidden", body))]);
     let mut client = client(endpoint);
     client.health().unwrap_err();
-    assert_eq!(client.answer(), body.as_bytes());
+    assert_eq!(client.latest_body(), body.as_bytes());
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_repository_is_named_unless_the_token_does() {
         let credential = Credential::new(token, Origin::Environment).unwrap();
         let client = Client::new(vec![endpoint], Some(credential), Limits::default()).unwrap();
         let mut client = client.for_repo(Some("a b".to_owned()));
-        client.reservations(&Held::default()).unwrap();
+        client.reservations(&ReservationFilter::default()).unwrap();
         client.reserved_files("ana").unwrap();
         [(); 2].map(|()| requests.recv().unwrap().lines().next().unwrap().to_owned())
     };

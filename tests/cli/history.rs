@@ -41,14 +41,14 @@ fn a_path_has_a_history_with_and_without_a_server() {
     assert_eq!((&list["events"][0]["event"], &list["events"][0]["sessionName"]), (&json!("reserved"), &json!("BO")));
     let who = world.dibs(["who", "src/a.rs"]).ok().out;
     assert!(who.starts_with("src/a.rs: held by BO (bo), "), "{who}");
-    assert_eq!(world.dibs(["who", "README"]).ok().err, "git-dibs: nobody holds it\n");
+    assert_eq!(world.dibs(["who", "README"]).ok().err, "git-dibs: no session holds it\n");
     let said = world.dibs(["log", "--since", "yesterday"]).fails(2);
-    assert!(said.err.contains("is no time"), "{said:?}");
+    assert!(said.err.contains("is not a time"), "{said:?}");
 
     world.crash();
     let said = world.dibs(["log", "src/a.rs"]).ok();
     assert_eq!(told(&said.out), expected);
-    assert!(said.err.contains("what the ledger here tells"), "{said:?}");
+    assert!(said.err.contains("what the ledger in this repository says"), "{said:?}");
     assert_eq!(world.dibs(["who", "src/a.rs"]).ok().out, "src/a.rs: held by BO (bo)\n");
 }
 
@@ -60,7 +60,11 @@ fn a_ledger_can_be_checked_found_and_shared() {
     let shelves = world.dibs(["ledger", "show-path", "src/a.rs", "src/", ".gitmodules", "db:x"]).ok().out;
     assert_eq!(shelves, "src/a.rs\n.dibs/glob/src%2F**\n.dibs/path/%2Egitmodules\n.dibs/name/db:x\n");
     let said = world.dibs(["ledger", "verify"]).ok();
-    assert!(said.out.starts_with("whole: 5 events up to #5 in ") && said.out.ends_with(", 1 held\n"), "{said:?}");
+    assert!(
+        said.out.starts_with("the ledger is undamaged: 5 events in ")
+            && said.out.ends_with(", the last is #5; 1 reservation held\n"),
+        "{said:?}"
+    );
     assert_eq!(world.dibs(["ledger", "verify", "--json"]).json()["held"], 1);
 
     world.git(&["init", "--quiet", "--bare", "../hub.git"]);
@@ -74,7 +78,7 @@ fn a_ledger_can_be_checked_found_and_shared() {
     };
     inside(&["ledger", "verify"]).fails(1);
     inside(&["ledger", "fetch", "origin"]).ok();
-    assert!(inside(&["ledger", "verify"]).ok().out.starts_with("whole: 5 events"));
+    assert!(inside(&["ledger", "verify"]).ok().out.starts_with("the ledger is undamaged: 5 events"));
     assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
     assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("no ledger could be fetched"));
 

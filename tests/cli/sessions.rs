@@ -23,7 +23,7 @@ fn a_session_lives_in_its_worktree() {
     let other = world.git(&["worktree", "add", "--quiet", "../other"]);
     assert_eq!(other, "");
     let elsewhere = world.dibs(["reserve", "x"]).at("../other").fails(4);
-    assert!(elsewhere.err.contains("this needs a session"), "the token is this worktree's own: {elsewhere:?}");
+    assert!(elsewhere.err.contains("this command needs a session"), "the token is this worktree's own: {elsewhere:?}");
 
     let ended = world.dibs(["session", "end"]).ok();
     assert_eq!(ended.out, format!("session {id} ended as completed; released 1 reservation\n  src/a.rs\n"));
@@ -80,7 +80,7 @@ fn without_secret_or_admin_there_is_no_session() {
     let ran = world.dibs(["run", "--", "touch", "ran"]).at("../home").env("DIBS_URL", &world.url).fails(4);
     assert!(ran.err.contains("admin token") && !world.path("home/ran").exists(), "{ran:?}");
     let odd = world.dibs(["session", "start", "--id", "a b"]).fails(2);
-    assert!(odd.err.contains("the session id is not 1 to 128 letters"), "{odd:?}");
+    assert!(odd.err.contains("is not a session id; use 1 to 128 of"), "{odd:?}");
     let odd = world.dibs(["session", "start", "--id", "a b"]).token("boss", "admin").fails(2);
     assert!(odd.err.contains("use 1 to 128"), "{odd:?}");
 }

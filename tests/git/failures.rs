@@ -100,16 +100,16 @@ fn a_server_that_is_no_use_is_a_sentence() {
     let full_queue = TcpListener::bind("127.0.0.1:0").unwrap();
     let cases = [
         ("http://127.0.0.1:1".to_owned(), "no server answers at http://127.0.0.1:1 (connection refused)"),
-        (listening(drop), "it closed the connection without an answer"),
-        (silent(), "did not answer within"),
-        (format!("http://{}", full_queue.local_addr().unwrap()), "did not answer within"),
-        (dripping(), "did not answer within"),
+        (listening(drop), "it closed the connection without a reply"),
+        (silent(), "did not reply within"),
+        (format!("http://{}", full_queue.local_addr().unwrap()), "did not reply within"),
+        (dripping(), "did not reply within"),
         (answering(web_page), "sent a web page (status 200)"),
         (answering(other_json), "sent JSON of another shape"),
         (answering(elsewhere), "a redirection (status 302)"),
-        (answering(b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops"), "an answer that is not JSON (status 500)"),
+        (answering(b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops"), "a reply that is not JSON (status 500)"),
         (answering(b"\x00\x01\x02 not http at all\r\n\r\n"), "something that is not HTTP"),
-        (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"), "an answer that broke off in the middle"),
+        (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"), "a reply that broke off in the middle"),
         ("nonsense".to_owned(), "which is not an address"),
         ("https://x".to_owned(), "plain HTTP only"),
         ("unix:/nowhere".to_owned(), "no server answers at unix:/nowhere"),
@@ -153,7 +153,11 @@ fn a_token_that_is_no_use_is_a_sentence() {
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &expired)], "expired");
     let forged = made(json!({"sub": "bo", "exp": now + 3600}), "somebody else's secret, as long as it must be");
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &forged)], "token");
-    is_a_sentence(&world, &[url, ("DIBS_TOKEN", "two words")], "the token in DIBS_TOKEN does not hold a token");
+    is_a_sentence(
+        &world,
+        &[url, ("DIBS_TOKEN", "two words")],
+        "the token in DIBS_TOKEN has a character that a token cannot have",
+    );
     let mut gone = server.session("gone", &[]);
     gone.hold("b", git_dibs::wire::Mode::Exclusive);
     gone.end();
@@ -218,7 +222,7 @@ fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
     let world = World::new();
     world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m");
-    for (url, what) in [("http://127.0.0.1:1".to_owned(), "connection refused"), (silent(), "did not answer within")] {
+    for (url, what) in [("http://127.0.0.1:1".to_owned(), "connection refused"), (silent(), "did not reply within")] {
         world.shell("origin.git", &format!("git config dibs.url {url}"));
         let output = world.try_shell("work", "git push -q origin main:new", &[]);
         let text = said(&output);

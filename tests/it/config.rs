@@ -25,7 +25,7 @@ fn the_example_that_comes_with_it_is_fine() {
     let world = World::not_started();
     world.git_init("repo");
     let example = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/git-dibs.toml")).unwrap();
-    assert_eq!(check(&world, &example), (0, vec!["the configuration is fine".to_owned()]));
+    assert_eq!(check(&world, &example), (0, vec!["the configuration has no errors".to_owned()]));
     assert!(!world.path("repo/.git/dibs").exists(), "looking changes nothing");
 }
 
@@ -64,12 +64,12 @@ fn everything_that_is_wrong_is_told_with_its_line() {
         (3, "chmod o-w"),
         (4, "chmod 600"),
         (5, "no-keys.json"),
-        (6, "in its way"),
+        (6, "cannot be created"),
         (7, "\"json\" or \"text\""),
         (8, "log level"),
         (9, "did you mean listen?"),
         (10, "did you mean limits.connections?"),
-        (13, "there is no namespace \"dbs\""),
+        (13, "\"dbs\" is not a namespace"),
         (14, "min ≤ default ≤ max"),
         (15, "/etc/passwd"),
         (17, "a whole number from 1 to 1000000"),
@@ -203,7 +203,7 @@ fn a_hangup_changes_what_can_change_and_says_what_cannot() {
     world.signal(libc::SIGHUP);
     until("what cannot change is named", || {
         let said = world.stderr();
-        let all = ["socket has changed", "data has changed", "the configuration was read again"];
+        let all = ["new value of socket", "new value of data", "the configuration was reloaded"];
         all.iter().all(|words| said.contains(words)).then_some(())
     });
 
@@ -226,9 +226,9 @@ fn a_hangup_changes_what_can_change_and_says_what_cannot() {
     world.signal(libc::SIGHUP);
     let said = until("the broken file is told", || {
         let said = world.stderr();
-        said.lines().find(|line| line.contains("stays as it was")).map(str::to_owned)
+        said.lines().find(|line| line.contains("was not reloaded")).map(str::to_owned)
     });
-    assert!(said.contains("dibs.toml:1: isuer is not known; did you mean issuer?"), "{said}");
+    assert!(said.contains("dibs.toml:1: isuer is not a setting; did you mean issuer?"), "{said}");
     world.get("/api/reservations", &reader).ok();
 
     // The people of this machine find a token that counts again.

@@ -22,7 +22,7 @@ fn a_backup_of_a_running_server_is_a_server_to_go_back_to() {
     world.session("ana").hold("a");
     let done = db(&world, &["backup", copy.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    assert!(said(&done).contains("everything up to record 2"), "{}", said(&done));
+    assert!(said(&done).contains("a copy of the journal up to record 2"), "{}", said(&done));
     world.session("ana").hold("b");
 
     let again = db(&world, &["backup", copy.to_str().unwrap()]);
@@ -46,7 +46,7 @@ fn a_check_says_what_is_there_and_what_is_wrong() {
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let found: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(found, json!({ "oldest": 1, "last": 2, "records": 2, "snapshot": null }));
-    assert!(said(&db(&world, &["check"])).contains("is whole: 2 records up to 2"));
+    assert!(said(&db(&world, &["check"])).contains("is undamaged: 2 records, the last is 2"));
 
     world.stop();
     let journal = world.path("repo/.git/dibs/journal.db");

@@ -163,12 +163,12 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
     for (args, sentence) in [
         (&["--listen", "0.0.0.0:0"][..], "--behind-proxy"),
         (&["--listen", "nowhere"], "not an address"),
-        (&["--repo", "/nonexistent"], "no repository there"),
-        (&["--repo", "a=.", "--repo", "b=."], "given twice"),
+        (&["--repo", "/nonexistent"], "there is no repository"),
+        (&["--repo", "a=.", "--repo", "b=."], "are the same repository"),
         (&["--session-timeout", "0"], "at least one second"),
         (&["--jwks", "/nonexistent"], "JWKS"),
-        (&["--config", bad.to_str().unwrap()], "the configuration cannot be used"),
-        (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a socket"),
+        (&["--config", bad.to_str().unwrap()], "its configuration has errors"),
+        (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a Unix socket"),
     ] {
         let done = world.dibs(&[&["serve", "--json"], args].concat()).output().unwrap();
         let talk = String::from_utf8(done.stderr).unwrap();

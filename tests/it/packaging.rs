@@ -106,8 +106,8 @@ fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && said.contains(word), "{said}");
     };
-    refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a listening stream socket");
-    refused(&[high(&UnixDatagram::unbound().unwrap())], "not a listening stream socket");
+    refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a stream socket that can listen");
+    refused(&[high(&UnixDatagram::unbound().unwrap())], "not a stream socket that can listen");
     refused(&[high(&TcpListener::bind("0.0.0.0:0").unwrap())], "--behind-proxy");
     let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).output();
     assert!(elsewhere.unwrap().status.success(), "they were meant for somebody else");

@@ -1,0 +1,233 @@
+//! `git-dibs run`: a session that lives exactly as long as a command.
+//!
+//! The command finds the session in its environment; a program that loses its environment finds it in the worktree's token
+//! file. A thread keeps the session alive with heartbeats. When the command ends, the session ends. If this process is
+//! killed, the server ends the session after its timeout.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::session::{NewSessionArgs, active_session, create};
+use crate::cli::child::{self, Ending};
+use crate::cli::context::Context;
+use crate::cli::failure::{Failure, sentence_of};
+use crate::cli::{Exit, talk};
+use crate::client::{Client, ClientError, Limits};
+use crate::git::Repo;
+use crate::local::session::CreatedSession;
+use crate::local::worktree::{self, WorktreeLock};
+use crate::local::{clock, describe, notices};
+use crate::text::terminal::clean;
+use crate::wire::{Code, EndSession, EndState, Time};
+
+/// The longest time between two heartbeats; `--help` promises it. A key that is reserved right after a heartbeat must last
+/// until the next one. The default of 60 s for a file survives five lost heartbeats.
+const BEAT_MAX: Duration = Duration::from_secs(10);
+
+/// The shortest time between two heartbeats, so that a reservation of one second does not keep the server busy.
+const BEAT_MIN: Duration = Duration::from_millis(250);
+
+/// The most released paths that are listed; the others are counted.
+const NAMED_MAX: usize = 10;
+
+/// The exit codes of a shell that cannot find a command, and that cannot start one.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print nothing about the session
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    new: NewSessionArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    // Before anything else, so that no signal can arrive between creating a session and being able to end it.
+    let signals = child::Signals::block();
+    let mut context = Context::open_without_session(&args.new.server, false)?;
+    let program = args.command[0].to_string_lossy().into_owned();
+    let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
+    let other = active_session(&mut context);
+    let created = create(&mut context, &args.new, name)?;
+    let session = RunningSession::begin(&context, created, other.as_deref(), args.quiet)?;
+
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    // The port rather than the socket: the command may be able to use HTTP, but not over Unix sockets.
+    let url = context.access.endpoints.last().map(ToString::to_string).unwrap_or_default();
+    command.env("DIBS_URL", url).env("DIBS_TOKEN", session.created.credential.token());
+    command.env("DIBS_SESSION", &session.created.id);
+
+    let ending = signals.run(command);
+    let (state, exit) = match &ending {
+        Ok(Ending::Exited(0)) => (EndState::Completed, 0),
+        Ok(Ending::Exited(code)) => (EndState::Failed, *code),
+        Ok(Ending::Killed(signal)) => (state_of(*signal), 128u8.wrapping_add(*signal as u8)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (EndState::Failed, NOT_FOUND),
+        Err(_) => (EndState::Failed, NOT_STARTED),
+    };
+    session.end(&context, state, args.quiet);
+    if let Err(error) = ending {
+        let sentence = format!("cannot run {}: {error}", clean(&program, 300));
+        return Err(Failure::new(Exit::Child(exit), sentence).into());
+    }
+    Ok(Exit::Child(exit))
+}
+
+/// How a command ended that a signal killed: stopped on purpose, or failed.
+fn state_of(signal: i32) -> EndState {
+    match signal {
+        libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => EndState::Stopped,
+        _ => EndState::Failed,
+    }
+}
+
+/// The session while its command runs.
+struct RunningSession {
+    created: CreatedSession,
+    /// Dropped to stop the heartbeats.
+    stop: Sender<()>,
+    heartbeats: JoinHandle<Option<ClientError>>,
+    /// Held if the worktree's token file belongs to this session.
+    _lock: Option<WorktreeLock>,
+}
+
+impl RunningSession {
+    /// Writes the token into the worktree, unless the `other` session works there, and starts the heartbeats.
+    fn begin(context: &Context, created: CreatedSession, other: Option<&str>, quiet: bool) -> Result<RunningSession> {
+        let repo = context.workspace.repo.as_ref();
+        let lock = match other {
+            None => match repo.map(|repo| worktree::occupy(repo, &created.credential)).transpose() {
+                Ok(lock) => lock,
+                Err(error) => {
+                    talk::say(&format!("only the command's environment names the session ({error:#})"));
+                    None
+                }
+            },
+            Some(other) => {
+                if !quiet {
+                    talk::say(&format!(
+                        "session {} works in this worktree too and keeps its token file; a program that loses its \
+                         environment acts for that session",
+                        clean(other, 200)
+                    ));
+                }
+                None
+            }
+        };
+        if !quiet {
+            let who = describe::session(&created.id, created.name.as_deref());
+            talk::say(&format!("session of {who} at {}", talk::addresses(&context.access.endpoints)));
+        }
+        let client = context.client_as(Some(created.credential.clone()), Limits::default())?;
+        let (stop, stopped) = channel();
+        let (session, repo) = (created.id.clone(), repo.cloned());
+        let heartbeats = std::thread::spawn(move || send_heartbeats(client, &session, repo.as_ref(), &stopped));
+        Ok(RunningSession { created, stop, heartbeats, _lock: lock })
+    }
+
+    /// Ends the session and reports it. Nothing here changes the exit code, which is the command's.
+    fn end(self, context: &Context, state: EndState, quiet: bool) {
+        let RunningSession { created, stop, heartbeats, _lock } = self;
+        drop(stop);
+        let heartbeat_error = heartbeats.join().ok().flatten();
+        let id = clean(&created.id, 200);
+        let client = context.client_as(Some(created.credential.clone()), Limits::default());
+        let ended = client.map(|mut client| client.end(&created.id, &EndSession { state: Some(state) }));
+        match (ended, heartbeat_error) {
+            (_, Some(error)) if error.code() == Some(Code::SessionEnded) => {
+                talk::say(&format!(
+                    "session {id} ended before the command did; what it held was released at that time"
+                ));
+            }
+            (Ok(Ok(ended)), _) if !quiet && ended.released_count > 0 => {
+                let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| describe::key(path, None));
+                let paths = paths.collect::<Vec<_>>().join(", ");
+                let more = match ended.released_paths.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                talk::say(&format!("session {id} ended; released {paths}{more}"));
+            }
+            (Ok(Ok(_)), _) => {}
+            (Ok(Err(error)), _) => talk::say(&format!(
+                "session {id} could not be ended ({}); the server will end it after its timeout",
+                sentence_of(&error)
+            )),
+            (Err(failure), _) => talk::say(&failure.sentence),
+        }
+        if let Some(repo) = &context.workspace.repo {
+            worktree::forget(repo, &created.id);
+            // No later command of this session could show them.
+            let saved = notices::take(repo, &created.id);
+            if !quiet {
+                context.print_sentences(&saved);
+            }
+        }
+    }
+}
+
+/// Sends heartbeats until the channel is closed. Returns the error of the last heartbeat, if it failed.
+fn send_heartbeats(
+    mut client: Client,
+    session: &str,
+    repo: Option<&Repo>,
+    stopped: &Receiver<()>,
+) -> Option<ClientError> {
+    let mut pause = BEAT_MIN;
+    let mut last_error = None;
+    loop {
+        match stopped.recv_timeout(pause) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return last_error,
+        }
+        // Nothing is printed: the terminal belongs to the command.
+        last_error = match client.heartbeat(session) {
+            Ok(reply) => {
+                if let Some(repo) = repo {
+                    notices::save(repo, session, &reply.notices);
+                }
+                pause = until_next(reply.expires_at, client.server_time());
+                None
+            }
+            Err(error) => {
+                pause = BEAT_MAX / 3;
+                Some(error)
+            }
+        };
+        if last_error.as_ref().is_some_and(|error| error.code() == Some(Code::SessionEnded)) {
+            return last_error;
+        }
+    }
+}
+
+/// A third of the time left, so that one or two lost heartbeats do no harm.
+fn until_next(expires: Time, now: Option<Time>) -> Duration {
+    (clock::between(now.unwrap_or_else(clock::now), expires) / 3).clamp(BEAT_MIN, BEAT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_heartbeat_comes_before_anything_expires() {
+        let next = |ms| until_next(Time(ms), Some(Time(0)));
+        assert_eq!(next(60_000), Duration::from_secs(10));
+        assert_eq!(next(15_000), Duration::from_secs(5));
+        assert_eq!(next(100), BEAT_MIN);
+        assert_eq!(next(-5), BEAT_MIN);
+        assert_eq!(next(i64::MAX), BEAT_MAX);
+    }
+}

@@ -1,0 +1,54 @@
+//! `git-dibs status`: who holds what.
+
+use anyhow::Result;
+
+use crate::cli::context::{CommonArgs, Context};
+use crate::cli::{Exit, talk};
+use crate::client::ReservationFilter;
+use crate::local::describe;
+use crate::text::terminal::time_left;
+use crate::wire::Reservation;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Show only what your session holds
+    #[arg(long, conflicts_with = "holder")]
+    mine: bool,
+    /// Show only what this session holds
+    #[arg(long, value_name = "ID")]
+    holder: Option<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut context = Context::open(&args.common)?;
+    let holder = if args.mine { Some(context.session()?) } else { args.holder };
+    let result = context.client.reservations(&ReservationFilter { prefix: None, session: holder });
+    let mut held = context.checked(result)?;
+    if held.is_empty() && !context.json {
+        talk::say("nothing is reserved");
+        context.print_notices();
+        return Ok(Exit::Ok);
+    }
+    held.sort_by(|a, b| (&a.file_path, a.fence).cmp(&(&b.file_path, b.fence)));
+    let own = context.access.session.clone();
+    let row = |one: &Reservation| {
+        let is_own = own.as_deref() == Some(&one.session_id);
+        vec![
+            if is_own { "*" } else { "" }.to_owned(),
+            describe::key(&one.file_path, one.encoding),
+            describe::session(&one.session_id, one.session_name.as_deref()),
+            one.mode.as_str().to_owned(),
+            time_left(context.time_left(one.expires_at)),
+            describe::reason(one.reason.as_deref()),
+        ]
+    };
+    let rows: Vec<_> = held.iter().map(row).collect();
+    let has_own = rows.iter().any(|row| row[0] == "*");
+    context.print(&talk::table(&["", "PATH", "HOLDER", "MODE", "LEFT", "REASON"], rows))?;
+    if has_own && !context.json {
+        talk::say("* marks what your session holds");
+    }
+    Ok(Exit::Ok)
+}

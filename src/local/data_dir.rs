@@ -1,0 +1,54 @@
+//! The directory a server keeps its files in, and the names of those files.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::git::Repo;
+
+/// The directory git-dibs keeps inside a repository.
+pub fn dibs_dir(repo: &Repo) -> PathBuf {
+    repo.common_dir.join("dibs")
+}
+
+/// Where the journal is, in a server's directory.
+pub fn journal(dir: &Path) -> PathBuf {
+    dir.join("journal.db")
+}
+
+/// Where the ledger is, in a server's directory.
+pub fn ledger(dir: &Path) -> PathBuf {
+    dir.join("ledger.git")
+}
+
+/// Where the secret is that signs and verifies tokens.
+pub fn secret(dir: &Path) -> PathBuf {
+    dir.join("secret")
+}
+
+/// Where a server listens for this machine's own programs.
+pub fn socket(dir: &Path) -> PathBuf {
+    dir.join("dibs.sock")
+}
+
+/// Creates a directory that only its owner can open.
+pub fn make_private(dir: &Path) -> Result<()> {
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    created.with_context(|| format!("cannot create the directory {}", dir.display()))
+}
+
+/// Writes a small file that only its owner can read. The file is replaced as a whole: readers see the old or the new text.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,352 @@
+//! Which server to ask, and as whom: from flags, the environment, git's configuration and files in the repository.
+//!
+//! [`server`](super::server) finds the address, [`identity`](super::identity) the token and the session. Every front end
+//! calls [`discover`], so they all find the same.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::environment::Environment;
+use super::identity::{self, Side};
+use super::server;
+use crate::client::{Client, Credential, Endpoint, Limits, Origin};
+use crate::git::{Repo, Settings};
+
+/// Where to look. Plain values, so that tests need no repository.
+pub struct Lookup<'a> {
+    pub flags: Flags,
+    pub side: Side,
+    pub environment: &'a Environment,
+    pub settings: &'a Settings,
+    /// The worktree's git directory; none outside of a repository.
+    pub git_dir: Option<&'a Path>,
+    /// The git directory that all worktrees of the repository share.
+    pub common_dir: Option<&'a Path>,
+}
+
+impl<'a> Lookup<'a> {
+    /// Looks in this repository, its settings and the environment, without flags.
+    pub fn new(repo: Option<&'a Repo>, environment: &'a Environment, settings: &'a Settings) -> Lookup<'a> {
+        Lookup {
+            flags: Flags::default(),
+            side: Side::Worktree,
+            environment,
+            settings,
+            git_dir: repo.map(|repo| repo.git_dir.as_path()),
+            common_dir: repo.map(|repo| repo.common_dir.as_path()),
+        }
+    }
+
+    /// The value of an environment variable. An empty one counts as unset.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.environment.text(name).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The value of the setting `dibs.<name>`. An empty one counts as unset.
+    pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
+        self.settings.get(name).filter(|text| !text.trim().is_empty())
+    }
+}
+
+/// Command line flags. They take precedence over everything else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub url: Option<String>,
+    pub token_file: Option<PathBuf>,
+    /// The session to act for.
+    pub session: Option<String>,
+    /// The server's name for the repository.
+    pub repo: Option<String>,
+}
+
+/// How to reach the server, and who is asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAccess {
+    /// Addresses of one server, in the order to try them; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// The token to send; none if no token was found.
+    pub credential: Option<Credential>,
+    /// The session to act for; none for a person without one.
+    pub session: Option<String>,
+    /// The server's name for the repository, if one is configured.
+    pub repo: Option<String>,
+    /// What named the server (`--url`, `DIBS_URL`, a file …), for messages.
+    pub source: String,
+    /// The file with the server's secret, if the server is the local one.
+    pub secret_file: Option<PathBuf>,
+}
+
+impl ServerAccess {
+    /// A client for this server, with the token that was found.
+    pub fn client(&self, limits: Limits) -> io::Result<Client> {
+        self.client_as(self.credential.clone(), limits)
+    }
+
+    /// A client for this server, with another token.
+    pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
+        let client = Client::new(self.endpoints.clone(), credential, limits)?;
+        Ok(client.for_repo(self.repo.clone()))
+    }
+
+    /// The session to act for, or a sentence that says how to get one.
+    pub fn require_session(&self) -> Result<&str, String> {
+        if let Some(session) = &self.session {
+            return Ok(session);
+        }
+        Err(match &self.credential {
+            None | Some(Credential { from: Origin::LocalServer(_), .. }) => {
+                "this command needs a session, and there is none here; start one with: git dibs session start, \
+                 or run a command in a new session with: git dibs run -- COMMAND"
+                    .to_owned()
+            }
+            Some(credential) => format!(
+                "the token in {} does not belong to a session; name the session with --session ID or DIBS_SESSION, \
+                 or start one with: git dibs session start",
+                credential.from
+            ),
+        })
+    }
+}
+
+/// Why no server, or no usable token, was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoverError {
+    #[error(
+        "no server is configured here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url"
+    )]
+    NoServer,
+    /// There is no repository that could name a server.
+    #[error("{0}")]
+    NoRepository(String),
+    #[error("{from} is {text:?}, which is not an address: {why}")]
+    BadAddress { from: &'static str, text: String, why: &'static str },
+    /// The file that a local server wrote cannot be used.
+    #[error("{} {why}; start the server again to write a new one: git dibs serve", path.display())]
+    BadRecord { path: PathBuf, why: String },
+    #[error("the token in {from} {why}")]
+    BadToken { from: Origin, why: String },
+}
+
+/// Finds the server, the token and the session.
+pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
+    let server = server::find(lookup)?;
+    let credential = identity::credential(lookup, server.is_local)?;
+    let session = identity::session(lookup, credential.as_ref());
+    let flag = lookup.flags.repo.clone();
+    let repo = flag.or_else(|| lookup.variable("DIBS_REPO")).or_else(|| lookup.setting("repo").map(str::to_owned));
+    Ok(ServerAccess {
+        endpoints: server.endpoints,
+        credential,
+        session,
+        repo: repo.or(server.repo),
+        source: server.source,
+        secret_file: server.secret_file,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A repository without git: a worktree's directory, the common one, variables and settings.
+    struct Place {
+        dir: tempfile::TempDir,
+        variables: Vec<(&'static str, String)>,
+        settings: Vec<(&'static str, String)>,
+        flags: Flags,
+        side: Side,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            Place {
+                dir: tempfile::tempdir().unwrap(),
+                variables: Vec::new(),
+                settings: Vec::new(),
+                flags: Flags::default(),
+                side: Side::default(),
+            }
+        }
+
+        fn env(mut self, name: &'static str, value: &str) -> Place {
+            self.variables.push((name, value.to_owned()));
+            self
+        }
+
+        fn setting(mut self, name: &'static str, value: &str) -> Place {
+            self.settings.push((name, value.to_owned()));
+            self
+        }
+
+        fn file(self, name: &str, text: &str) -> Place {
+            let path = self.dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            self
+        }
+
+        /// A local server with a socket and a port.
+        fn served(self) -> Place {
+            let record = r#"{"pid": 1, "socket": "/run/x.sock", "url": "http://127.0.0.1:3427", "startedAt": "2026-01-01T00:00:00.000Z", "x": 1}"#;
+            self.file("common/dibs/server.json", record).file("common/dibs/read-token", "reader\n")
+        }
+
+        fn path(&self) -> &Path {
+            self.dir.path()
+        }
+
+        fn discover(&self) -> Result<ServerAccess, DiscoverError> {
+            discover(&Lookup {
+                flags: self.flags.clone(),
+                side: self.side.clone(),
+                environment: &Environment::from_pairs(
+                    self.variables.iter().map(|(name, value)| (*name, value.as_str())),
+                ),
+                settings: &Settings::from_pairs(self.settings.iter().map(|(name, value)| (*name, value.as_str()))),
+                git_dir: Some(&self.path().join("worktree")),
+                common_dir: Some(&self.path().join("common")),
+            })
+        }
+
+        fn endpoints(&self) -> Vec<String> {
+            self.discover().unwrap().endpoints.iter().map(Endpoint::to_string).collect()
+        }
+
+        fn token(&self) -> Option<String> {
+            self.discover().unwrap().credential.map(|who| who.token().to_owned())
+        }
+
+        fn sentence(&self) -> String {
+            self.discover().unwrap_err().to_string()
+        }
+    }
+
+    const BOTH: [&str; 2] = ["unix:/run/x.sock", "http://127.0.0.1:3427"];
+
+    #[test]
+    fn a_variable_names_the_server_before_a_setting_before_a_record() {
+        assert_eq!(Place::new().served().endpoints(), BOTH);
+        let configured = Place::new().served().setting("url", "http://team:1");
+        assert_eq!(configured.endpoints(), ["http://team:1"]);
+        assert_eq!(configured.env("DIBS_URL", "http://env:2").endpoints(), ["http://env:2"]);
+        assert_eq!(Place::new().served().env("DIBS_URL", "").endpoints(), BOTH, "empty counts as unset");
+    }
+
+    #[test]
+    fn the_local_server_named_by_url_is_still_reached_by_socket() {
+        assert_eq!(Place::new().served().env("DIBS_URL", "http://127.0.0.1:3427/").endpoints(), BOTH);
+    }
+
+    #[test]
+    fn without_a_server_the_sentence_says_what_to_do() {
+        let error = Place::new().discover().unwrap_err();
+        assert_eq!(error, DiscoverError::NoServer);
+        assert!(error.to_string().contains("git dibs serve"));
+        let nowhere = r#"{"pid": 1, "socket": null, "url": null, "startedAt": "2026-01-01T00:00:00Z"}"#;
+        let place = Place::new().file("common/dibs/server.json", nowhere);
+        assert_eq!(place.discover().unwrap_err(), DiscoverError::NoServer);
+        let (environment, settings) = (Environment::default(), Settings::default());
+        let outside = Lookup::new(None, &environment, &settings);
+        assert_eq!(discover(&outside).unwrap_err(), DiscoverError::NoServer);
+    }
+
+    #[test]
+    fn a_bad_address_or_record_is_named_in_the_error() {
+        let sentence = Place::new().env("DIBS_URL", "team:1").sentence();
+        assert_eq!(sentence, r#"DIBS_URL is "team:1", which is not an address: it should begin with http:// or unix:"#);
+        assert!(Place::new().setting("url", "https://x").sentence().starts_with("git config dibs.url is"));
+        for record in ["", "{}", "[]", "{\"pid\":\"x\"}", "<html>"] {
+            let sentence = Place::new().file("common/dibs/server.json", record).sentence();
+            assert!(sentence.contains("server.json is not a server's record"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_variable_gives_the_token_before_the_worktree_before_a_setting() {
+        let person = Place::new().served();
+        assert_eq!(person.token().as_deref(), Some("reader"));
+        assert!(matches!(person.discover().unwrap().credential.unwrap().from, Origin::LocalServer(_)));
+        let file = person.path().join("mine").to_str().unwrap().to_owned();
+        let person = person.file("mine", "mine").setting("tokenFile", &file);
+        assert_eq!(person.token().as_deref(), Some("mine"));
+        let session = person.file("worktree/dibs/token", "worktree");
+        assert_eq!(session.token().as_deref(), Some("worktree"));
+        assert_eq!(session.env("DIBS_TOKEN", "env").token().as_deref(), Some("env"));
+    }
+
+    #[test]
+    fn the_local_servers_token_is_not_sent_elsewhere() {
+        assert_eq!(Place::new().served().env("DIBS_URL", "http://team:1").token(), None);
+    }
+
+    #[test]
+    fn an_unusable_token_is_named_in_the_error() {
+        let sentence = Place::new().served().file("worktree/dibs/token", "\n").sentence();
+        assert!(sentence.ends_with("worktree/dibs/token is empty"), "{sentence}");
+        let sentence = Place::new().served().file("worktree/dibs/token/x", "").sentence();
+        assert!(sentence.contains("worktree/dibs/token cannot be read"), "{sentence}");
+        let sentence = Place::new().served().setting("tokenFile", "/nowhere/token").sentence();
+        assert!(sentence.contains("/nowhere/token does not exist"), "{sentence}");
+        let sentence = Place::new().served().env("DIBS_TOKEN", "secret secret").sentence();
+        assert_eq!(sentence, "the token in DIBS_TOKEN has a character that a token cannot have");
+    }
+
+    #[test]
+    fn the_session_comes_from_the_token_before_the_variable() {
+        // {"sub":"ana"}, unsigned: the server would refuse it, the client only reads the name.
+        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEifQ.x";
+        let place = Place::new().served().env("DIBS_TOKEN", token).env("DIBS_SESSION", "bo");
+        assert_eq!(place.discover().unwrap().session.as_deref(), Some("ana"), "the token cannot act for bo");
+        let mut worker = Place::new().served().env("DIBS_TOKEN", "opaque").env("DIBS_SESSION", "bo");
+        assert_eq!(worker.discover().unwrap().session.as_deref(), Some("bo"));
+        worker.flags.session = Some("cy".to_owned());
+        assert_eq!(worker.discover().unwrap().session.as_deref(), Some("cy"));
+        assert_eq!(Place::new().served().discover().unwrap().session, None);
+    }
+
+    #[test]
+    fn a_flag_takes_precedence_over_everything() {
+        let mut place = Place::new().served().env("DIBS_URL", "http://env:2").env("DIBS_TOKEN", "env");
+        let file = place.path().join("given");
+        place = place.file("given", "given\n");
+        place.flags = Flags { url: Some("http://flag:3".to_owned()), token_file: Some(file), ..Flags::default() };
+        assert_eq!((place.endpoints(), place.token().as_deref()), (vec!["http://flag:3".to_owned()], Some("given")));
+        assert_eq!(place.discover().unwrap().source, "--url");
+        place.flags.token_file = Some("/nowhere/token".into());
+        assert!(place.sentence().ends_with("/nowhere/token does not exist, but --token-file names it"));
+    }
+
+    #[test]
+    fn a_push_does_not_use_the_token_of_the_worktree_that_receives_it() {
+        let mut place = Place::new().served().file("worktree/dibs/token", "mine");
+        place.side = Side::Receiver { pushed_token: Some("pushed".to_owned()) };
+        assert_eq!(place.token().as_deref(), Some("pushed"));
+        place.side = Side::Receiver { pushed_token: None };
+        assert_eq!(place.token().as_deref(), Some("reader"), "a pusher without a token may look");
+        assert_eq!(place.env("DIBS_TOKEN", "env").token().as_deref(), Some("env"));
+    }
+
+    #[test]
+    fn a_token_file_may_be_in_the_home_directory_or_in_the_git_directory() {
+        let place = Place::new().served().file("home/t", "home").file("common/t", "common");
+        let home = place.path().join("home").to_str().unwrap().to_owned();
+        let place = place.env("HOME", &home).setting("tokenFile", "~/t");
+        assert_eq!(place.token().as_deref(), Some("home"));
+        assert_eq!(place.setting("tokenFile", "t").token().as_deref(), Some("common"));
+    }
+
+    #[test]
+    fn the_local_servers_record_names_the_repository() {
+        let record = r#"{"pid": 1, "url": "http://127.0.0.1:3427", "startedAt": "2026-01-01T00:00:00Z", "repo": "app", "secretFile": "/x/secret"}"#;
+        let place = Place::new().file("common/dibs/server.json", record);
+        let found = place.discover().unwrap();
+        assert_eq!((found.repo.as_deref(), found.secret_file), (Some("app"), Some("/x/secret".into())));
+        assert!(found.source.ends_with("common/dibs/server.json"));
+        assert_eq!(place.discover().unwrap().repo.as_deref(), Some("app"));
+        let place = place.setting("repo", "config");
+        assert_eq!(place.discover().unwrap().repo.as_deref(), Some("config"));
+        let place = place.env("DIBS_REPO", "env").env("DIBS_URL", "http://team:1");
+        let found = place.discover().unwrap();
+        assert_eq!((found.repo.as_deref(), found.secret_file), (Some("env"), None));
+    }
+}

@@ -1,0 +1,141 @@
+//! The settings a server runs with: flags, environment variables, file and defaults combined.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{CommandLine, ConfigFile, ConfigProblem, ConfigValue};
+use crate::engine::Policy;
+use crate::http::{KeyPolicy, ServerLimits};
+use crate::serve::LogFormat;
+use crate::token::KeyringConfig;
+use crate::token::mint::secret_from_environment;
+
+pub struct ServerSettings {
+    /// The configuration file.
+    pub file: Option<PathBuf>,
+    pub fixed: FixedSettings,
+    pub reloadable: ReloadableSettings,
+}
+
+/// Settings that change only when the server is restarted.
+#[derive(Debug, Clone)]
+pub struct FixedSettings {
+    /// Repositories: `PATH` or `NAME=PATH`.
+    pub repo: Vec<ConfigValue<String>>,
+    pub listen: Option<ConfigValue<String>>,
+    pub socket: Option<ConfigValue<PathBuf>>,
+    /// The directory for journal, ledger, secret and socket.
+    pub data: Option<ConfigValue<PathBuf>>,
+    pub behind_proxy: bool,
+    pub no_ledger: bool,
+    pub log: Option<LogFormat>,
+}
+
+/// Settings that SIGHUP can change.
+#[derive(Debug, Clone)]
+pub struct ReloadableSettings {
+    /// Host names of the server, besides localhost.
+    pub hosts: Vec<String>,
+    pub secret_file: Option<ConfigValue<PathBuf>>,
+    pub jwks: Option<ConfigValue<PathBuf>>,
+    /// The `iss` that tokens must have.
+    pub issuer: Option<String>,
+    /// The name that must be among a token's `aud`.
+    pub audience: Option<String>,
+    pub log_level: Option<String>,
+    pub log_level_line: Option<usize>,
+    /// Which keys may be reserved, and how.
+    pub key_policy: KeyPolicy,
+    pub limits: ServerLimits,
+    pub engine_policy: Policy,
+}
+
+impl ServerSettings {
+    /// Reads the file and combines it with the command line. Also returns every error in them; where there is one, the
+    /// settings have the default.
+    pub fn load(command_line: &CommandLine) -> (ServerSettings, Vec<ConfigProblem>) {
+        let path = command_line.config.as_deref();
+        let (file, mut problems) = path.map_or_else(Default::default, ConfigFile::read);
+        let ConfigFile { options, key_policy, limits, mut engine_policy } = file;
+        let options = command_line.options.clone().or(options);
+        if let Some(seconds) = options.session_timeout {
+            engine_policy.session_timeout = Duration::from_secs(seconds.value);
+            if seconds.value == 0 {
+                let sentence = "the session timeout must be at least one second".to_owned();
+                problems.push(ConfigProblem { line: None, sentence });
+            }
+        }
+        let fixed = FixedSettings {
+            repo: options.repo,
+            listen: options.listen,
+            socket: options.socket,
+            data: options.data,
+            behind_proxy: options.behind_proxy.is_some_and(|flag| flag.value),
+            no_ledger: options.no_ledger.is_some_and(|flag| flag.value),
+            log: options.log.map(|format| format.value),
+        };
+        let reloadable = ReloadableSettings {
+            hosts: options.host.into_iter().map(|host| host.value).collect(),
+            secret_file: options.secret_file,
+            jwks: options.jwks,
+            issuer: options.issuer.map(|name| name.value),
+            audience: options.audience.map(|name| name.value),
+            log_level_line: options.log_level.as_ref().and_then(|level| level.line),
+            log_level: options.log_level.map(|level| level.value),
+            key_policy,
+            limits,
+            engine_policy,
+        };
+        (ServerSettings { file: path.map(PathBuf::from), fixed, reloadable }, problems)
+    }
+
+    /// A problem as one line, with the name of the file it is in.
+    pub fn describe(&self, problem: &ConfigProblem) -> String {
+        match (&self.file, problem.line) {
+            (Some(file), Some(_)) => format!("{}:{problem}", file.display()),
+            _ => problem.to_string(),
+        }
+    }
+}
+
+impl FixedSettings {
+    /// The names of the settings that are different in `other`.
+    pub fn differences(&self, other: &FixedSettings) -> Vec<&'static str> {
+        fn value<T>(setting: &Option<ConfigValue<T>>) -> Option<&T> {
+            setting.as_ref().map(|setting| &setting.value)
+        }
+        let repos = |fixed: &FixedSettings| fixed.repo.iter().map(|repo| repo.value.clone()).collect::<Vec<_>>();
+        let is_same = [
+            ("repo", repos(self) == repos(other)),
+            ("listen", value(&self.listen) == value(&other.listen)),
+            ("socket", value(&self.socket) == value(&other.socket)),
+            ("data", value(&self.data) == value(&other.data)),
+            ("behind-proxy", self.behind_proxy == other.behind_proxy),
+            ("no-ledger", self.no_ledger == other.no_ledger),
+            ("log", self.log == other.log),
+        ];
+        is_same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
+}
+
+impl ReloadableSettings {
+    /// The configuration of the keyring. `default_secret_file` is used if no secret is configured.
+    pub fn keyring(&self, default_secret_file: PathBuf) -> anyhow::Result<KeyringConfig> {
+        let secret = secret_from_environment();
+        let secret_file = match (&secret, &self.secret_file) {
+            (Some(_), Some(_)) => {
+                anyhow::bail!("both DIBS_JWT_SECRET and a secret file are configured; remove one of them")
+            }
+            (Some(_), None) => None,
+            (None, Some(file)) => Some(std::path::absolute(&file.value)?),
+            (None, None) => Some(std::path::absolute(default_secret_file)?),
+        };
+        Ok(KeyringConfig {
+            secret,
+            secret_file,
+            jwks_file: self.jwks.as_ref().map(|file| file.value.clone()),
+            issuer: self.issuer.clone(),
+            audience: self.audience.clone(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The files by which hooks and commands on this machine find the server, in each repository's `dibs` directory:
+//! `server.json` with its addresses, and `read-token`, a token that may only read.
+//!
+//! The directory is private, so every program that can read these files may also see who holds what.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::repositories::ServedRepository;
+use super::unix_seconds;
+use crate::engine::Text;
+use crate::local::ServerRecord;
+use crate::local::data_dir;
+use crate::token::{Keyring, Mint, Scope};
+
+/// How long a read token is valid.
+const READ_TOKEN_SECONDS: i64 = 7 * 24 * 3600;
+
+/// How often the read tokens are replaced.
+const READ_TOKEN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+
+pub struct DiscoveryFiles {
+    /// The name of each repository, and the directory for its files.
+    directories: Vec<(Text, PathBuf)>,
+    record: Mutex<ServerRecord>,
+    keyring: Arc<Keyring>,
+}
+
+impl DiscoveryFiles {
+    pub fn new(served: &[ServedRepository], record: ServerRecord, keyring: Arc<Keyring>) -> Self {
+        let directory = |served: &ServedRepository| (served.name.clone(), data_dir::dibs_dir(&served.repo));
+        Self { directories: served.iter().map(directory).collect(), record: Mutex::new(record), keyring }
+    }
+
+    /// Writes the files, with new read tokens.
+    pub fn write(&self) -> Result<()> {
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, dir) in &self.directories {
+            let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
+            data_dir::make_private(dir)?;
+            data_dir::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
+            let now = unix_seconds();
+            let token = self.keyring.mint(&Mint {
+                subject: "local".into(),
+                scope: Scope::Read,
+                repo: Some(name.clone()),
+                issued: now,
+                expires: now + READ_TOKEN_SECONDS,
+                ..Mint::default()
+            })?;
+            data_dir::write_private(&dir.join("read-token"), token.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// [`write`](Self::write) while the server runs: a failure is logged, and the server goes on.
+    pub fn write_or_warn(&self) {
+        if let Err(error) = self.write() {
+            let error = format!("{error:#}");
+            tracing::warn!(
+                error,
+                "could not replace server.json and read-token; git dibs on this machine may not work"
+            );
+        }
+    }
+
+    /// Changes the secret file that `server.json` names from the next write on.
+    pub fn set_secret_file(&self, path: Option<PathBuf>) {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).secret_file = path;
+    }
+
+    /// Removes `server.json`, because the server is gone.
+    pub fn remove(&self) {
+        for (_, dir) in &self.directories {
+            let _ = std::fs::remove_file(dir.join("server.json"));
+        }
+    }
+}
+
+/// Replaces the read tokens long before they expire.
+pub async fn renew_read_tokens(files: Arc<DiscoveryFiles>) {
+    loop {
+        tokio::time::sleep(READ_TOKEN_INTERVAL).await;
+        files.write_or_warn();
+    }
+}

@@ -1,0 +1,160 @@
+//! The server as a process: configuration, start, stop, signals and logging; and upkeep of its files while it is off.
+//!
+//! This room wires the others together and holds no reservation rules. It prints nothing: `cli` does. Start at [`run`].
+//!
+//! * `config`: flags, environment variables, file and defaults, combined; `serve --check-config`.
+//! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
+//! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
+//! * `discovery` writes the files by which clients on this machine find the server.
+//! * `upkeep`: `git dibs db` and `git dibs ledger`, which need no running server.
+
+mod config;
+mod discovery;
+mod history;
+mod key_files;
+mod listen;
+mod logging;
+mod open;
+mod reload;
+mod repositories;
+mod shutdown;
+mod signals;
+mod systemd;
+pub mod upkeep;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+
+pub use config::{CommandLine, ConfigValue, Options, check_config};
+pub use logging::LogFormat;
+
+use crate::http::{App, Server, runtime};
+use crate::local::ServerRecord;
+use crate::local::data_dir;
+use crate::token::Keyring;
+use crate::wire::Time;
+use config::ServerSettings;
+use discovery::DiscoveryFiles;
+use open::Workers;
+use reload::Reloader;
+use repositories::ServedRepository;
+use shutdown::Shutdown;
+
+/// A server that accepts connections from now on.
+pub struct Started<'a> {
+    /// The names of the repositories it serves.
+    pub repositories: Vec<&'a str>,
+    /// The process and its addresses.
+    pub record: &'a ServerRecord,
+}
+
+/// Runs a server until it gets SIGTERM or SIGINT, or until a journal cannot be written any more, which is an error. It logs
+/// to `log_to`, and calls `on_start` once, as soon as it accepts connections.
+pub fn run(
+    command_line: CommandLine,
+    log_to: Box<dyn Write + Send>,
+    on_start: impl FnOnce(&Started<'_>) -> Result<()>,
+) -> Result<()> {
+    // First of all: the sockets are known only by their numbers, and opening any file could take one of these.
+    let inherited = systemd::inherited_sockets()?;
+    let (settings, problems) = ServerSettings::load(&command_line);
+    if !problems.is_empty() {
+        let lines: Vec<String> = problems.iter().map(|problem| settings.describe(problem)).collect();
+        bail!("the server does not start, because its configuration has errors\n{}", lines.join("\n"));
+    }
+    // Kept until the end, because dropping it writes the last lines.
+    let log = logging::start(settings.fixed.log, settings.reloadable.log_level.as_deref(), log_to)?;
+    raise_open_file_limit();
+
+    let fixed = settings.fixed.clone();
+    let served = repositories::find(&fixed)?;
+    let home = repositories::home(&fixed, &served);
+    data_dir::make_private(&home)?;
+    let default_secret_file = data_dir::secret(&home);
+    let keys = settings.reloadable.keyring(default_secret_file.clone())?;
+    let secret_file = keys.secret_file.clone();
+    let keyring = Arc::new(Keyring::new(keys)?);
+
+    let shutdown = Shutdown::new();
+    let mut workers = Workers::default();
+    let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
+
+    let runtime = runtime().context("cannot start the server's threads")?;
+    let discovery = runtime.block_on(async {
+        let sockets = listen::listen(&fixed, &home, inherited).await?;
+        let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
+        let (url, socket) = (sockets.url, sockets.unix_path);
+        let record = ServerRecord { pid, socket, url, started_at, repo: None, secret_file };
+        let discovery = Arc::new(DiscoveryFiles::new(&served, record.clone(), keyring.clone()));
+        discovery.write()?;
+        let names = served.iter().map(|repository| &*repository.name).collect();
+        on_start(&Started { repositories: names, record: &record })?;
+
+        tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
+        tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
+        let reloader = Reloader {
+            command_line,
+            settings,
+            default_secret_file,
+            app: app.clone(),
+            log_level: log.level(),
+            discovery: discovery.clone(),
+        };
+        signals::handle(shutdown.clone(), reloader)?;
+        systemd::notify(systemd::READY);
+        let on_stop = || {
+            systemd::notify(systemd::STOPPING);
+            app.set_stopping();
+            workers.close();
+        };
+        Server::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
+        anyhow::Ok(discovery)
+    })?;
+    workers.stop();
+    discovery.remove();
+    shutdown.result()
+}
+
+/// Opens every repository and puts them behind one HTTP application.
+fn open_app(
+    served: &[ServedRepository],
+    settings: &ServerSettings,
+    keyring: &Arc<Keyring>,
+    shutdown: &Shutdown,
+    workers: &mut Workers,
+) -> Result<App> {
+    let (mut repositories, mut gauges) = (Vec::new(), Vec::new());
+    for repository in served {
+        let (repository, more) = open::open(repository, settings, shutdown.clone(), workers)?;
+        repositories.push(repository);
+        gauges.extend(more);
+    }
+    let mut app = App::new(repositories, keyring.clone(), unix_seconds);
+    app.gauges = gauges;
+    // With several repositories, a session of one of them must not learn the names of the others.
+    app.open_metrics = !settings.fixed.behind_proxy && served.len() == 1;
+    app.set_limits(settings.reloadable.limits.clone());
+    app.set_hosts(settings.reloadable.hosts.clone());
+    Ok(app)
+}
+
+fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Raises the soft limit of open files to the hard limit. Every connection is an open file, and the usual soft limit is
+/// too low for a server.
+fn raise_open_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls read or write this one value, and it outlives them.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Opens a repository: its journal, its desk, its ledger.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result};
+
+use super::config::ServerSettings;
+use super::history::RepositoryHistory;
+use super::repositories::ServedRepository;
+use super::shutdown::Shutdown;
+use crate::desk::{Desk, SystemClock};
+use crate::engine::Policy;
+use crate::git::Repo;
+use crate::http::{Gauge, Repository};
+use crate::journal::{Journal, JournalError, SqliteJournal};
+use crate::ledger::{HistoryReader, Ledger, LedgerStatus, RetainingJournal};
+use crate::local::data_dir;
+
+/// The threads behind the open repositories.
+#[derive(Default)]
+pub struct Workers {
+    desks: Vec<(Desk, JoinHandle<()>)>,
+    ledgers: Vec<Ledger>,
+}
+
+impl Workers {
+    /// Refuses new commands from now on.
+    pub fn close(&self) {
+        self.desks.iter().for_each(|(desk, _)| desk.close());
+    }
+
+    /// Ends the threads. The ledgers come last, so that they contain the desks' last records.
+    pub fn stop(self) {
+        for (desk, thread) in self.desks {
+            desk.stop();
+            let _ = thread.join();
+        }
+        self.ledgers.into_iter().for_each(Ledger::stop);
+    }
+}
+
+/// Opens a repository and starts its threads. The server is shut down if its journal cannot be written any more.
+pub fn open(
+    served: &ServedRepository,
+    settings: &ServerSettings,
+    shutdown: Shutdown,
+    workers: &mut Workers,
+) -> Result<(Repository, Vec<Gauge>)> {
+    data_dir::make_private(&served.dir)?;
+    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&served.dir))?);
+    let history_reader = journal.reader()?;
+    let ledger = match settings.fixed.no_ledger {
+        true => None,
+        false => {
+            let status = Arc::<LedgerStatus>::default();
+            let reader = journal.reader()?;
+            journal = Box::new(RetainingJournal::new(journal, status.clone()));
+            Some((status, reader))
+        }
+    };
+    let fold_case = ignores_case(&served.repo)?;
+    let policy = Policy { fold_case, ..settings.reloadable.engine_policy.clone() };
+    let on_failure = move |error: JournalError| shutdown.fail(error.to_string());
+    let opened = Desk::open(&served.name, journal, Box::new(SystemClock::new()), policy, on_failure);
+    let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", served.name))?;
+
+    let path = data_dir::ledger(&served.dir);
+    let history = HistoryReader::new(history_reader, ledger.is_some().then(|| path.clone()));
+    let status = ledger.as_ref().map(|(status, _)| status.clone());
+    let mut repository = Repository::new(served.name.clone(), desk);
+    repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
+    repository.history = Some(Arc::new(RepositoryHistory { history, status }));
+    workers.desks.push((repository.desk.clone(), thread));
+    let mut gauges = Vec::new();
+    if let Some((status, reader)) = ledger {
+        gauges.extend(ledger_lag(&repository, &status));
+        workers.ledgers.push(Ledger::start(&served.name, path, reader, status));
+    }
+    Ok((repository, gauges))
+}
+
+/// Two gauges: how far the ledger is behind, in records and in seconds.
+fn ledger_lag(repository: &Repository, status: &Arc<LedgerStatus>) -> [Gauge; 2] {
+    let (name, desk) = (repository.name.clone(), repository.desk.clone());
+    let (of_records, of_time) = (status.clone(), status.clone());
+    let records = move || desk.feed().head().0.saturating_sub(of_records.written().0) as f64;
+    let seconds = move || of_time.lag().time.as_secs_f64();
+    [
+        Gauge {
+            name: "dibs_ledger_lag_records",
+            help: "Records that are not in the ledger yet.",
+            repo: name.clone(),
+            read: Box::new(records),
+        },
+        Gauge {
+            name: "dibs_ledger_lag_seconds",
+            help: "For how long the ledger has been behind.",
+            repo: name,
+            read: Box::new(seconds),
+        },
+    ]
+}
+
+/// Whether the repository's file system ignores case. Git tested that when it created the repository.
+fn ignores_case(repo: &Repo) -> Result<bool> {
+    let value = repo.git().args(["config", "--type=bool", "--get", "core.ignorecase"]).answer()?;
+    Ok(value.is_some_and(|value| value.trim_ascii() == b"true"))
+}

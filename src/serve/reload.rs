@@ -1,0 +1,73 @@
+//! What runs at SIGHUP: the configuration is read again.
+//!
+//! Settings that can change while the server runs are changed. A setting that cannot is logged by name: it changes at the
+//! next restart. If the new configuration has an error, nothing changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::config::{CommandLine, ReloadableSettings, ServerSettings};
+use super::discovery::DiscoveryFiles;
+use super::logging::LogLevel;
+use crate::http::App;
+
+pub struct Reloader {
+    /// Flags and environment variables, which still take precedence over the file.
+    pub command_line: CommandLine,
+    /// The settings in force.
+    pub settings: ServerSettings,
+    /// The secret file to use if none is configured.
+    pub default_secret_file: PathBuf,
+    pub app: Arc<App>,
+    pub log_level: LogLevel,
+    pub discovery: Arc<DiscoveryFiles>,
+}
+
+impl Reloader {
+    /// Reads the configuration again and applies it, or logs why not.
+    pub fn reload(&mut self) {
+        let (new, problems) = ServerSettings::load(&self.command_line);
+        if let Some(first) = problems.first() {
+            let more = match problems.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            tracing::warn!(
+                "the configuration was not reloaded, because it has errors: {}{more}; \
+                 git-dibs serve --check-config lists them all",
+                new.describe(first)
+            );
+            return;
+        }
+        if let Err(error) = self.apply(&new.reloadable) {
+            tracing::warn!("the configuration was not reloaded: {error:#}");
+            return;
+        }
+        tracing::info!("the configuration was reloaded");
+        for name in self.settings.fixed.differences(&new.fixed) {
+            tracing::warn!(setting = name, "the new value of {name} takes effect when the server is restarted");
+        }
+        self.settings.reloadable = new.reloadable;
+    }
+
+    /// Everything that can fail comes first, so that either all settings change or none.
+    fn apply(&self, new: &ReloadableSettings) -> Result<()> {
+        let keys = new.keyring(self.default_secret_file.clone())?;
+        let secret_file = keys.secret_file.clone();
+        let level = self.log_level.parse(new.log_level.as_deref())?;
+        self.app.keyring.reconfigure(keys)?;
+        self.log_level.set(level);
+        self.discovery.set_secret_file(secret_file);
+        self.discovery.write_or_warn();
+        self.app.set_limits(new.limits.clone());
+        self.app.set_hosts(new.hosts.clone());
+        for repo in self.app.repositories.values() {
+            let fold_case = repo.policy().rules.fold_case;
+            repo.set_policy(new.key_policy.clone().folded(fold_case));
+            repo.desk.set_policy(new.engine_policy.clone());
+        }
+        Ok(())
+    }
+}
