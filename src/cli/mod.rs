@@ -151,7 +151,7 @@ enum Command {
     /// Run a git hook; for the scripts that install puts in place
     #[command(hide = true)]
     Hook(hooks::HookArgs),
-    /// Print a completion script for a shell
+    /// Print a completion script for a shell, or install completions and manual pages
     Completions(shell::CompletionsArgs),
     /// Print the manual page
     #[command(hide = true)]
