@@ -70,5 +70,7 @@ pub mod http;
 pub mod journal;
 pub mod key;
 pub mod ledger;
+pub mod local;
+pub mod serve;
 pub mod token;
 pub mod wire;

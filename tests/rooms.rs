@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("key", &[]),
     ("engine", &["key"]),
     ("journal", &["engine", "key"]),
@@ -19,8 +19,9 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("http", &["desk", "engine", "key", "token", "wire"]),
     ("git", &[]),
     ("client", &["wire"]),
-    ("hook", &["client", "wire", "git"]),
-    ("cli", &["client", "wire", "git", "hook", "key"]),
+    ("local", &["client", "wire", "git"]),
+    ("hook", &["local", "client", "wire", "git"]),
+    ("cli", &["client", "wire", "git", "hook", "key", "local"]),
 ];
 
 /// Files that wire the server together, and so may use all of it.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::place::{self, DataDir};
+use super::data_dir::DataDir;
 use super::{Exit, talk};
 use crate::journal::db;
+use crate::local::data_dir;
 
 /// Works on the journal's file; needs no server.
 #[derive(clap::Args)]
@@ -42,7 +43,7 @@ enum Command {
 
 pub fn run(args: Args) -> Result<Exit> {
     let dir = args.repo.iter().fold(args.data.find()?, |dir, name| dir.join(name));
-    let path = std::path::absolute(place::journal(&dir))?;
+    let path = std::path::absolute(data_dir::journal(&dir))?;
     match args.command {
         Command::Backup { file } => backup(&path, &file),
         Command::Check { json } => check(&path, json),

@@ -5,8 +5,9 @@ use std::fmt;
 use serde_json::json;
 
 use super::Exit;
-use crate::client::{ClientError, Undiscovered};
+use crate::client::ClientError;
 use crate::hook::text::clean;
+use crate::local::{BadName, Undiscovered};
 use crate::wire::Code;
 
 /// The most of a server's sentence that is repeated, in characters.
@@ -59,6 +60,12 @@ impl std::error::Error for Failure {}
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
+    }
+}
+
+impl From<BadName> for Failure {
+    fn from(error: BadName) -> Failure {
+        Failure::usage(error.to_string())
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::failure::{Failure, exit_of, sentence_of};
-use super::names::{Cwd, Names};
 use super::{Exit, notices, talk};
-use crate::client::{Client, ClientError, Credential, Door, Flags, Found, Limits, Origin, Surroundings, discover};
+use crate::client::{Client, ClientError, Credential, Limits, Origin};
 use crate::git::{GitError, Repo, Settings};
+use crate::local::{Cwd, Door, Flags, Found, Names, Surroundings, discover};
 use crate::wire::{Code, Time};
 
 /// A person or an agent waits for the answer, not a commit, so a slow network is no failure yet.
@@ -95,7 +95,7 @@ impl Here {
 
     /// What was typed, as keys.
     pub fn names(&self, args: &[OsString]) -> Result<Names, Failure> {
-        Names::typed(&self.cwd, args).map_err(|failure| failure.for_program(self.json))
+        Names::typed(&self.cwd, args).map_err(|error| Failure::from(error).for_program(self.json))
     }
 
     /// The session to act for.

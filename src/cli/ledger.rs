@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use super::names::{Cwd, Names};
-use super::place::{self, DataDir};
+use super::data_dir::DataDir;
 use super::{Exit, talk};
 use crate::git::{Git, Repo};
 use crate::hook::text::clean;
 use crate::key::{Key, KeyRules};
 use crate::ledger::{BRANCH, Reading, SHARED, create, git, shelf_of, verify};
+use crate::local::{Cwd, Names, data_dir};
 
 /// Works on the ledger's directory; needs no server.
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ enum Command {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let path = std::path::absolute(place::ledger(&args.data.find()?))?;
+    let path = std::path::absolute(data_dir::ledger(&args.data.find()?))?;
     match args.command {
         Command::Verify { json } => check(&path, json),
         Command::Push { remote } => push(&path, &remote),
@@ -95,7 +95,7 @@ fn push(path: &Path, remote: &str) -> Result<Exit> {
 fn fetch(path: &Path, remote: &str) -> Result<Exit> {
     let url = url(remote, false)?;
     if !path.exists() {
-        place::make_private(path.parent().unwrap_or(Path::new(".")))?;
+        data_dir::make_private(path.parent().unwrap_or(Path::new(".")))?;
         create(path)?;
     }
     Reading::open(path)?;

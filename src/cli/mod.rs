@@ -4,36 +4,21 @@
 //! variable, else from a file, else from a default.
 
 mod backoff;
-mod check;
 mod child;
-mod config;
+mod commands;
+mod data_dir;
 mod db;
 mod failure;
 mod here;
-mod hooks;
 mod ledger;
-mod log;
-mod logging;
-mod mint;
-mod names;
 mod notices;
 mod opening;
 mod package;
-mod past;
-mod place;
-mod release;
-mod reserve;
 mod residence;
-mod rlock;
-mod run;
-mod serve;
-mod session;
+pub(crate) mod serve;
 mod shell;
-mod status;
-mod talk;
+pub(crate) mod talk;
 mod token;
-mod unlock;
-mod who;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -41,7 +26,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use commands::{check, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
 use failure::Failure;
+
+use crate::local::BadName;
 
 /// How a command ended, for the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +160,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
     let done = match Args::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => crate::serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),
@@ -220,7 +208,7 @@ fn failed(error: &anyhow::Error) -> Exit {
         }
         None => {
             talk::say(&format!("{error:#}"));
-            Exit::Error
+            if error.is::<BadName>() { Exit::Usage } else { Exit::Error }
         }
     }
 }

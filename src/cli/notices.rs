@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::names::Cwd;
 use super::talk::{self, because, key, person};
 use crate::git::Repo;
 use crate::hook::text::clean;
+use crate::local::Cwd;
 use crate::wire::{Notice, UnlockStatus};
 
 /// The longest file of notices that is read, in bytes.

@@ -6,8 +6,9 @@ use uuid::Uuid;
 use super::Exit;
 use super::failure::Failure;
 use super::here::{Here, ServerArgs};
-use super::mint::{self, Secret};
 use crate::client::{Credential, Limits, Origin};
+use crate::token::Mint;
+use crate::token::mint::{SigningSecret, sign};
 use crate::wire::{CreateSession, Time};
 
 /// How long a session's token counts, in seconds. It is dead as soon as the session has ended, so this only has to be
@@ -88,9 +89,17 @@ fn by_secret(
 ) -> anyhow::Result<Opened> {
     let secret = secret(here)?;
     let session = id.unwrap_or_else(|| format!("sess_{}", Uuid::now_v7().simple()));
-    let repo = here.found.repo.as_deref();
-    let token = mint::session_token(secret, &session, repo, name.as_deref(), feature.as_deref(), TOKEN_SECONDS);
-    let token = token.map_err(|error| Failure::usage(format!("{error:#}")).for_program(here.json))?;
+    let issued = super::here::wall_clock().0 / 1000;
+    let mint = Mint {
+        subject: (&*session).into(),
+        repo: here.found.repo.as_deref().map(Into::into),
+        name: name.as_deref().map(Into::into),
+        feature: feature.as_deref().map(Into::into),
+        issued,
+        expires: issued + TOKEN_SECONDS,
+        ..Mint::default()
+    };
+    let token = sign(secret, &mint).map_err(|error| Failure::usage(format!("{error:#}")).for_program(here.json))?;
     let credential = made(&token)?;
     let mut client = here.client_as(Some(credential.clone()), Limits::default())?;
     std::mem::swap(&mut here.client, &mut client);
@@ -102,12 +111,12 @@ fn by_secret(
 }
 
 /// The secret of the server that was found, if it is ours to use.
-fn secret(here: &Here) -> anyhow::Result<Secret> {
-    if let Some(secret) = mint::secret_of_environment() {
-        return Ok(Secret::Itself(secret));
+fn secret(here: &Here) -> anyhow::Result<SigningSecret> {
+    if let Some(secret) = SigningSecret::from_environment() {
+        return Ok(secret);
     }
     let why = match &here.found.secret_file {
-        Some(file) => match Secret::of_server(file) {
+        Some(file) => match SigningSecret::of_server(file) {
             Ok(secret) => return Ok(secret),
             Err(error) => error.to_string(),
         },

@@ -20,11 +20,11 @@ use serde_json::json;
 
 use super::Exit;
 use super::failure::Failure;
-use super::names::Names;
 use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
 use crate::hook::text::clean;
 use crate::key::{Key, KeyRules, Kind};
+use crate::local::Names;
 use crate::wire::{Code, RESERVE_KEYS_MAX};
 
 /// The largest file, in bytes; 10,000 long paths fit, and nobody writes more by hand.
@@ -119,7 +119,7 @@ impl Package {
 
     /// What to reserve.
     pub fn names(&self) -> Names {
-        Names::written(self.keys.iter().cloned())
+        Names::from_keys(self.keys.iter().cloned())
     }
 
     /// For how long.

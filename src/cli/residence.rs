@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 
 use super::here::Here;
 use super::opening::Opened;
-use super::{place, talk};
-use crate::client::{Credential, Limits, Origin, TOKEN_FILE};
+use super::talk;
+use crate::client::{Credential, Limits, Origin};
 use crate::git::Repo;
 use crate::hook::text::clean;
+use crate::local::{TOKEN_FILE, data_dir};
 use crate::wire::{EndSession, EndState, SessionState};
 
 /// Held for as long as the command runs whose session is in the token file.
@@ -41,9 +42,9 @@ pub fn resident(here: &mut Here) -> Option<String> {
 pub fn keep(here: &Here, opened: &Opened) -> Result<Option<PathBuf>> {
     let Some(repo) = &here.repo else { return Ok(None) };
     let file = repo.git_dir.join(TOKEN_FILE);
-    place::make_private(file.parent().unwrap_or(&repo.git_dir))?;
+    data_dir::make_private(file.parent().unwrap_or(&repo.git_dir))?;
     let _ = fs::remove_file(lock_file(repo));
-    place::write_private(&file, format!("{}\n", opened.credential.token()).as_bytes())?;
+    data_dir::write_private(&file, format!("{}\n", opened.credential.token()).as_bytes())?;
     Ok(Some(file))
 }
 

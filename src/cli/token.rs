@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::mint::{self, Secret};
-use super::{Exit, place, talk};
-use crate::engine::SessionId;
+use super::here::wall_clock;
+use super::{Exit, talk};
 use crate::git::Repo;
+use crate::local::data_dir;
+use crate::token::mint::{SigningSecret, sign};
 use crate::token::{Mint, Scope};
 
 /// Makes a token with the local server's secret and prints it.
@@ -39,28 +40,28 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    if args.scope == Scope::Session && SessionId::parse(&args.subject).is_none() {
-        bail!("{:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -", args.subject);
-    }
-    let secret = match (args.secret_file, args.data, mint::secret_of_environment()) {
-        (Some(file), ..) => Secret::File(file),
-        (None, Some(dir), _) => Secret::File(place::secret(&dir)),
-        (None, None, Some(secret)) => Secret::Itself(secret),
+    let secret = match (args.secret_file, args.data, SigningSecret::from_environment()) {
+        (Some(file), ..) => SigningSecret::File(file),
+        (None, Some(dir), _) => SigningSecret::File(data_dir::secret(&dir)),
+        (None, None, Some(secret)) => secret,
         (None, None, None) => {
             let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
-            let dir = place::dibs_dir(&repo);
-            place::make_private(&dir)?;
-            Secret::File(place::secret(&dir))
+            let dir = data_dir::dibs_dir(&repo);
+            data_dir::make_private(&dir)?;
+            SigningSecret::File(data_dir::secret(&dir))
         }
     };
+    let issued = wall_clock().0 / 1000;
     let mint = Mint {
         subject: args.subject.into(),
         scope: args.scope,
         repo: args.repo.map(Into::into),
         name: args.name.map(Into::into),
         feature: args.feature.map(Into::into),
+        issued,
+        expires: issued + args.ttl,
         ..Mint::default()
     };
-    talk::data(&format!("{}\n", mint::sign(secret, mint, args.ttl)?))?;
+    talk::data(&format!("{}\n", sign(secret, &mint)?))?;
     Ok(Exit::Ok)
 }

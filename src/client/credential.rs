@@ -75,7 +75,7 @@ impl Credential {
     }
 
     /// Reads a token from a file; nothing where there is no such file.
-    pub(super) fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
+    pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
         let file = match std::fs::File::open(path) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
@@ -99,7 +99,7 @@ impl fmt::Debug for Credential {
 }
 
 /// Whether an error says that there is no such file, rather than that it cannot be read.
-pub(super) fn is_absent(error: &std::io::Error) -> bool {
+pub fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 

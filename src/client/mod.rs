@@ -1,7 +1,6 @@
 //! Talking to a server: for the command line, the hooks and whatever else stands outside of it.
 //!
-//! Nothing in here decides or prints anything, and nothing looks at a repository: [`discover`] is told where the
-//! git directories are and says where the server is and who is asking; [`Client`] asks, with a limit on everything
+//! Nothing in here decides or prints anything, and nothing looks at a repository. [`Client`] asks, with a limit on everything
 //! (time to connect, time in all, size of the answer), and every way it can fail is a [`ClientError`] that reads as
 //! a sentence. Calls block: behind them is a runtime without threads. [`check_briefly`] does without any for the one
 //! call that every commit waits for.
@@ -10,7 +9,6 @@ mod address;
 mod brief;
 mod calls;
 mod credential;
-mod discover;
 mod error;
 mod exchange;
 #[cfg(test)]
@@ -19,9 +17,6 @@ mod tests;
 pub use address::Endpoint;
 pub use brief::{Asking, Brief, check_briefly};
 pub use calls::{Held, Past};
-pub use credential::{Credential, Origin};
-pub use discover::{
-    Door, Flags, Found, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, Surroundings, TOKEN_FILE, Undiscovered, discover,
-};
+pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};

@@ -7,15 +7,13 @@ use std::collections::HashSet;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::client::{
-    Asking, Brief, Client, ClientError, Door, Flags, Found, Limits, Surroundings, Undiscovered, check_briefly, discover,
-};
+use crate::client::{Asking, Brief, Client, ClientError, Limits, check_briefly};
 use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{Path, Repo, Settings};
 use crate::wire::{self, Code};
 
-use super::environment::Environment;
 use super::{Moment, PATIENCE};
+use crate::local::{Door, Environment, Flags, Found, Surroundings, Undiscovered, discover};
 
 /// The longest path the server takes; a longer one can neither be checked out nor reserved.
 const PATH_MAX_BYTES: usize = 4096;

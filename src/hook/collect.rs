@@ -19,9 +19,9 @@ use crate::git::range::{Range, Update};
 use crate::git::{GitError, Oid, Path, Repo};
 
 use super::Moment;
-use super::environment::Environment;
 use super::passed;
 use super::policy::Policy;
+use crate::local::Environment;
 
 /// What git told the hook when it started it.
 #[derive(Clone, Copy)]

@@ -6,14 +6,14 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::client::{Endpoint, Found, Limits};
+use crate::client::{Endpoint, Limits};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
 use crate::wire;
 
-use super::environment::Environment;
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
 use super::{AskError, Moment, PROBE, Policy, ask, probe_answer, text};
+use crate::local::{Environment, Found};
 
 /// A server's clock further off than this confuses people who read its times.
 const SKEW_MAX: Duration = Duration::from_secs(5);

@@ -7,7 +7,6 @@
 pub mod ask;
 pub mod collect;
 pub mod doctor;
-mod environment;
 pub mod install;
 mod moment;
 mod next;
@@ -23,7 +22,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use ask::{Answer, AskError, Conflict, Pause};
-pub use environment::Environment;
 pub use moment::Moment;
 pub use policy::{Enforce, OnUnreachable, Policy, Require, Setting};
 
@@ -31,6 +29,7 @@ use collect::Told;
 use verdict::{Trouble, Verdict};
 
 use crate::git::{self, Repo, Settings, SettingsCall};
+use crate::local::Environment;
 
 /// When it is set, a hook answers the doctor and does nothing else.
 pub const PROBE: &str = "DIBS_PROBE";

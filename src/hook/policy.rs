@@ -6,7 +6,7 @@
 use crate::git::Settings;
 
 use super::Moment;
-use super::environment::Environment;
+use crate::local::Environment;
 
 /// What to do about a path somebody else holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod cache;
 mod claims;
 mod jwks;
 mod keyring;
+pub mod mint;
 mod secret;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ use std::io::{Read, Write as _};
 
 use git_dibs::git::{Repo, Settings};
 use git_dibs::hook::collect::{Told, plan};
-use git_dibs::hook::{Environment, Moment, Policy, text};
+use git_dibs::hook::{Moment, Policy, text};
+use git_dibs::local::Environment;
 
 /// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
 pub fn program() -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::git::Settings;
-use crate::hook::environment::Environment;
+use crate::local::Environment;
 
 fn policy(moment: Moment, settings: &[(&str, &str)]) -> Policy {
     Policy::read(moment, &Environment::default(), &Settings::from_pairs(settings.iter().copied()))

@@ -3,18 +3,14 @@
 //! Reading goes on after a mistake, so that `serve --check-config` can tell of all of them.
 //! `packaging/git-dibs.toml` shows every name with its default; a test holds it against this file.
 
-mod sheet;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use sheet::{Problem, Told};
-use sheet::{Sheet, Source};
-
-use super::logging::Format;
+use super::toml_table::{Problem, Sheet, Source, Told};
 use crate::engine::Policy;
 use crate::http::{KeyPolicy, Limits, Only, TtlBounds};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
+use crate::serve::Format;
 
 /// The longest anything may be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;

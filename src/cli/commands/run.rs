@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::child::{self, Ending};
-use super::failure::Failure;
-use super::here::{Common, Here};
-use super::opening::{self, NewSession, Opened};
-use super::residence::{self, Occupied};
-use super::{Exit, notices, talk};
+use crate::cli::child::{self, Ending};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here};
+use crate::cli::opening::{self, NewSession, Opened};
+use crate::cli::residence::{self, Occupied};
+use crate::cli::{Exit, notices, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
 use crate::hook::text::clean;
@@ -156,7 +156,7 @@ impl Session {
             (Ok(Ok(_)), _) => {}
             (Ok(Err(error)), _) => talk::say(&format!(
                 "session {id} could not be ended ({}); the server ends it when it has been silent for too long",
-                super::failure::sentence_of(&error)
+                crate::cli::failure::sentence_of(&error)
             )),
             (Err(failure), _) => talk::say(&failure.sentence),
         }
@@ -202,7 +202,7 @@ fn beat(mut client: Client, session: &str, repo: Option<&Repo>, stopped: &Receiv
 
 /// A third of the time that is left, so that a lost heartbeat or two do no harm.
 fn until_next(expires: Time, now: Option<Time>) -> Duration {
-    let now = now.unwrap_or_else(super::here::wall_clock);
+    let now = now.unwrap_or_else(crate::cli::here::wall_clock);
     let left = Duration::from_millis(u64::try_from(expires.0 - now.0).unwrap_or(0));
     (left / 3).clamp(BEAT_MIN, BEAT_MAX)
 }

@@ -1,41 +1,45 @@
-//! From what was typed, or what git listed, to the keys a server understands.
+//! What a person typed, or what git listed, as the keys a server understands.
 //!
 //! Files and patterns are relative to the current directory, like git's own pathspecs; a leading `:/` makes them relative
-//! to the top of the repository. Logical keys and resource URIs are the same everywhere. Names out of git are taken
-//! byte for byte.
+//! to the top of the repository. Logical keys and resource URIs are the same everywhere. Paths from git are literal, byte
+//! for byte.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::failure::Failure;
 use crate::git::{self, Repo};
 use crate::hook::text;
 use crate::wire::{Encoding, percent_encode};
 
-/// Keys, ready to be sent.
+/// An argument that cannot be a key; the text is a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadName(String);
+
+/// Keys to send to a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names(Vec<Name>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
-    /// As the contract writes keys.
+    /// A key as the HTTP API writes it.
     Text(String),
-    /// One path, byte for byte.
+    /// One literal path, which may hold any byte.
     Literal(Vec<u8>),
 }
 
 /// What typed names are relative to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cwd {
-    /// The top of the work tree, where there is one.
+    /// The top of the work tree; none outside of one.
     root: Option<PathBuf>,
-    /// The way from there to the current directory, without slashes at its ends.
+    /// The current directory relative to `root`, without slashes at its ends.
     prefix: Vec<u8>,
 }
 
 impl Cwd {
-    /// Where we are in this repository; outside of one, names count as if typed at its top.
+    /// The current directory in this repository. Without a repository, names are read as if typed at its top.
     pub fn of(repo: Option<&Repo>) -> Cwd {
         let Some(work_dir) = repo.and_then(|repo| repo.work_dir.as_deref()) else { return Cwd::default() };
         let Ok(root) = work_dir.canonicalize() else { return Cwd::default() };
@@ -44,7 +48,7 @@ impl Cwd {
         Cwd { prefix: prefix.unwrap_or_default(), root: Some(root) }
     }
 
-    /// How a key the server showed is typed here.
+    /// How to type a key that the server showed, from the current directory.
     pub fn typed(&self, shown: &str) -> String {
         let is_name = leading_word(shown.as_bytes()).is_some_and(|word| word != b"file");
         if self.prefix.is_empty() || is_name { shown.to_owned() } else { format!(":/{shown}") }
@@ -56,23 +60,23 @@ impl Cwd {
 }
 
 impl Names {
-    /// Reads arguments.
-    pub fn typed(cwd: &Cwd, args: &[OsString]) -> Result<Names, Failure> {
-        let read = |arg: &OsString| read(cwd, arg.as_bytes()).map_err(Failure::usage);
-        args.iter().map(read).collect::<Result<_, _>>().map(Names)
+    /// Reads command line arguments.
+    pub fn typed(cwd: &Cwd, args: &[OsString]) -> Result<Names, BadName> {
+        let names = args.iter().map(|arg| read(cwd, arg.as_bytes()).map_err(BadName));
+        names.collect::<Result<_, _>>().map(Names)
     }
 
-    /// Takes paths out of git.
+    /// Takes paths that git listed.
     pub fn from_git(paths: Vec<git::Path>) -> Names {
         Names(paths.into_iter().map(Name::Literal).collect())
     }
 
-    /// Takes keys as the contract writes them.
-    pub fn written(keys: impl IntoIterator<Item = String>) -> Names {
+    /// Takes keys that are already written as the HTTP API writes them.
+    pub fn from_keys(keys: impl IntoIterator<Item = String>) -> Names {
         Names(keys.into_iter().map(Name::Text).collect())
     }
 
-    /// Each as it is sent, in order.
+    /// The keys as they are sent, in order.
     pub fn texts(&self) -> Vec<String> {
         let write = |name: &Name| match name {
             Name::Text(text) => text.clone(),
@@ -81,19 +85,18 @@ impl Names {
         self.0.iter().map(write).collect()
     }
 
-    /// What is to be said with them: literal names are always percent-encoded, because they may hold any byte.
+    /// The `encoding` to send with the keys: literal paths are always percent-encoded, because they may hold any byte.
     pub fn encoding(&self) -> Option<Encoding> {
         self.0.iter().any(|name| matches!(name, Name::Literal(_))).then_some(Encoding::Percent)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Takes lines or NUL-separated pieces apart into paths as git lists them.
-pub fn listed(bytes: &[u8], separator: u8) -> Vec<git::Path> {
+/// Splits a list of paths, as git prints it, at line feeds or NUL bytes.
+pub fn split_paths(bytes: &[u8], separator: u8) -> Vec<git::Path> {
     bytes.split(|&b| b == separator).filter(|piece| !piece.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
@@ -104,22 +107,19 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     }
     if typed.starts_with(b":(") || typed.starts_with(b":!") || typed.starts_with(b":^") {
         return Err(format!(
-            "{} looks like git's pathspec magic, of which only :/ is known here; a file of this name is written file:{0}",
+            "{} looks like a git pathspec with magic, and git-dibs knows only :/; to name a file like this, write file:{0}",
             text::path(typed)
         ));
     }
     match leading_word(typed) {
         Some(b"file") => match relative(cwd, &typed[b"file:".len()..], false)? {
-            // The server says what is wrong with a literal directory.
+            // The server refuses a literal directory with a sentence that says why.
             _ if typed.ends_with(b"/") => Ok(Name::Text(String::from_utf8_lossy(typed).into_owned())),
-            Found { path, .. } => Ok(Name::Literal(path)),
+            Resolved { path, .. } => Ok(Name::Literal(path)),
         },
         Some(_) => match std::str::from_utf8(typed) {
             Ok(name) => Ok(Name::Text(name.to_owned())),
-            Err(_) => Err(format!(
-                "{} is not UTF-8; a file of this name is written with file: in front of it",
-                text::path(typed)
-            )),
+            Err(_) => Err(format!("{} is not UTF-8; if it is a file, write file: before its name", text::path(typed))),
         },
         None => file_or_pattern(cwd, typed),
     }
@@ -131,14 +131,14 @@ fn file_or_pattern(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     let Ok(path) = std::str::from_utf8(&found.path) else {
         if is_pattern {
             return Err(format!(
-                "{} cannot be a pattern here, because the current directory's name is not UTF-8",
+                "{} cannot be used as a pattern here, because the name of the current directory is not UTF-8",
                 text::path(typed)
             ));
         }
         return Ok(Name::Literal(found.path));
     };
     if path.is_empty() {
-        // The top of the repository; the server says how that is written on purpose.
+        // The top of the repository. The server refuses it with a sentence that names the right pattern.
         return Ok(Name::Text(".".to_owned()));
     }
     let is_plain = !has_pattern(path.as_bytes()) && leading_word(path.as_bytes()).is_none();
@@ -148,23 +148,23 @@ fn file_or_pattern(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
         (true, _) => {
             let (above, own) = path.split_at(found.above);
             let slash = if found.is_directory && !own.ends_with('/') { "/" } else { "" };
-            Ok(Name::Text(format!("{}{own}{slash}", taken_literally(above))))
+            Ok(Name::Text(format!("{}{own}{slash}", escape_pattern(above))))
         }
     }
 }
 
-/// A name from the top of the repository.
-struct Found {
+/// A typed name, relative to the top of the repository.
+struct Resolved {
     path: Vec<u8>,
-    /// How much of `path` was not typed but comes from the current directory.
+    /// The length of the part of `path` that comes from the current directory and was not typed.
     above: usize,
-    /// It was typed with a slash at its end, or as `.` or `..`.
+    /// The name ended with a slash, or was `.` or `..`.
     is_directory: bool,
 }
 
-/// Follows a typed name from the current directory. From its first component with a pattern on, nothing is folded: a
-/// slash inside braces is no step into a directory.
-fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Found, String> {
+/// Resolves a typed name against the current directory. From the first component with a pattern on, `.` and `..` stay as
+/// they are: a slash inside braces does not separate directories.
+fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Resolved, String> {
     let (mut above, rest) = match typed.strip_prefix(b"/") {
         None => (components(&cwd.prefix), typed),
         Some(_) => (Vec::new(), inside(cwd, typed)?),
@@ -204,18 +204,18 @@ fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Found, String> 
     }
     let above = path.len();
     path.extend(own.join(&b'/'));
-    Ok(Found { path, above, is_directory })
+    Ok(Resolved { path, above, is_directory })
 }
 
-/// What lies behind the top of the work tree in an absolute path.
+/// The part of an absolute path below the top of the work tree.
 fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
     let Some(root) = &cwd.root else {
-        return Err(format!("{} is absolute, and there is no work tree here it could lie in", text::path(typed)));
+        return Err(format!("{} is absolute, and there is no work tree here that could contain it", text::path(typed)));
     };
     match typed.strip_prefix(root.as_os_str().as_bytes()) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => Ok(rest),
         _ => {
-            // The way there may go through a symlink; a pattern's does not exist and is not looked up.
+            // The path may go through a symlink. Components of a pattern do not exist and are skipped.
             let resolved = Path::new(std::ffi::OsStr::from_bytes(typed)).ancestors().find_map(|ancestor| {
                 let real = ancestor.canonicalize().ok()?;
                 (real == *root).then_some(ancestor.as_os_str().len())
@@ -227,7 +227,7 @@ fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
 
 fn outside(cwd: &Cwd, typed: &[u8]) -> String {
     let root = cwd.root.as_ref().map(|root| format!(" at {}", root.display())).unwrap_or_default();
-    format!("{} is outside of the repository{root}", text::path(typed))
+    format!("{} is outside the repository{root}", text::path(typed))
 }
 
 fn components(path: &[u8]) -> Vec<&[u8]> {
@@ -238,15 +238,15 @@ fn has_pattern(text: &[u8]) -> bool {
     text.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'{'))
 }
 
-/// The word before a `:` at the beginning, which makes it something else than a path.
+/// The word before a leading `:`, which marks a logical key, a URI or `file:`.
 fn leading_word(text: &[u8]) -> Option<&[u8]> {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'_' | b'-');
     let end = text.iter().position(|&b| !is_word(b))?;
     (text[end] == b':' && text[0].is_ascii_alphabetic()).then(|| &text[..end])
 }
 
-/// Directory names at the head of a pattern, written so that they match only themselves.
-fn taken_literally(above: &str) -> String {
+/// Escapes the directory names before a pattern so that they match only themselves.
+fn escape_pattern(above: &str) -> String {
     let mut out = String::with_capacity(above.len());
     for (at, c) in above.char_indices() {
         let hides_a_word = at == 0 && leading_word(above.as_bytes()).is_some();
@@ -272,13 +272,13 @@ mod tests {
         Cwd { root: Some("/home/ann/app".into()), prefix: prefix.as_bytes().to_vec() }
     }
 
-    /// What is sent for one argument.
+    /// The key that is sent for one argument.
     fn sent(prefix: &str, typed: &str) -> String {
         Names::typed(&cwd(prefix), &[os(typed.as_bytes())]).unwrap().texts().remove(0)
     }
 
     fn refused(prefix: &str, typed: &str) -> String {
-        Names::typed(&cwd(prefix), &[os(typed.as_bytes())]).unwrap_err().sentence
+        Names::typed(&cwd(prefix), &[os(typed.as_bytes())]).unwrap_err().to_string()
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_an_odd_name_means_itself() {
+    fn a_directory_name_with_pattern_characters_matches_only_itself() {
         let key = Key::parse(&sent("app/[id]{x}", "*.ts"), &KeyRules::default()).unwrap();
         let Claim::Glob(glob) = key.claim() else { panic!("{key:?}") };
         assert!(glob.matches(b"app/[id]{x}/a.ts"));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn from_the_top_and_literally() {
+    fn a_name_can_start_at_the_top_or_be_literal() {
         for (typed, expected) in [
             (":/a.rs", "a.rs"),
             (":/src/*.rs", "src/*.rs"),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_files_stay_as_they_are() {
+    fn logical_keys_and_uris_do_not_depend_on_the_directory() {
         for name in
             ["db:migration-slot", "api:GET /v1/users", "github://acme/app/issues/42", "wat:x", "C:x", "flag:a/*"]
         {
@@ -367,38 +367,40 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_is_a_sentence() {
-        assert_eq!(refused("src", "../../a"), "../../a is outside of the repository at /home/ann/app");
-        assert_eq!(refused("", ":/../a"), "../a is outside of the repository at /home/ann/app");
+    fn a_path_outside_the_repository_is_refused_with_a_sentence() {
+        assert_eq!(refused("src", "../../a"), "../../a is outside the repository at /home/ann/app");
+        assert_eq!(refused("", ":/../a"), "../a is outside the repository at /home/ann/app");
         assert_eq!(
             refused("", "/home/ann/apphouse/a"),
-            "/home/ann/apphouse/a is outside of the repository at /home/ann/app"
+            "/home/ann/apphouse/a is outside the repository at /home/ann/app"
         );
-        assert!(refused("", ":(glob)a").contains("only :/ is known"));
+        assert!(refused("", ":(glob)a").contains("knows only :/"));
         let nowhere = Names::typed(&Cwd::default(), &[os(b"/a")]).unwrap_err();
-        assert!(nowhere.sentence.contains("no work tree"), "{nowhere}");
+        assert!(nowhere.to_string().contains("no work tree"), "{nowhere}");
     }
 
     #[test]
-    fn bytes_survive() {
+    fn bytes_that_are_not_utf8_are_percent_encoded() {
         let names = Names::typed(&cwd("src"), &[os(b"caf\xe9"), os(b"a.rs"), os(b"100%")]).unwrap();
         assert_eq!(names.texts(), ["file:src/caf%E9", "src/a.rs", "src/100%"]);
         assert_eq!(names.encoding(), Some(Encoding::Percent));
         assert_eq!(Names::typed(&cwd("src"), &[os(b"a%25")]).unwrap().encoding(), None);
-        let names = Names::from_git(listed(b"a\nb\0\xff\0\0src/[id].ts\0", 0));
+        let names = Names::from_git(split_paths(b"a\nb\0\xff\0\0src/[id].ts\0", 0));
         assert_eq!(names.texts(), ["file:a\nb", "file:%FF", "file:src/[id].ts"]);
         assert!(refused_bytes(b"db:\xff").contains("not UTF-8"));
         let strange = Cwd { prefix: b"caf\xe9".to_vec(), ..cwd("") };
-        assert!(Names::typed(&strange, &[os(b"*.rs")]).unwrap_err().sentence.contains("cannot be a pattern"));
+        assert!(
+            Names::typed(&strange, &[os(b"*.rs")]).unwrap_err().to_string().contains("cannot be used as a pattern")
+        );
         assert_eq!(Names::typed(&strange, &[os(b"a")]).unwrap().texts(), ["file:caf%E9/a"]);
     }
 
     fn refused_bytes(typed: &[u8]) -> String {
-        Names::typed(&cwd(""), &[os(typed)]).unwrap_err().sentence
+        Names::typed(&cwd(""), &[os(typed)]).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_shown_can_be_typed_again() {
+    fn a_key_that_was_shown_can_be_typed_again() {
         let below = cwd("src");
         for shown in ["src/a.rs", "src/**", "file:src/[id].ts", "db:slot", "deploy://x"] {
             let typed = below.typed(shown);
@@ -409,7 +411,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_argument_is_too_strange(prefix in "[a-z*/\\[:]{0,6}", typed: Vec<u8>) {
+        fn no_argument_panics(prefix in "[a-z*/\\[:]{0,6}", typed: Vec<u8>) {
             let cwd = cwd(&prefix);
             if let Ok(names) = Names::typed(&cwd, &[os(&typed)]) {
                 let text = names.texts().remove(0);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::here::{Common, Here};
-use super::package::Package;
-use super::{Exit, talk};
+use crate::cli::here::{Common, Here};
+use crate::cli::package::Package;
+use crate::cli::{Exit, talk};
 use crate::hook::text::time_left;
 use crate::wire;
 

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::failure::Failure;
-use super::{Exit, talk};
+use crate::cli::failure::Failure;
+use crate::cli::{Exit, talk};
 use crate::git::{GitError, Repo};
 use crate::hook::doctor::{Finding, Level, examine};
 use crate::hook::install::{self, InstallError, Report, Wish, stable_program};
-use crate::hook::{self, Call, Environment};
+use crate::hook::{self, Call};
+use crate::local::Environment;
 
 /// What git runs.
 #[derive(clap::Args)]

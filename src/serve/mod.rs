@@ -3,15 +3,15 @@
 //! In reading order: `args` are the flags, `settings` what they, the file and the defaults add up to, `check` what is
 //! wrong with that; `plan` names the repositories, `open` opens them, `listen` the sockets; `reload` is for SIGHUP.
 
-mod args;
-mod check;
+mod config;
+mod discovery;
+pub(crate) mod history;
 mod listen;
-mod notify;
+mod logging;
 mod open;
-mod plan;
 mod reload;
-mod residents;
-mod settings;
+mod repositories;
+mod systemd;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,19 +20,22 @@ use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{Exit, logging, place, talk};
-use crate::client::ServerRecord;
+use crate::cli::serve::Args;
+use crate::cli::{Exit, talk};
 use crate::http::{App, Server, runtime};
 use crate::ledger::Ledger;
+use crate::local::ServerRecord;
+use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;
-pub use args::Args;
+use config::Settings;
+use discovery::Residents;
 use listen::Listening;
 use open::{ledger_lag, open};
-use plan::{Plan, plan};
 use reload::Reload;
-use residents::Residents;
-use settings::Settings;
+use repositories::{Plan, plan};
+
+pub use logging::Format;
 
 /// How often key files are looked at for rotation.
 const KEYS_EVERY: Duration = Duration::from_secs(1);
@@ -45,7 +48,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let handed = listen::handed_over()?;
     let (settings, problems) = Settings::of(&args);
     if args.check_config {
-        return check::report(&settings, problems);
+        return config::report(&settings, problems);
     }
     if !problems.is_empty() {
         let lines: Vec<String> = problems.iter().map(|problem| settings.shown(problem)).collect();
@@ -59,8 +62,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let repos: Vec<&str> = fixed.repo.iter().map(|told| &*told.value).collect();
     let plans = plan(&repos, data.as_deref())?;
     let home = data.unwrap_or_else(|| plans[0].dir.clone());
-    place::make_private(&home)?;
-    let keys = settings.live.keyring(place::secret(&home))?;
+    data_dir::make_private(&home)?;
+    let keys = settings.live.keyring(data_dir::secret(&home))?;
     let secret_file = keys.secret_file.clone();
     let keyring = Arc::new(Keyring::new(keys)?);
 
@@ -97,16 +100,16 @@ pub fn run(args: Args) -> Result<Exit> {
         tokio::spawn(watch_keys(keyring.clone(), residents.clone()));
         tokio::spawn(refresh_read_tokens(residents.clone()));
         tokio::spawn(stop_on_signal(stop.clone())?);
-        let usual_secret = place::secret(&home);
+        let usual_secret = data_dir::secret(&home);
         let reload =
             Reload { args, settings, usual_secret, app: app.clone(), level: log.level(), residents: residents.clone() };
         tokio::spawn(reload.on_signal()?);
         let closing = || {
-            notify::notify(notify::STOPPING);
+            systemd::notify(systemd::STOPPING);
             app.set_stopping();
             desks.iter().for_each(|(desk, _)| desk.close());
         };
-        notify::notify(notify::READY);
+        systemd::notify(systemd::READY);
         Server::of(&app, listeners).run(stop.subscribe(), closing).await;
         anyhow::Ok(residents)
     })?;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::failure::{Failure, sentence_of};
-use super::here::{Common, Here};
-use super::names::Names;
-use super::package::Package;
-use super::{Exit, backoff, talk};
+use crate::cli::failure::{Failure, sentence_of};
+use crate::cli::here::{Common, Here};
+use crate::cli::package::Package;
+use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
 use crate::hook::text::time_left;
+use crate::local::Names;
 use crate::wire::{self, Code, Mode, Time};
 
 /// The longest a server keeps a request in its queue, in seconds.

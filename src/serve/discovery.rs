@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-use super::plan::Plan;
+use super::repositories::Plan;
 use super::unix_seconds;
-use crate::cli::place;
-use crate::client::ServerRecord;
 use crate::engine::Text;
+use crate::local::ServerRecord;
+use crate::local::data_dir;
 use crate::token::{Keyring, Mint, Scope};
 
 /// How long the token counts that lets people on this machine look.
@@ -26,7 +26,7 @@ pub struct Residents {
 impl Residents {
     /// Of these repositories.
     pub fn new(plans: &[Plan], record: ServerRecord, keyring: Arc<Keyring>) -> Self {
-        let places = plans.iter().map(|plan| (plan.name.clone(), place::dibs_dir(&plan.repo))).collect();
+        let places = plans.iter().map(|plan| (plan.name.clone(), data_dir::dibs_dir(&plan.repo))).collect();
         Self { places, record: Mutex::new(record), keyring }
     }
 
@@ -35,8 +35,8 @@ impl Residents {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, dir) in &self.places {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
-            place::make_private(dir)?;
-            place::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
+            data_dir::make_private(dir)?;
+            data_dir::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
             let minted = self.keyring.mint(&Mint {
                 subject: "local".into(),
@@ -46,7 +46,7 @@ impl Residents {
                 expires: now + READ_TOKEN_SECONDS,
                 ..Mint::default()
             })?;
-            place::write_private(&dir.join("read-token"), minted.as_bytes())?;
+            data_dir::write_private(&dir.join("read-token"), minted.as_bytes())?;
         }
         Ok(())
     }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::failure::Failure;
-use super::here::{Common, Here};
-use super::names::{Names, listed};
-use super::package::Package;
-use super::{Exit, talk};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here};
+use crate::cli::package::Package;
+use crate::cli::{Exit, talk};
 use crate::git::{GitError, Repo, changed, range};
+use crate::local::{Names, split_paths};
 use crate::wire::{self, Mode};
 
 /// Says who holds what would be changed.
@@ -97,7 +97,7 @@ fn names(here: &Here, args: &Args) -> Result<Names> {
     if args.from.stdin {
         let mut input = Vec::new();
         std::io::stdin().read_to_end(&mut input).context("cannot read the paths on stdin")?;
-        return Ok(Names::from_git(listed(&input, if args.nul { 0 } else { b'\n' })));
+        return Ok(Names::from_git(split_paths(&input, if args.nul { 0 } else { b'\n' })));
     }
     Ok(here.names(&args.keys)?)
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Args;
-use super::residents::Residents;
-use super::settings::{Live, Settings};
-use crate::cli::logging::Level;
+use super::config::{Live, Settings};
+use super::discovery::Residents;
+use super::logging::Level;
+use crate::cli::serve::Args;
 use crate::http::App;
 
 /// Everything that can be told something new.

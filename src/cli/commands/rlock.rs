@@ -9,9 +9,9 @@ use std::thread;
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::failure::{Failure, sentence_of};
-use super::here::{Common, Here, ServerArgs};
-use super::{Exit, backoff, talk};
+use crate::cli::failure::{Failure, sentence_of};
+use crate::cli::here::{Common, Here, ServerArgs};
+use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
 use crate::wire::{self, Code};
 

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use anyhow::Result;
 use serde_json::json;
 
-use super::here::{Common, Here, ServerArgs};
-use super::names::{Cwd, Names};
-use super::{Exit, past, place, talk};
+use crate::cli::here::{Common, Here, ServerArgs};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
+use crate::local::{Cwd, Names, data_dir};
+use crate::serve::history;
 use crate::wire::{self, Encoding};
 
 /// Shows who holds a key, directly or through a pattern.
@@ -44,7 +45,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(Exit::Ok)
         }
         Err(failure) => {
-            let ledger = Repo::from_environment().ok().map(|repo| (place::ledger(&place::dibs_dir(&repo)), repo));
+            let ledger = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
             match ledger {
                 Some((path, repo)) if failure.exit == Exit::Unreachable && path.exists() => {
                     without_server(&args, &path, &repo)
@@ -58,7 +59,7 @@ pub fn run(args: Args) -> Result<Exit> {
 fn without_server(args: &Args, path: &std::path::Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
     let text = names.texts().pop().unwrap_or_default();
-    let held = past::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    let held = history::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger here tells");
     if args.json {
         talk::document(json!({ "holders": held }).to_string().as_bytes())?;

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::listen::{check_address, check_socket};
-use super::plan::plan;
-use super::settings::Settings;
-use crate::cli::config::{Problem, Told, named_repo};
-use crate::cli::{Exit, logging, place, talk};
+use super::{Problem, Settings, Told, named_repo};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
+use crate::local::data_dir;
+use crate::serve::listen::{check_address, check_socket};
+use crate::serve::logging;
+use crate::serve::repositories::plan;
 use crate::token::{Keyring, KeyringConfig};
 
 /// Says what is wrong, a line each; exits with 1 if anything is.
@@ -69,7 +70,7 @@ fn look_around(settings: &Settings, problems: &mut Vec<Problem>) {
     }
 
     // Each by itself, so that one does not hide the other; and nothing is made that is not there.
-    if let Err(error) = live.keyring(home.as_deref().map(place::secret).unwrap_or_default()) {
+    if let Err(error) = live.keyring(home.as_deref().map(data_dir::secret).unwrap_or_default()) {
         add(live.secret_file.as_ref().and_then(|told| told.line), format!("{error:#}"));
     }
     let try_keys = |config: KeyringConfig| Keyring::new(config).err().map(|error| error.to_string());
@@ -79,7 +80,7 @@ fn look_around(settings: &Settings, problems: &mut Vec<Problem>) {
     {
         add(None, format!("DIBS_JWT_SECRET: {sentence}"));
     }
-    let usual = home.as_deref().map(|home| Told::elsewhere(place::secret(home)));
+    let usual = home.as_deref().map(|home| Told::elsewhere(data_dir::secret(home)));
     if let Some(told) = live.secret_file.clone().or(usual) {
         let directory = told.value.parent().unwrap_or(Path::new("/"));
         let sentence = match told.value.exists() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::logging::Format;
+use crate::serve::Format;
 
 /// Serves reservations until it gets SIGTERM or Ctrl-C.
 #[derive(clap::Args, Clone)]

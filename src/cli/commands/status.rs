@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::here::{Common, Here};
-use super::{Exit, talk};
+use crate::cli::here::{Common, Here};
+use crate::cli::{Exit, talk};
 use crate::client::Held;
 use crate::hook::text::time_left;
 use crate::wire::Reservation;

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::failure::Failure;
-use super::here::{Common, Here};
-use super::opening::{self, NewSession};
-use super::{Exit, residence, talk};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here};
+use crate::cli::opening::{self, NewSession};
+use crate::cli::{Exit, residence, talk};
 use crate::hook::text::{clean, time_left};
 use crate::wire::{EndSession, EndState, SessionInfo, SessionState};
 
@@ -154,7 +154,7 @@ fn list(args: List) -> Result<Exit> {
 }
 
 fn since(here: &Here, info: &SessionInfo) -> std::time::Duration {
-    let now = here.client.server_time().unwrap_or_else(super::here::wall_clock);
+    let now = here.client.server_time().unwrap_or_else(crate::cli::here::wall_clock);
     std::time::Duration::from_millis(u64::try_from(now.0 - info.last_seen_at.0).unwrap_or(0))
 }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cli::config::named_repo;
-use crate::cli::place;
+use super::config::named_repo;
 use crate::engine::Text;
 use crate::git::Repo;
+use crate::local::data_dir;
 
 /// A repository with everything decided.
 pub struct Plan {
@@ -49,7 +49,7 @@ pub fn plan(repos: &[&str], data: Option<&Path>) -> Result<Vec<Plan>> {
         let dir = match data {
             Some(data) if several => data.join(&*name),
             Some(data) => data.to_owned(),
-            None => place::dibs_dir(&repo),
+            None => data_dir::dibs_dir(&repo),
         };
         plans.push(Plan { name, repo, dir });
     }

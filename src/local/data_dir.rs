@@ -1,4 +1,4 @@
-//! Where a server keeps what it needs.
+//! The directory a server keeps its files in, and the names of those files.
 
 use std::fs;
 use std::io::Write;
@@ -12,27 +12,6 @@ use crate::git::Repo;
 /// The directory git-dibs keeps inside a repository.
 pub fn dibs_dir(repo: &Repo) -> PathBuf {
     repo.common_dir.join("dibs")
-}
-
-/// For commands that work on a server's files and need no server.
-#[derive(clap::Args)]
-pub struct DataDir {
-    /// The server's directory, where that is not in this repository
-    #[arg(long, value_name = "DIR", global = true, env = "DIBS_DATA")]
-    data: Option<PathBuf>,
-}
-
-impl DataDir {
-    /// As given, or that of the repository around here.
-    pub fn find(self) -> Result<PathBuf> {
-        match self.data {
-            Some(dir) => Ok(dir),
-            None => {
-                let repo = Repo::from_environment().context("no repository here; go into one, or say --data DIR")?;
-                Ok(dibs_dir(&repo))
-            }
-        }
-    }
 }
 
 /// Where the journal is, in a server's directory.
@@ -55,13 +34,13 @@ pub fn socket(dir: &Path) -> PathBuf {
     dir.join("dibs.sock")
 }
 
-/// Makes a directory nobody else can look into.
+/// Creates a directory that only its owner can open.
 pub fn make_private(dir: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.with_context(|| format!("cannot make the directory {}", dir.display()))
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    created.with_context(|| format!("cannot create the directory {}", dir.display()))
 }
 
-/// Writes a small file nobody else can read, whole or not at all.
+/// Writes a small file that only its owner can read. The file is replaced as a whole: readers see the old or the new text.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("new");
     let write = || -> std::io::Result<()> {

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 
-use super::failure::Failure;
-use super::here::{Common, Here, ServerArgs, wall_clock};
-use super::names::{Cwd, Names};
-use super::{Exit, past, place, talk};
+use crate::cli::failure::Failure;
+use crate::cli::here::{Common, Here, ServerArgs, wall_clock};
+use crate::cli::{Exit, talk};
 use crate::client::Past;
 use crate::git::Repo;
 use crate::hook::text::clean;
+use crate::local::{Cwd, Names, data_dir};
+use crate::serve::history;
 use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
 
 /// Shows what happened, the latest first.
@@ -41,7 +42,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let most = args.max_count as usize;
     let ask = |cwd: &Cwd| -> Result<Past, Failure> {
         let names = args.path.iter().cloned().collect::<Vec<_>>();
-        let names = Names::typed(cwd, &names).map_err(|failure| failure.for_program(args.json))?;
+        let names = Names::typed(cwd, &names).map_err(|error| Failure::from(error).for_program(args.json))?;
         let percent = names.encoding() == Some(Encoding::Percent);
         Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
     };
@@ -65,13 +66,13 @@ pub fn run(args: Args) -> Result<Exit> {
 /// What the ledger in this repository tells, if there is one.
 fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
     let repo = Repo::from_environment().ok()?;
-    let path = place::ledger(&place::dibs_dir(&repo));
+    let path = data_dir::ledger(&data_dir::dibs_dir(&repo));
     if !path.exists() {
         return None;
     }
     let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
     talk::say("no server answers; this is what the ledger here tells");
-    Some(asked.and_then(|which| past::of_ledger(&path, &which, most)))
+    Some(asked.and_then(|which| history::of_ledger(&path, &which, most)))
 }
 
 fn show(history: &History, json: bool) -> Result<()> {

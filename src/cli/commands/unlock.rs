@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::here::{Common, Here};
-use super::{Exit, talk};
+use crate::cli::here::{Common, Here};
+use crate::cli::{Exit, talk};
 use crate::hook::text::clean;
 use crate::wire::{self, Notice, UnlockRequestInfo};
 
@@ -145,7 +145,7 @@ pub fn requests(args: RequestsArgs) -> Result<Exit> {
     // What is asked of the session is in the table already.
     let is_shown = |notice: &Notice| matches!(notice, Notice::UnlockRequested { .. });
     let rest: Vec<Notice> = all.notices.into_iter().filter(|notice| !is_shown(notice)).collect();
-    super::notices::say(&rest, &here.cwd);
+    crate::cli::notices::say(&rest, &here.cwd);
     Ok(Exit::Ok)
 }
 

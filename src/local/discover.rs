@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::address::Endpoint;
-use super::credential::{Credential, Origin, is_absent};
+use crate::client::{Credential, Endpoint, Origin, is_absent};
 
 /// Under a worktree's git directory: the token of the session that works there, mode 0600.
 pub const TOKEN_FILE: &str = "dibs/token";

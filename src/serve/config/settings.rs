@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Args;
-use crate::cli::config::{File, Problem, Reading, Told};
-use crate::cli::logging::Format;
+use super::{File, Problem, Reading, Told};
+use crate::cli::serve::Args;
 use crate::engine::Policy;
 use crate::http::{KeyPolicy, Limits};
+use crate::serve::Format;
 use crate::token::KeyringConfig;
 
 /// Everything there is to know before a server starts.

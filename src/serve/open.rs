@@ -6,16 +6,16 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result};
 use tokio::sync::watch;
 
-use super::plan::Plan;
-use super::settings::Settings;
-use crate::cli::past::Hindsight;
-use crate::cli::place;
+use super::config::Settings;
+use super::history::Hindsight;
+use super::repositories::Plan;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::Policy;
 use crate::git::Repo;
 use crate::http::{Gauge, Repository};
 use crate::journal::{Journal, JournalError, SqliteJournal};
 use crate::ledger::{History, Kept, Ledger, Status};
+use crate::local::data_dir;
 
 /// A ledger that is being written, and how far it is.
 pub type Written = (Ledger, Arc<Status>);
@@ -27,8 +27,8 @@ pub fn open(
     stop: watch::Sender<bool>,
     failure: Arc<Mutex<Option<String>>>,
 ) -> Result<(Repository, JoinHandle<()>, Option<Written>)> {
-    place::make_private(&plan.dir)?;
-    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&place::journal(&plan.dir))?);
+    data_dir::make_private(&plan.dir)?;
+    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&plan.dir))?);
     let hindsight = journal.reader()?;
     let written = match settings.fixed.no_ledger {
         true => None,
@@ -47,7 +47,7 @@ pub fn open(
     };
     let opened = Desk::open(&plan.name, journal, Box::new(SystemClock::new()), policy, failed);
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", plan.name))?;
-    let path = place::ledger(&plan.dir);
+    let path = data_dir::ledger(&plan.dir);
     let status = written.as_ref().map(|(status, _)| status.clone());
     let history = History::new(hindsight, written.is_some().then(|| path.clone()));
     let ledger = written.map(|(status, reader)| (Ledger::follow(&plan.name, path, reader, status.clone()), status));

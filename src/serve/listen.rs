@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::settings::Fixed;
-use crate::cli::place;
+use super::config::Fixed;
 use crate::http::{Gate, Listener};
+use crate::local::data_dir;
 
 /// Where a server listens if nobody says otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3427);
@@ -105,7 +105,7 @@ impl Listening {
 
     fn open_socket(&mut self, fixed: &Fixed, home: &Path) -> Result<()> {
         let named = fixed.socket.as_ref().map(|told| told.value.clone());
-        let path = std::path::absolute(named.clone().unwrap_or_else(|| place::socket(home)))?;
+        let path = std::path::absolute(named.clone().unwrap_or_else(|| data_dir::socket(home)))?;
         if path.as_os_str().len() > SOCKET_PATH_MAX && named.is_none() {
             return Ok(());
         }

@@ -1,0 +1,56 @@
+//! Signs tokens outside the server, for a caller that may read the server's secret.
+//!
+//! `git dibs token`, `session start` and `run` use this. The server itself signs with the keyring it already has.
+
+use std::path::{Path, PathBuf};
+
+use super::{Keyring, KeyringConfig, KeyringError, Mint, Scope};
+use crate::engine::SessionId;
+
+/// The secret to sign with.
+pub enum SigningSecret {
+    Bytes(Vec<u8>),
+    /// The file is created, with a new secret, if it does not exist.
+    File(PathBuf),
+}
+
+impl SigningSecret {
+    /// The secret in `DIBS_JWT_SECRET`. It takes precedence over secret files.
+    pub fn from_environment() -> Option<SigningSecret> {
+        secret_from_environment().map(SigningSecret::Bytes)
+    }
+
+    /// The secret file of a running server: it must exist, and this process must be allowed to read it.
+    pub fn of_server(file: &Path) -> Result<SigningSecret, KeyringError> {
+        match std::fs::File::open(file) {
+            Ok(_) => Ok(SigningSecret::File(file.to_owned())),
+            Err(error) => Err(KeyringError(format!("cannot read the server's secret {}: {error}", file.display()))),
+        }
+    }
+}
+
+/// The value of `DIBS_JWT_SECRET`, unless it is empty.
+pub fn secret_from_environment() -> Option<Vec<u8>> {
+    from_environment("DIBS_JWT_SECRET").map(String::into_bytes)
+}
+
+/// Signs a token. Its issuer and audience are `DIBS_ISSUER` and `DIBS_AUDIENCE`, the variables that also tell the server
+/// which issuer and audience to require.
+pub fn sign(secret: SigningSecret, mint: &Mint) -> Result<String, KeyringError> {
+    // Checked before the keyring is made, because that may create the secret file.
+    if mint.scope == Scope::Session && mint.session.is_none() && SessionId::parse(&mint.subject).is_none() {
+        let sentence = "is not a session id; use 1 to 128 of A-Z, a-z, 0-9, _, . and -";
+        return Err(KeyringError(format!("{:?} {sentence}", &*mint.subject)));
+    }
+    let (secret, secret_file) = match secret {
+        SigningSecret::Bytes(secret) => (Some(secret), None),
+        SigningSecret::File(file) => (None, Some(file)),
+    };
+    let (issuer, audience) = (from_environment("DIBS_ISSUER"), from_environment("DIBS_AUDIENCE"));
+    let config = KeyringConfig { secret, secret_file, issuer, audience, ..KeyringConfig::default() };
+    Keyring::new(config)?.mint(mint)
+}
+
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
