@@ -16,7 +16,6 @@ mod opening;
 mod package;
 mod residence;
 pub(crate) mod serve;
-mod shell;
 pub(crate) mod talk;
 mod token;
 mod yaml;
@@ -26,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
+use commands::{check, completions, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
 use failure::Failure;
 
 use crate::local::BadName;
@@ -140,12 +139,12 @@ enum Command {
     #[command(hide = true)]
     Hook(hooks::HookArgs),
     /// Print a completion script for a shell, or install completions and manual pages
-    Completions(shell::CompletionsArgs),
+    Completions(completions::CompletionsArgs),
     /// Print the manual page
     #[command(hide = true)]
-    Man(shell::ManArgs),
+    Man(completions::ManArgs),
     /// Link rlock, runlock and rlock-heartbeat to this program
-    InstallCommands(shell::LinksArgs),
+    InstallCommands(completions::LinksArgs),
 }
 
 /// Runs the command line this process was started with.
@@ -183,9 +182,9 @@ pub fn main() -> ExitCode {
         Command::Uninstall(args) => hooks::uninstall(args),
         Command::Doctor(args) => hooks::doctor(args),
         Command::Hook(args) => hooks::hook(args),
-        Command::Completions(args) => shell::completions(args),
-        Command::Man(args) => shell::man(args),
-        Command::InstallCommands(args) => shell::links(args),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => completions::man(args),
+        Command::InstallCommands(args) => completions::links(args),
     };
     let exit = match done {
         Ok(exit) => exit,

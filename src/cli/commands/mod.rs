@@ -1,6 +1,7 @@
 //! The commands: a file for each, with its arguments and its work.
 
 pub mod check;
+pub mod completions;
 pub mod hooks;
 pub mod log;
 pub mod release;

@@ -9,13 +9,14 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Args as Whole, Exit, rlock, talk};
+use super::rlock;
+use crate::cli::{Args as Whole, Exit, talk};
 
 /// The bash function that git's own completion calls for `git dibs`.
-const GIT_BASH: &str = include_str!("shell/git.bash");
+const GIT_BASH: &str = include_str!("completions/git.bash");
 
 /// The fish function that completes `git dibs`. Fish loads it at its start, because it is about the command `git`.
-const GIT_FISH: &str = include_str!("shell/git.fish");
+const GIT_FISH: &str = include_str!("completions/git.fish");
 
 #[derive(clap::Args)]
 pub struct CompletionsArgs {
