@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, completions, hooks, log, release, reserve, rlock, run, session, status, unlock, who};
+use commands::{check, completions, hooks, install_commands, log, man, release, reserve, rlock, run, session, status, unlock, who};
 use failure::Failure;
 
 use crate::local::BadName;
@@ -139,12 +139,12 @@ enum Command {
     #[command(hide = true)]
     Hook(hooks::HookArgs),
     /// Print a completion script for a shell, or install completions and manual pages
-    Completions(completions::CompletionsArgs),
+    Completions(completions::Args),
     /// Print the manual page
     #[command(hide = true)]
-    Man(completions::ManArgs),
+    Man(man::Args),
     /// Link rlock, runlock and rlock-heartbeat to this program
-    InstallCommands(completions::LinksArgs),
+    InstallCommands(install_commands::Args),
 }
 
 /// Runs the command line this process was started with.
@@ -182,9 +182,9 @@ pub fn main() -> ExitCode {
         Command::Uninstall(args) => hooks::uninstall(args),
         Command::Doctor(args) => hooks::doctor(args),
         Command::Hook(args) => hooks::hook(args),
-        Command::Completions(args) => completions::completions(args),
-        Command::Man(args) => completions::man(args),
-        Command::InstallCommands(args) => completions::links(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+        Command::InstallCommands(args) => install_commands::run(args),
     };
     let exit = match done {
         Ok(exit) => exit,

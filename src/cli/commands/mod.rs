@@ -3,7 +3,9 @@
 pub mod check;
 pub mod completions;
 pub mod hooks;
+pub mod install_commands;
 pub mod log;
+pub mod man;
 pub mod release;
 pub mod reserve;
 pub mod rlock;
