@@ -13,7 +13,9 @@ use std::time::Duration;
 use common::clock::{computed, rounds, thread_cpu};
 use common::commands::{Full, NOW, actor, id, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Seq, SessionId, Ttl};
+use git_dibs::engine::{
+    Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn,
+};
 use git_dibs::key::Key;
 
 fn main() {
@@ -77,7 +79,7 @@ fn profile(name: &str, rounds: usize) {
         // Half of them are held, half are free.
         "check" => {
             for (position, text) in texts.iter().cycle().take(rounds).enumerate() {
-                black_box(full.engine.check(None, position, &parse(text), Mode::Exclusive));
+                black_box(full.engine.check(None, position, &parse(text), Intent::Reserve(Mode::Exclusive)));
             }
         }
         "parse" => {
@@ -113,7 +115,7 @@ fn check() {
         let run = |full: &Full| {
             computed(|| {
                 for (position, path) in paths.iter().enumerate() {
-                    black_box(full.engine.check(None, position, &parse(path), Mode::Exclusive));
+                    black_box(full.engine.check(None, position, &parse(path), Intent::Reserve(Mode::Exclusive)));
                 }
             })
         };
@@ -126,24 +128,24 @@ fn check() {
 fn queue_up() {
     const WAITERS: usize = 10_000;
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
         let session = SessionId::parse(&format!("s{who}")).unwrap();
         let Command::Reserve(mut ask) = reserve(&session, parse(&path)) else { unreachable!() };
         ask.wait = wait.then_some(Duration::from_secs(300));
         let begin = thread_cpu();
-        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-        records.clear();
+        let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+        turn.records.clear();
         (outcome, thread_cpu() - begin)
     };
     // Everybody holds one key and waits for the next one's: a chain that only the last wait would close.
     for who in 0..=WAITERS {
-        assert!(matches!(ask(&mut engine, who, format!("chain/{who}"), false).0, Outcome::Granted(_)));
+        assert!(matches!(ask(&mut engine, who, format!("chain/{who}"), false).0, Ok(Outcome::Granted(_))));
     }
     let mut times = Vec::new();
     for who in 0..WAITERS {
         let (outcome, time) = ask(&mut engine, who, format!("chain/{}", who + 1), true);
-        assert!(matches!(outcome, Outcome::Queued(_)), "{outcome:?}");
+        assert!(matches!(outcome, Ok(Outcome::Queued(_))), "{outcome:?}");
         times.push(time);
     }
     times_of("a wait that makes a chain of up to 10,000 longer", times);
@@ -152,7 +154,7 @@ fn queue_up() {
     let times: Vec<_> = (0..WAITERS).map(|who| ask(&mut engine, who, "popular".to_owned(), true).1).collect();
     times_of("a wait for one key among up to 10,000 others", times);
     let (outcome, time) = ask(&mut engine, WAITERS, "chain/0".to_owned(), true);
-    assert!(matches!(outcome, Outcome::Deadlock(_)), "{outcome:?}");
+    assert!(matches!(outcome, Err(Refusal::Deadlock(_))), "{outcome:?}");
     times_of("the wait that would close a circle of 10,001, refused", vec![time]);
     // Everybody holds one key and stands in one queue, and those who hold and wait are asked for what they hold.
     let mut engine = Engine::new(Policy::default());

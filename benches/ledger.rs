@@ -15,7 +15,7 @@ use common::commands::{parse, release};
 use common::http::Http;
 use common::{inside, load, table};
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Want,
+    Actor, Command, Engine, Intro, Mode, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::journal::{Journal, SqliteJournal};
 use git_dibs::ledger::{Kept, Ledger, Status, Writer, tidy};
@@ -90,8 +90,8 @@ impl Work {
     /// As much as one flush takes.
     fn flush(&mut self, journal: &mut SqliteJournal, events: u64) {
         let after = self.engine.head();
-        let mut records = Vec::new();
-        while (records.len() as u64) < events {
+        let mut turn = Turn::default();
+        while (turn.records.len() as u64) < events {
             self.now = self.now.after(Duration::from_millis(10));
             let session = SessionId::parse(&format!("agent-{}", self.roll(100))).unwrap();
             let name = Some(format!("Agent {session}").into());
@@ -108,9 +108,10 @@ impl Work {
                 let at = self.roll(held.len() as u64) as usize;
                 release(&session, held[at].key.clone())
             };
-            self.engine.execute(&Actor::Session(intro), command, self.now, &mut records);
+            turn.now = self.now;
+            let _ = self.engine.execute(&mut turn, &Actor::Session(intro), command);
         }
-        journal.append(after, &records).unwrap();
+        journal.append(after, &turn.records).unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::commands::{NOW, actor, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId};
+use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId, Turn};
 
 /// Counts what is allocated, so that memory is measured and not guessed.
 struct Counting;
@@ -46,14 +46,14 @@ fn main() {
 /// With a hundred sessions that say why.
 fn filled(count: usize) -> Engine {
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     for n in 0..count {
         let session = SessionId::parse(&format!("session-{}", n % 100)).unwrap();
         let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
         ask.reason = Some("moving the parser into a crate of its own".into());
-        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-        assert!(matches!(outcome, Outcome::Granted(_)));
-        records.clear();
+        let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+        assert!(matches!(outcome, Ok(Outcome::Granted(_))));
+        turn.records.clear();
     }
     engine
 }

@@ -21,6 +21,7 @@
 //!
 //! | room | one sentence | stays ignorant of |
 //! |---|---|---|
+//! | [`text`] | text that is safe on a terminal, quoted for a shell, percent-coded | everything else |
 //! | [`key`] | what can be reserved; do two keys overlap | everything else |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
 //! | [`journal`] | makes records durable, gives them back | what records mean |
@@ -33,7 +34,7 @@
 //! | [`client`] · [`hook`] · [`cli`] | doors; they reach the rules only over HTTP; only `cli` prints | the engine's rules |
 //!
 //! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
-//! `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
+//! `text ← key, ledger, http, hook, cli` · `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
 //! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it; `cli::config` knows the
 //! words for what they are told. `tests/rooms.rs` keeps
 //! these arrows true.
@@ -68,9 +69,11 @@ pub mod git;
 pub mod hook;
 pub mod http;
 pub mod journal;
+pub mod judge;
 pub mod key;
 pub mod ledger;
 pub mod local;
-pub mod serve;
+mod serve;
+pub mod text;
 pub mod token;
 pub mod wire;

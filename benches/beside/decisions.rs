@@ -60,7 +60,7 @@ fn ask(desk: &Desk, thread: usize, begin: Instant, answers: &'static AtomicU64) 
         open.fetch_add(1, Ordering::AcqRel);
         let open = open.clone();
         let heard = move |reply: git_dibs::desk::Reply| {
-            assert!(matches!(reply.outcome, Outcome::Granted(_) | Outcome::Released { .. }), "{:?}", reply.outcome);
+            assert!(matches!(reply.outcome, Ok(Outcome::Granted(_) | Outcome::Released { .. })), "{:?}", reply.outcome);
             answers.fetch_add(1, Ordering::Relaxed);
             open.fetch_sub(1, Ordering::AcqRel);
             Ok(())

@@ -1,19 +1,19 @@
-//! How long to stay away before asking again.
+//! How long to wait before a call is tried again.
 
 use std::time::Duration;
 
 /// The pauses between attempts, in milliseconds; the last one repeats.
 const PAUSES_MS: [u64; 5] = [100, 200, 400, 800, 1000];
 
-/// The pause after this many failed attempts, a quarter longer or shorter at random, so that those who failed together
-/// do not come back together.
-pub fn pause(failed: usize) -> Duration {
-    jittered(failed, uuid::Uuid::new_v4().as_u128())
+/// The pause after this many failed attempts, up to a quarter longer or shorter at random, so that clients that failed at
+/// the same time do not try again at the same time.
+pub fn pause(failures: usize) -> Duration {
+    jittered(failures, uuid::Uuid::new_v4().as_u128())
 }
 
-fn jittered(failed: usize, random: u128) -> Duration {
-    let base = PAUSES_MS[failed.saturating_sub(1).min(PAUSES_MS.len() - 1)];
-    // Version and variant bits of the UUID are at the top; the low bits are all random.
+fn jittered(failures: usize, random: u128) -> Duration {
+    let base = PAUSES_MS[failures.saturating_sub(1).min(PAUSES_MS.len() - 1)];
+    // The version and variant bits of a UUID are at the top; the low bits are all random.
     let within = u64::try_from(random % u128::from(base / 2 + 1)).unwrap_or(0);
     Duration::from_millis(base * 3 / 4 + within)
 }
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pauses_alike() {
+    fn pauses_differ() {
         let pauses: std::collections::HashSet<_> = (0..100).map(|_| pause(5)).collect();
         assert!(pauses.len() > 10);
     }

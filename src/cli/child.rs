@@ -1,40 +1,40 @@
-//! A command that runs in our place: signals sent to us reach it, and how it ends is how we end.
+//! Runs a command in a child process: signals to this process are forwarded, and its exit code is the child's.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 
-/// What is passed on. Stopping and going on again are left alone: the terminal does that to both of us.
-const PASSED_ON: [libc::c_int; 7] =
+/// The signals that are forwarded. The terminal itself stops and continues both processes.
+const FORWARDED: [libc::c_int; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// With this exit code.
     Exited(u8),
-    /// By this signal.
+    /// A signal killed it.
     Killed(i32),
 }
 
-/// Signals held back until somebody looks for them, so that none can end us halfway.
+/// Blocked signals, which wait until they are asked for, so that none can end this process half way.
 pub struct Signals {
     held: libc::sigset_t,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Holds signals back from now on, in this thread and those it starts.
-    pub fn hold() -> Signals {
+    /// Blocks the signals from now on, in this thread and in the threads it starts.
+    pub fn block() -> Signals {
         let mut held = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: the pointers are to live sets, which sigemptyset and pthread_sigmask fill. If whoever started us ignores
-        // SIGCHLD, so do we, and the system would forget how our child ended before we can ask.
+        // SAFETY: the pointers are to live sets, which sigemptyset and pthread_sigmask fill. A parent that ignores
+        // SIGCHLD passes that on, and then the system would drop the child's exit status before it can be read.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigemptyset(held.as_mut_ptr());
-            for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
+            for signal in FORWARDED.into_iter().chain([libc::SIGCHLD]) {
                 libc::sigaddset(held.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, held.as_ptr(), before.as_mut_ptr());
@@ -65,14 +65,14 @@ impl Signals {
                 });
             }
             let (signal, from_terminal) = self.next();
-            // What the terminal sends, it sends to the child too; passed on it would arrive twice.
-            if PASSED_ON.contains(&signal) && !from_terminal {
-                pass_on(&child, signal);
+            // The terminal sends a signal to the child too; forwarded, it would arrive twice.
+            if FORWARDED.contains(&signal) && !from_terminal {
+                forward(&child, signal);
             }
         }
     }
 
-    /// A signal that came before there was a command to pass it on to.
+    /// A signal that arrived before the command was started.
     fn pending(&self) -> Option<libc::c_int> {
         let mut pending = MaybeUninit::uninit();
         // SAFETY: the pointer is to a live set, which is read only after it was filled.
@@ -81,11 +81,11 @@ impl Signals {
                 return None;
             }
             let pending = pending.assume_init();
-            PASSED_ON.into_iter().find(|&signal| libc::sigismember(&pending, signal) == 1)
+            FORWARDED.into_iter().find(|&signal| libc::sigismember(&pending, signal) == 1)
         }
     }
 
-    /// Waits for a signal; says which, and whether it came from the terminal.
+    /// Waits for a signal. Returns it, and whether it came from the terminal.
     #[cfg(target_os = "linux")]
     fn next(&self) -> (libc::c_int, bool) {
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
@@ -96,7 +96,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal. Elsewhere nobody says where it came from, so what Ctrl-C and Ctrl-\ send counts as theirs.
+    /// Waits for a signal. Other systems do not tell where it came from, so SIGINT and SIGQUIT count as the terminal's.
     #[cfg(not(target_os = "linux"))]
     fn next(&self) -> (libc::c_int, bool) {
         let mut signal = 0;
@@ -106,7 +106,7 @@ impl Signals {
     }
 }
 
-fn pass_on(child: &Child, signal: libc::c_int) {
-    // SAFETY: takes plain numbers; the child has not been waited for, so its number is still its own.
+fn forward(child: &Child, signal: libc::c_int) {
+    // SAFETY: takes plain numbers; the child has not been waited for, so its process id is still valid.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
 }

@@ -1,43 +1,44 @@
-//! `git-dibs db`: looks after the journal's file: a copy, a thorough look, a smaller file.
+//! `git-dibs db`: backs up, checks and compacts the journal's file.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use super::data_dir::DataDir;
 use super::{Exit, talk};
-use crate::journal::db;
 use crate::local::data_dir;
+use crate::serve::upkeep::journal;
 
-/// Works on the journal's file; needs no server.
+/// Works on the journal's file directly, so no server needs to run.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
     data: DataDir,
-    /// The repository's name, where the server's directory has several
+    /// The name of the repository, if the server's directory contains several
     #[arg(long, value_name = "NAME", global = true)]
     repo: Option<String>,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Copy it into a new file, as it is at one moment; also while a server uses it
+    /// Copy the journal to a new file; a server may use the journal meanwhile
     ///
-    /// To go back to a copy, stop the server and put it in the place of journal.db, without the files beside that.
+    /// The copy is the journal at one moment. To restore it, stop the server, delete journal.db-wal and journal.db-shm, and
+    /// replace journal.db with the copy.
     Backup {
-        /// The copy; must not be there yet
+        /// The new file; it must not exist yet
         file: PathBuf,
     },
-    /// Read all of it and say what is there, or what is wrong; also while a server uses it
+    /// Read the whole journal and report what it contains, or what is damaged; a server may use it meanwhile
     Check {
-        /// Print what was found as JSON
+        /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Give the room of dropped records back to the file system; not while a server uses it
+    /// Make the file smaller by the space of deleted records; no server may use it meanwhile
     Compact,
 }
 
@@ -52,29 +53,29 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 fn backup(path: &Path, to: &Path) -> Result<Exit> {
-    db::backup(path, to)?;
-    let copied = db::check(to).context("the copy cannot be read; make another one")?;
-    talk::say(&format!("{} has everything up to record {}", to.display(), copied.head.0));
+    let last = journal::backup(path, to)?;
+    talk::say(&format!("{} is a copy of the journal up to record {}", to.display(), last.0));
     Ok(Exit::Ok)
 }
 
 fn check(path: &Path, json: bool) -> Result<Exit> {
-    let found = db::check(path)?;
+    let found = journal::check(path)?;
     if json {
         let snapshot = found.snapshot.map(|seq| seq.0);
-        let found =
+        let report =
             json!({ "oldest": found.oldest.0, "last": found.head.0, "records": found.records, "snapshot": snapshot });
-        talk::document(found.to_string().as_bytes())?;
+        talk::document(report.to_string().as_bytes())?;
         return Ok(Exit::Ok);
     }
     let records = talk::count(usize::try_from(found.records)?, "record");
-    let snapshot = found.snapshot.map_or_else(String::new, |seq| format!(" and a snapshot at {}", seq.0));
-    talk::data(&format!("{} is whole: {records} up to {}{snapshot}\n", path.display(), found.head.0))?;
+    let snapshot = found.snapshot.map_or_else(String::new, |seq| format!(" and a snapshot at record {}", seq.0));
+    let last = found.head.0;
+    talk::data(&format!("{} is undamaged: {records}, the last is {last}{snapshot}\n", path.display()))?;
     Ok(Exit::Ok)
 }
 
 fn compact(path: &Path) -> Result<Exit> {
-    let (before, after) = db::compact(path)?;
-    talk::data(&format!("{} had {before} bytes and has {after}\n", path.display()))?;
+    let (before, after) = journal::compact(path)?;
+    talk::data(&format!("{}: {before} bytes before, {after} bytes now\n", path.display()))?;
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! Why a command could not do what was asked: an exit code, a sentence and, for programs, a document.
+//! Why a command failed: an exit code, a sentence and, for programs, a JSON document.
 
 use std::fmt;
 
@@ -6,36 +6,34 @@ use serde_json::json;
 
 use super::Exit;
 use crate::client::ClientError;
-use crate::hook::text::clean;
-use crate::local::{BadName, Undiscovered};
+use crate::local::{BadName, DiscoverError};
+use crate::text::terminal::clean;
 use crate::wire::Code;
 
-/// The most of a server's sentence that is repeated, in characters.
+/// The longest sentence of a server that is repeated, in characters.
 const SENTENCE_MAX: usize = 2000;
 
-/// A command's failure, as it leaves the command.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// For the shell.
     pub exit: Exit,
-    /// For a person; further lines say more.
+    /// What to print for a person; may have several lines.
     pub sentence: String,
-    /// For a program that asked for JSON: printed instead of the sentence.
+    /// What to print instead for a program that asked for JSON.
     pub document: Option<Vec<u8>>,
 }
 
 impl Failure {
-    /// A failure with a sentence.
     pub fn new(exit: Exit, sentence: impl Into<String>) -> Failure {
         Failure { exit, sentence: sentence.into(), document: None }
     }
 
-    /// Something on the command line makes no sense.
+    /// An argument is wrong.
     pub fn usage(sentence: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, sentence)
     }
 
-    /// The same for a program, in the envelope of the server's own refusals, where it asked for JSON.
+    /// Adds the document for a program, if JSON was asked for. It has the shape of the server's refusals.
     pub fn for_program(self, wanted: bool) -> Failure {
         let code = match self.exit {
             Exit::Usage => "INVALID_REQUEST",
@@ -46,7 +44,7 @@ impl Failure {
         self.for_program_as(wanted, code)
     }
 
-    /// The same with a code of its own.
+    /// The same with a given code.
     pub fn for_program_as(mut self, wanted: bool, code: &str) -> Failure {
         if wanted && self.document.is_none() {
             self.document = Some(json!({ "error": self.sentence, "code": code }).to_string().into_bytes());
@@ -69,18 +67,27 @@ impl From<BadName> for Failure {
     }
 }
 
-impl From<Undiscovered> for Failure {
-    fn from(error: Undiscovered) -> Failure {
+impl From<std::io::Error> for Failure {
+    /// Only a client that could not be created.
+    fn from(error: std::io::Error) -> Failure {
+        Failure::new(Exit::Error, format!("cannot use the network: {error}"))
+    }
+}
+
+impl From<DiscoverError> for Failure {
+    fn from(error: DiscoverError) -> Failure {
         let exit = match error {
-            Undiscovered::NoServer | Undiscovered::BadRecord { .. } => Exit::Unreachable,
-            Undiscovered::BadAddress { .. } => Exit::Usage,
-            Undiscovered::BadToken { .. } => Exit::Auth,
+            DiscoverError::NoServer | DiscoverError::NoRepository(_) | DiscoverError::BadRecord { .. } => {
+                Exit::Unreachable
+            }
+            DiscoverError::BadAddress { .. } => Exit::Usage,
+            DiscoverError::BadToken { .. } => Exit::Auth,
         };
         Failure::new(exit, error.to_string())
     }
 }
 
-/// The exit code a refusal or silence leads to.
+/// The exit code for the error of a call.
 pub fn exit_of(error: &ClientError) -> Exit {
     let ClientError::Refused { body, .. } = error else { return Exit::Unreachable };
     match body.code {
@@ -98,7 +105,7 @@ pub fn exit_of(error: &ClientError) -> Exit {
     }
 }
 
-/// What the server said, as one harmless sentence.
+/// The error of a call as one sentence that is safe for a terminal.
 pub fn sentence_of(error: &ClientError) -> String {
     clean(error.to_string().trim().trim_end_matches('.'), SENTENCE_MAX)
 }
@@ -137,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_cannot_draw_on_the_terminal() {
+    fn the_servers_sentence_cannot_control_the_terminal() {
         let said = refused(Code::NotFound, "nobody holds \u{1b}[31ma\nb");
         assert_eq!(sentence_of(&said), "nobody holds \\x1b[31ma\\nb");
         assert_eq!(sentence_of(&refused(Code::NotFound, "It is gone.")), "It is gone");

@@ -1,22 +1,19 @@
-//! The command line. The only room that prints: stdout is data, stderr is talk.
+//! The command line. The only room that prints: data goes to stdout, messages go to stderr.
 //!
-//! Each command has a file of its own with its arguments and its work. Settings come from a flag, else from a `DIBS_*`
+//! Each command has a file in `commands`, with its arguments and its work. A setting comes from a flag, else from a `DIBS_*`
 //! variable, else from a file, else from a default.
 
 mod backoff;
 mod child;
 mod commands;
+mod context;
 mod data_dir;
 mod db;
 mod failure;
-mod here;
 mod ledger;
-mod notices;
-mod opening;
 mod package;
-mod residence;
-pub(crate) mod serve;
-pub(crate) mod talk;
+mod serve;
+mod talk;
 mod token;
 mod yaml;
 
@@ -25,36 +22,34 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, completions, hooks, install_commands, log, man, release, reserve, rlock, run, session, status, unlock, who};
+use commands::*;
 use failure::Failure;
 
 use crate::local::BadName;
 
-/// How a command ended, for the shell.
+/// The exit codes of the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked.
     Ok,
-    /// It could not.
+    /// Any failure without a code of its own.
     Error,
-    /// It was asked for something that makes no sense.
+    /// An argument is wrong.
     Usage,
-    /// Somebody else holds it.
+    /// Another session holds it.
     Conflict,
-    /// The caller may not.
+    /// The token is missing, invalid, or does not allow it.
     Auth,
-    /// Nobody answers.
+    /// No server answers.
     Unreachable,
-    /// The session is over.
+    /// The session has ended.
     Ended,
-    /// It waited, and the time ran out.
+    /// The wait timed out.
     TimedOut,
-    /// As the command that ran inside ended.
+    /// The exit code of the command that was run.
     Child(u8),
 }
 
 impl Exit {
-    /// The number the shell sees.
     pub fn code(self) -> u8 {
         match self {
             Exit::Ok => 0,
@@ -70,7 +65,7 @@ impl Exit {
     }
 }
 
-/// Reserve files before you change them; nobody else's commit or push touches them until you let go.
+/// Reserve files before you change them. Until you release them, commits and pushes of others cannot change them.
 #[derive(Parser)]
 #[command(name = "git-dibs", version, max_term_width = 100)]
 struct Args {
@@ -80,64 +75,64 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve reservations for the repository you are in.
+    /// Serve reservations for the current repository
     Serve(serve::Args),
-    /// Make a token with the local server's secret.
+    /// Sign a token with the local server's secret
     Token(token::Args),
     /// Run a command in a session of its own
     ///
-    /// The session is alive as long as the command runs, and everything it holds is released when the command ends. What
-    /// it holds is renewed at least every 10 seconds. The command finds its session in DIBS_URL, DIBS_TOKEN and
-    /// DIBS_SESSION. Exits as the command does, or with 128 and the signal's number where a signal ended it.
+    /// The session lives as long as the command runs; when the command ends, everything it holds is released. While it
+    /// runs, everything it holds is renewed at least every 10 seconds. The command finds its session in DIBS_URL,
+    /// DIBS_TOKEN and DIBS_SESSION. The exit code is the command's, or 128 plus the number of the signal that ended it.
     #[command(override_usage = "git-dibs run [OPTIONS] [--] <COMMAND>...")]
     Run(run::Args),
     /// Start, end or list sessions
     Session(session::Args),
     /// Reserve files and other keys, all or none of them
     ///
-    /// Files and patterns are relative to the current directory; :/ in front makes them relative to the top of the
-    /// repository, and file: takes a name literally. Reserving what you hold renews it.
+    /// Files and patterns are relative to the current directory. :/ before a name makes it relative to the top of the
+    /// repository; file: before a name makes it literal. Reserving what you hold already renews it.
     Reserve(reserve::Args),
-    /// Let go of what you reserved
+    /// Release what you reserved
     Release(release::Args),
     /// Renew what you reserved
-    Renew(release::RenewArgs),
-    /// Show who is in the way of a change; exits with 3 if somebody is
+    Renew(renew::Args),
+    /// Show who is in the way of a change; exits with 3 if another session is
     Check(check::Args),
     /// Wait until keys are free and reserve them
-    Wait(reserve::WaitArgs),
+    Wait(wait::Args),
     /// Show who holds what
     Status(status::Args),
     /// Show who holds a file or another key now
     Who(who::Args),
     /// Show who held what, when and why, the latest first
     Log(log::Args),
-    /// Look after the ledger, the history in git
+    /// Check and share the ledger, the history in git
     Ledger(ledger::Args),
-    /// Look after the journal's file: copy it, check it, make it smaller
+    /// Back up, check or compact the journal
     Db(db::Args),
-    /// Ask a holder to let go
-    Request(unlock::RequestArgs),
-    /// List what others ask of you and what you ask of them
-    Requests(unlock::RequestsArgs),
-    /// Let go of what somebody asked for
-    Approve(unlock::ApproveArgs),
-    /// Keep what somebody asked for
-    Reject(unlock::RejectArgs),
-    /// Take back what you asked for
-    Withdraw(unlock::WithdrawArgs),
-    /// Put the git hooks in place, in every worktree of the repository you are in
+    /// Ask a holder to release a key
+    Request(request::Args),
+    /// List requests to your session and requests from it
+    Requests(requests::Args),
+    /// Release what another session asked for
+    Approve(approve::Args),
+    /// Keep what another session asked for
+    Reject(reject::Args),
+    /// Take back your own request
+    Withdraw(withdraw::Args),
+    /// Install the git hooks in every worktree of the current repository
     ///
-    /// A hook that is there already is kept and run. Where a hook manager owns the hooks, what to add to its configuration
-    /// is printed instead. Doing it again changes nothing.
-    Install(hooks::InstallArgs),
-    /// Take the git hooks away and bring back what was there before
-    Uninstall(hooks::UninstallArgs),
-    /// Run every hook in every worktree, ask the server, and say what does not work
-    Doctor(hooks::DoctorArgs),
-    /// Run a git hook; for the scripts that install puts in place
+    /// A hook that exists already is kept and still runs. If a hook manager owns the hooks, the command prints what to add
+    /// to its configuration. Installing again changes nothing.
+    Install(install::Args),
+    /// Remove the git hooks and restore the hooks that were there before
+    Uninstall(uninstall::Args),
+    /// Test every hook in every worktree and the server, and say what does not work
+    Doctor(doctor::Args),
+    /// Run a git hook; used by the installed scripts
     #[command(hide = true)]
-    Hook(hooks::HookArgs),
+    Hook(hook::Args),
     /// Print a completion script for a shell, or install completions and manual pages
     Completions(completions::Args),
     /// Print the manual page
@@ -154,50 +149,50 @@ pub fn main() -> ExitCode {
     if let Some(exit) = name.and_then(rlock::called_as) {
         return exit;
     }
-    if let Some(call) = hooks::called(std::env::args_os().skip(1)) {
-        return ExitCode::from(hooks::answered(&call).code());
+    if let Some(call) = hook::parse_call(std::env::args_os().skip(1)) {
+        return ExitCode::from(hook::run_call(&call).code());
     }
-    // Parsing ends the process itself on --help, --version and usage errors, the latter with 2.
-    let done = match Args::parse().command {
-        Command::Serve(args) => crate::serve::run(args),
+    // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
+    let result = match Args::parse().command {
+        Command::Serve(args) => serve::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),
         Command::Reserve(args) => reserve::run(args),
         Command::Release(args) => release::run(args),
-        Command::Renew(args) => release::renew(args),
+        Command::Renew(args) => renew::run(args),
         Command::Check(args) => check::run(args),
-        Command::Wait(args) => reserve::wait(args),
+        Command::Wait(args) => wait::run(args),
         Command::Status(args) => status::run(args),
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),
         Command::Ledger(args) => ledger::run(args),
         Command::Db(args) => db::run(args),
-        Command::Request(args) => unlock::request(args),
-        Command::Requests(args) => unlock::requests(args),
-        Command::Approve(args) => unlock::approve(args),
-        Command::Reject(args) => unlock::reject(args),
-        Command::Withdraw(args) => unlock::withdraw(args),
-        Command::Install(args) => hooks::install(args),
-        Command::Uninstall(args) => hooks::uninstall(args),
-        Command::Doctor(args) => hooks::doctor(args),
-        Command::Hook(args) => hooks::hook(args),
+        Command::Request(args) => request::run(args),
+        Command::Requests(args) => requests::run(args),
+        Command::Approve(args) => approve::run(args),
+        Command::Reject(args) => reject::run(args),
+        Command::Withdraw(args) => withdraw::run(args),
+        Command::Install(args) => install::run(args),
+        Command::Uninstall(args) => uninstall::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Hook(args) => hook::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::InstallCommands(args) => install_commands::run(args),
     };
-    let exit = match done {
+    let exit = match result {
         Ok(exit) => exit,
         Err(error) => failed(&error),
     };
     ExitCode::from(exit.code())
 }
 
-/// Says why, and gives the exit code.
+/// Prints the error and returns the exit code.
 fn failed(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<Failure>() {
         Some(Failure { exit, document: Some(document), .. }) => {
-            // Whoever cannot take the document has the exit code.
+            // If stdout is closed, the exit code still tells the failure.
             let _ = talk::document(document);
             *exit
         }
@@ -212,7 +207,7 @@ fn failed(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Whether a text is a work package; if not, what is wrong with it, each with its line.
+/// Checks whether a text is a valid work package. The error lists every problem with its line.
 pub fn examine_package(text: &[u8]) -> Result<(), Vec<(usize, String)>> {
     package::Package::examine(text)
 }

@@ -1,4 +1,4 @@
-//! Work packages: a YAML file that says what a piece of work needs.
+//! Work packages: a YAML file that lists what a piece of work has to reserve.
 //!
 //! ```yaml
 //! locks:
@@ -8,8 +8,8 @@
 //!   reason: users move to v2
 //! ```
 //!
-//! Whatever else is in the file is somebody else's; below `locks` every mistake is told, with its line. Paths are from the
-//! top of the repository, wherever the file lies.
+//! Everything outside of `locks` is ignored; below `locks` every mistake is reported, with its line. Paths are relative to
+//! the top of the repository, wherever the file is.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,31 +22,29 @@ use super::Exit;
 use super::failure::Failure;
 use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
-use crate::hook::text::clean;
 use crate::key::{Key, KeyRules, Kind};
 use crate::local::Names;
-use crate::wire::{Code, RESERVE_KEYS_MAX};
+use crate::text::terminal::clean;
+use crate::wire::Code;
+use crate::wire::limits::{REASON_CHARS_MAX, RESERVE_KEYS_MAX};
 
-/// The largest file, in bytes; 10,000 long paths fit, and nobody writes more by hand.
+/// The largest file that is read, in bytes; 10,000 long paths fit.
 const FILE_MAX: usize = 1 << 20;
 
-/// The longest reason, in characters, as the contract has it.
-const REASON_MAX: usize = 1000;
-
-/// The longest time, in minutes: more than any server grants, and safe to count in seconds.
+/// The largest `ttl_minutes`: more than any server grants, and small enough to convert to seconds.
 const TTL_MAX: i64 = 366 * 24 * 60;
 
-/// What a piece of work needs.
+/// A work package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Package {
     keys: Vec<String>,
-    /// The line each is on.
+    /// The line of each key.
     lines: HashMap<Key, usize>,
     ttl_minutes: Option<(i64, usize)>,
     reason: Option<String>,
 }
 
-/// Which of the two lists an entry is in.
+/// The two lists of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     Files,
@@ -54,7 +52,7 @@ enum List {
 }
 
 impl Package {
-    /// Reads a file, or stdin where it is `-`. What is wrong with it is one failure with every problem in it.
+    /// Reads a file, or stdin if it is `-`. The failure lists every problem.
     pub fn read(file: &Path, as_json: bool) -> Result<Package, Failure> {
         let name = if file.as_os_str() == "-" { "stdin".to_owned() } else { clean(&file.display().to_string(), 300) };
         let unreadable = |why: String| Failure::new(Exit::Usage, why).for_program_as(as_json, "INVALID_PACKAGE");
@@ -64,11 +62,10 @@ impl Package {
             _ => File::open(file).and_then(|file| file.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes)),
         };
         if let Err(error) = read {
-            return Err(unreadable(format!("the work package {name} cannot be read: {error}")));
+            return Err(unreadable(format!("cannot read the work package {name}: {error}")));
         }
         if bytes.len() > FILE_MAX {
-            let sentence =
-                format!("the work package {name} is larger than {FILE_MAX} bytes, and is not read; is it one?");
+            let sentence = format!("the work package {name} is larger than {FILE_MAX} bytes; is it the right file?");
             return Err(unreadable(sentence));
         }
         Package::parse(&bytes).map_err(|problems| {
@@ -85,7 +82,7 @@ impl Package {
         })
     }
 
-    /// Reads text, and tells every problem there is.
+    /// Parses text, and finds every problem.
     fn parse(bytes: &[u8]) -> Result<Package, Vec<Problem>> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let line = bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1;
@@ -96,7 +93,7 @@ impl Package {
         match reader.next() {
             Some((Value::Mapping, _)) => top(&mut reader, &mut package),
             Some((other, line)) => {
-                reader.problem(line, format!("{} stands here, and a mapping with locks should", described(&other)));
+                reader.problem(line, format!("expected a mapping with locks, found {}", described(&other)));
                 reader.skip(&other);
             }
             None => {}
@@ -111,28 +108,26 @@ impl Package {
         }
     }
 
-    /// What is wrong with a text, by its lines.
+    /// The problems of a text, each with its line.
     pub fn examine(bytes: &[u8]) -> Result<(), Vec<(usize, String)>> {
-        let told = |problems: Vec<Problem>| problems.into_iter().map(|problem| (problem.line, problem.what)).collect();
-        Package::parse(bytes).map(|_| ()).map_err(told)
+        let pairs = |problems: Vec<Problem>| problems.into_iter().map(|problem| (problem.line, problem.what)).collect();
+        Package::parse(bytes).map(|_| ()).map_err(pairs)
     }
 
-    /// What to reserve.
+    /// The keys to reserve.
     pub fn names(&self) -> Names {
         Names::from_keys(self.keys.iter().cloned())
     }
 
-    /// For how long.
     pub fn ttl_seconds(&self) -> Option<i64> {
         self.ttl_minutes.map(|(minutes, _)| minutes * 60)
     }
 
-    /// What for.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// What a refusal has to do with a line of the file.
+    /// The line of the file that a refused time to live comes from.
     pub fn ttl_problem(&self, error: &ClientError) -> Option<String> {
         let (minutes, line) = self.ttl_minutes.filter(|_| error.code() == Some(Code::TtlOutOfRange))?;
         Some(format!(
@@ -141,7 +136,7 @@ impl Package {
     }
 }
 
-/// Looks for `locks` among the rest.
+/// Finds `locks` among the other fields.
 fn top(reader: &mut Reader<'_>, package: &mut Option<Package>) {
     let mut first = None;
     while let Some((key, line)) = reader.next() {
@@ -153,7 +148,7 @@ fn top(reader: &mut Reader<'_>, package: &mut Option<Package>) {
         if key != Value::Text("locks".to_owned()) {
             reader.skip(&value);
         } else if let Some(first) = first {
-            reader.problem(line, format!("locks is here a second time; the first is on line {first}"));
+            reader.problem(line, format!("locks appears twice; the first is on line {first}"));
             reader.skip(&value);
         } else if value == Value::Mapping {
             first = Some(line);
@@ -185,7 +180,7 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
             continue;
         };
         if let Some((_, first)) = fields.iter().find(|(name, _)| *name == field) {
-            reader.problem(line, format!("{field} is here a second time; the first is on line {first}"));
+            reader.problem(line, format!("{field} appears twice; the first is on line {first}"));
             reader.skip(&value);
             continue;
         }
@@ -200,15 +195,14 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
                 other => wrong(reader, "ttl_minutes", &other, value_line, "a whole number"),
             },
             "reason" => match value {
-                Value::Text(text) if text.chars().count() > REASON_MAX => {
-                    reader.problem(value_line, format!("reason is longer than {REASON_MAX} characters"));
+                Value::Text(text) if text.chars().count() > REASON_CHARS_MAX => {
+                    reader.problem(value_line, format!("reason is longer than {REASON_CHARS_MAX} characters"));
                 }
                 Value::Text(text) => package.reason = Some(text).filter(|text| !text.trim().is_empty()),
                 other => wrong(reader, "reason", &other, value_line, "text"),
             },
             _ => {
-                let known = "files, keys, ttl_minutes and reason";
-                reader.problem(line, format!("there is no field {field:?} in locks; there are {known}"));
+                reader.problem(line, unknown_field(&field));
                 reader.skip(&value);
             }
         }
@@ -216,12 +210,11 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
     }
     let has_lists = fields.iter().any(|(name, _)| name == "files" || name == "keys");
     if package.keys.is_empty() && (!has_lists || reader.problems.is_empty()) {
-        reader.problem(begin, "locks names nothing; list something under files or keys");
+        reader.problem(begin, "locks is empty; list something under files or keys");
     }
     if package.keys.len() > RESERVE_KEYS_MAX {
         let count = package.keys.len();
-        reader
-            .problem(begin, format!("locks names {count} things, and {RESERVE_KEYS_MAX} is the most for one request"));
+        reader.problem(begin, format!("locks lists {count} keys, but one request can have at most {RESERVE_KEYS_MAX}"));
     }
     package
 }
@@ -234,7 +227,7 @@ fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package
     while let Some((item, line)) = reader.next() {
         match item {
             Value::End => return,
-            // Beyond the limit they are only counted: checking patterns costs time.
+            // Beyond the limit keys are only counted: to check a pattern takes time.
             Value::Text(text) if package.keys.len() >= RESERVE_KEYS_MAX => package.keys.push(text),
             Value::Text(text) => match checked(&text, list, package) {
                 Ok(key) => {
@@ -244,20 +237,20 @@ fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package
                 Err(what) => reader.problem(line, what),
             },
             Value::Number(number) => {
-                reader.problem(line, format!("{number} is a number; write it in quotes if something is called so"));
+                reader.problem(line, format!("{number} is a number; if it is a name, write it in quotes"));
             }
             other => {
-                reader.problem(line, format!("{} stands in {name}, and text should", described(&other)));
+                reader.problem(line, format!("{name} must list text, but this is {}", described(&other)));
                 reader.skip(&other);
             }
         }
     }
 }
 
-/// One thing to reserve, checked as the server will check it.
+/// Parses a key as the server will.
 fn checked(text: &str, list: List, package: &Package) -> Result<Key, String> {
     let mut rules = KeyRules::default();
-    // Which purposes there are is the server's to say.
+    // Only the server knows which purposes are configured.
     rules.purposes.extend(text.rsplit_once(':').map(|(_, purpose)| purpose.to_owned()));
     let key = Key::parse(text, &rules).map_err(|bad| bad.to_string())?;
     match (list, key.kind()) {
@@ -266,8 +259,19 @@ fn checked(text: &str, list: List, package: &Package) -> Result<Key, String> {
         (List::Keys, _) => return Err(format!("{text:?} is a file or a pattern; put it under files")),
     }
     match package.lines.get(&key) {
-        Some(first) => Err(format!("{text:?} is here a second time; the first is on line {first}")),
+        Some(first) => Err(format!("{text:?} appears twice; the first is on line {first}")),
         None => Ok(key),
+    }
+}
+
+/// Names the field that was probably meant, or all of them.
+fn unknown_field(field: &str) -> String {
+    const FIELDS: [&str; 4] = ["files", "keys", "ttl_minutes", "reason"];
+    let similarity = |known: &&str| strsim::jaro_winkler(known, field);
+    let closest = FIELDS.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    match closest.filter(|closest| similarity(closest) > 0.8) {
+        Some(closest) => format!("locks has no field {field:?}; did you mean {closest}?"),
+        None => format!("locks has no field {field:?}; it has files, keys, ttl_minutes and reason"),
     }
 }
 

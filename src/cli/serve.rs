@@ -1,62 +1,134 @@
-//! The flags of `serve`. Each has a variable, and the same name in the configuration file.
+//! `git-dibs serve`: the server's flags, and what it prints. Each flag has an environment variable, and the same name in
+//! the configuration file.
 
+use std::io;
 use std::path::PathBuf;
 
-use crate::serve::Format;
+use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use super::{Exit, talk};
+use crate::serve::{self, CommandLine, ConfigValue, LogFormat, Options, Started};
 
 /// Serves reservations until it gets SIGTERM or Ctrl-C.
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
 pub struct Args {
-    /// A repository to serve, as PATH or NAME=PATH; several may be given. The default is the one you are in.
+    /// A repository to serve, as PATH or NAME=PATH; may be given several times. The default is the repository you are in.
     #[arg(long, value_name = "[NAME=]PATH")]
-    pub repo: Vec<String>,
-    /// The address to listen on. Without it, 127.0.0.1:3427, or any free port if that is taken.
+    repo: Vec<String>,
+    /// The address to listen on. The default is 127.0.0.1:3427, or any free port if that is taken.
     #[arg(long, value_name = "ADDRESS", env = "DIBS_LISTEN")]
-    pub listen: Option<String>,
-    /// The Unix socket to listen on. Without it, one in the data directory.
+    listen: Option<String>,
+    /// The Unix socket to listen on. The default is dibs.sock in the data directory.
     #[arg(long, value_name = "PATH", env = "DIBS_SOCKET")]
-    pub socket: Option<PathBuf>,
-    /// The directory for journal, ledger, secret and socket. Without it, `dibs` in the repository's git directory.
+    socket: Option<PathBuf>,
+    /// The directory for journal, ledger, secret and socket. The default is `dibs` in the repository's git directory.
     #[arg(long, value_name = "DIR", env = "DIBS_DATA")]
-    pub data: Option<PathBuf>,
-    /// A configuration file (TOML) with the same names, and more; read again on SIGHUP.
+    data: Option<PathBuf>,
+    /// A configuration file (TOML). It has these names and more, and is read again at SIGHUP.
     #[arg(long, value_name = "FILE", env = "DIBS_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// Report everything that is wrong with the configuration, and do nothing else.
+    config: Option<PathBuf>,
+    /// Print every error in the configuration and exit. Nothing is started or changed.
     #[arg(long)]
-    pub check_config: bool,
-    /// Listen on an address other machines reach; something in front must speak TLS with them.
+    check_config: bool,
+    /// Allow an address that other machines can reach. A proxy in front of the server must speak TLS with them.
     #[arg(long, value_name = "BOOL", env = "DIBS_BEHIND_PROXY", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub behind_proxy: Option<bool>,
-    /// A name this server goes by, besides localhost; several may be given. Requests that call it otherwise are refused
-    /// on addresses of this machine alone.
+    behind_proxy: Option<bool>,
+    /// A host name of this server, besides localhost; may be given several times. On 127.0.0.1 and ::1, requests for other
+    /// host names are refused.
     #[arg(long, value_name = "NAME", env = "DIBS_HOST", value_delimiter = ',')]
-    pub host: Vec<String>,
-    /// A file with the secret that signs tokens (HS256). DIBS_JWT_SECRET may hold the secret itself.
+    host: Vec<String>,
+    /// A file with the secret that signs tokens (HS256). Instead, DIBS_JWT_SECRET can contain the secret itself.
     #[arg(long, value_name = "FILE", env = "DIBS_SECRET_FILE")]
-    pub secret_file: Option<PathBuf>,
-    /// A JWKS file with public keys that verify tokens (EdDSA, ES256, RS256); read again when it changes.
+    secret_file: Option<PathBuf>,
+    /// A JWKS file with public keys that verify tokens (EdDSA, ES256, RS256). It is read again when it changes.
     #[arg(long, value_name = "FILE", env = "DIBS_JWKS")]
-    pub jwks: Option<PathBuf>,
-    /// The only token issuer (iss) to accept.
+    jwks: Option<PathBuf>,
+    /// The issuer (iss) that tokens must have.
     #[arg(long, value_name = "NAME", env = "DIBS_ISSUER")]
-    pub issuer: Option<String>,
-    /// The audience (aud) tokens must be for.
+    issuer: Option<String>,
+    /// The audience (aud) that tokens must have.
     #[arg(long, value_name = "NAME", env = "DIBS_AUDIENCE")]
-    pub audience: Option<String>,
-    /// A session silent for so many seconds is lost, and everything it holds is released.
+    audience: Option<String>,
+    /// End a session that sends nothing for this many seconds, and release everything it holds.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
-    pub session_timeout: Option<u64>,
-    /// Log every decision to stderr, as json or as text. Without it, only trouble is logged, as text.
-    #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT")]
-    pub log: Option<Format>,
-    /// How much is logged: error, warn, info, debug or trace. Without it, warn, or info with --log.
+    session_timeout: Option<u64>,
+    /// Log every decision to stderr, in this format. Without it, only warnings and errors are logged, as text.
+    #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT", value_parser = log_format())]
+    log: Option<LogFormat>,
+    /// How much is logged: error, warn, info, debug or trace. The default is warn, or info with --log.
     #[arg(long, value_name = "LEVEL", env = "DIBS_LOG")]
-    pub log_level: Option<String>,
-    /// Write no ledger, the history in git.
+    log_level: Option<String>,
+    /// Do not write the ledger, which is the history in git.
     #[arg(long, value_name = "BOOL", env = "DIBS_NO_LEDGER", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub no_ledger: Option<bool>,
-    /// Print where it listens as JSON.
+    no_ledger: Option<bool>,
+    /// Print the server's addresses as JSON.
     #[arg(long)]
-    pub json: bool,
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let (check_config, json) = (args.check_config, args.json);
+    let command_line = args.command_line();
+    if check_config {
+        return report(&serve::check_config(&command_line));
+    }
+    serve::run(command_line, Box::new(io::stderr()), |started| announce(started, json))?;
+    Ok(Exit::Ok)
+}
+
+fn report(errors: &[String]) -> Result<Exit> {
+    if errors.is_empty() {
+        talk::data("the configuration has no errors\n")?;
+        return Ok(Exit::Ok);
+    }
+    talk::data(&errors.iter().map(|error| format!("{error}\n")).collect::<String>())?;
+    Ok(Exit::Error)
+}
+
+/// Prints the names of the repositories and the addresses of the server.
+fn announce(started: &Started<'_>, json: bool) -> Result<()> {
+    let record = started.record;
+    if json {
+        return Ok(talk::document(&serde_json::to_vec(record)?)?);
+    }
+    let socket = record.socket.as_ref().map(|path| path.display().to_string());
+    let addresses: Vec<String> = record.url.clone().into_iter().chain(socket).collect();
+    let names = started.repositories.join(", ");
+    talk::data(&format!("git-dibs serves {names} at {}\n", addresses.join("\nand at ")))?;
+    if record.socket.is_none() && record.url.is_some() {
+        talk::say("there is no Unix socket, because its path would be too long; choose a shorter one with --socket");
+    }
+    Ok(())
+}
+
+impl Args {
+    fn command_line(self) -> CommandLine {
+        fn value<T>(flag: Option<T>) -> Option<ConfigValue<T>> {
+            flag.map(ConfigValue::from_flag)
+        }
+        let options = Options {
+            repo: self.repo.into_iter().map(ConfigValue::from_flag).collect(),
+            listen: value(self.listen),
+            socket: value(self.socket),
+            data: value(self.data),
+            behind_proxy: value(self.behind_proxy),
+            host: self.host.into_iter().map(ConfigValue::from_flag).collect(),
+            secret_file: value(self.secret_file),
+            jwks: value(self.jwks),
+            issuer: value(self.issuer),
+            audience: value(self.audience),
+            session_timeout: value(self.session_timeout),
+            no_ledger: value(self.no_ledger),
+            log: value(self.log),
+            log_level: value(self.log_level),
+        };
+        CommandLine { config: self.config, options }
+    }
+}
+
+fn log_format() -> impl TypedValueParser<Value = LogFormat> {
+    let json = PossibleValue::new("json").help("One JSON object per line");
+    let text = PossibleValue::new("text").help("One readable line per event");
+    PossibleValuesParser::new([json, text]).map(|word| if word == "json" { LogFormat::Json } else { LogFormat::Text })
 }

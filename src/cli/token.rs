@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::here::wall_clock;
 use super::{Exit, talk};
 use crate::git::Repo;
-use crate::local::data_dir;
+use crate::local::{clock, data_dir};
 use crate::token::mint::{SigningSecret, sign};
 use crate::token::{Mint, Scope};
 
@@ -51,7 +50,7 @@ pub fn run(args: Args) -> Result<Exit> {
             SigningSecret::File(data_dir::secret(&dir))
         }
     };
-    let issued = wall_clock().0 / 1000;
+    let issued = clock::now().0 / 1000;
     let mint = Mint {
         subject: args.subject.into(),
         scope: args.scope,

@@ -1,28 +1,27 @@
-//! YAML as work packages need it: values with their lines, and a problem for everything that is not plain.
+//! YAML for work packages: values with their lines, and a problem for everything that is not plain.
 //!
-//! A parser of its own rather than a reader into structures: those stop at the first mistake and forget the lines.
-//! Anchors, aliases and tags are refused wherever they stand, so nothing in a file can be other than what is written
-//! there, or larger.
+//! Reads the parser's events rather than whole structures, because a deserializer stops at the first mistake and does not
+//! keep the lines. Anchors, aliases and tags are refused everywhere, so a file means exactly what is written in it and
+//! cannot grow.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 
 /// Something wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Where, counted from 1.
+    /// Counted from 1.
     pub line: usize,
-    /// What, as it goes on after the line.
+    /// The text after "line 3: ".
     pub what: String,
 }
 
-/// A value, as far as anybody looks at it.
+/// A value, or the start or end of a list or mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Text.
     Text(String),
     /// A whole number.
     Number(i64),
-    /// Anything else that stands alone, as in "a truth value".
+    /// Any other scalar, described: "a truth value".
     Other(&'static str),
     /// A list begins; its items and [`Value::End`] follow.
     List,
@@ -32,35 +31,32 @@ pub enum Value {
     End,
 }
 
-/// Reads one value after the other, and collects what is wrong on the way.
+/// Reads one value after the other, and collects the problems.
 pub struct Reader<'a> {
     text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
-    /// What was found so far.
     pub problems: Vec<Problem>,
     is_over: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Begins to read.
     pub fn new(text: &'a str) -> Reader<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Reader { text, parser: Parser::new_from_str(text), problems: Vec::new(), is_over: false }
     }
 
-    /// Notes that something is wrong.
     pub fn problem(&mut self, line: usize, what: impl Into<String>) {
         self.problems.push(Problem { line, what: what.into() });
     }
 
-    /// The next value and its line; nothing at the end of the document, or where it stops being YAML.
+    /// The next value and its line; none at the end, or if the rest is not YAML.
     pub fn next(&mut self) -> Option<(Value, usize)> {
         while !self.is_over {
             let (event, line) = match self.parser.next_event()? {
                 Ok((event, span)) => (event, span.start.line()),
                 Err(error) => {
                     self.is_over = true;
-                    self.no_yaml(error.marker().line(), error.info());
+                    self.not_yaml(error.marker().line(), error.info());
                     return None;
                 }
             };
@@ -79,7 +75,7 @@ impl<'a> Reader<'a> {
                 }
                 Event::SequenceEnd | Event::MappingEnd => Value::End,
                 Event::Alias(_) => {
-                    self.problem(line, "an alias (*name) is not read here; write the value itself");
+                    self.problem(line, "an alias (*name) is not allowed here; write the value itself");
                     Value::Other("an alias")
                 }
                 Event::StreamEnd => return None,
@@ -90,10 +86,10 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Passes over the rest of a value that has begun.
-    pub fn skip(&mut self, begun: &Value) {
-        // Counted, not recursive: how deep it is, is up to whoever wrote the file.
-        let mut open = usize::from(matches!(begun, Value::List | Value::Mapping));
+    /// Skips the rest of a value that was started.
+    pub fn skip(&mut self, started: &Value) {
+        // Counted, not recursive: a file may be nested as deeply as it likes.
+        let mut open = usize::from(matches!(started, Value::List | Value::Mapping));
         while open > 0 {
             match self.next() {
                 Some((Value::List | Value::Mapping, _)) => open += 1,
@@ -104,7 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads to the end; a second document is one too many.
+    /// Reads to the end and returns the problems. A second document is a problem.
     pub fn finish(mut self) -> Vec<Problem> {
         if let Some((value, line)) = self.next() {
             self.problem(line, "a second document begins here; a work package is one document");
@@ -118,28 +114,28 @@ impl<'a> Reader<'a> {
 
     fn plain_only(&mut self, line: usize, anchor: usize, tagged: bool) {
         if anchor != 0 {
-            self.problem(line, "an anchor (&name) is not read here; write the value where it is needed");
+            self.problem(line, "an anchor (&name) is not allowed here; write the value where it is needed");
         }
         if tagged {
-            self.problem(line, "a tag (!name) is not read here; take it off");
+            self.problem(line, "a tag (!name) is not allowed here; remove it");
         }
     }
 
-    /// Says why reading stops; tabs are the usual reason, and then each line with one is named.
-    fn no_yaml(&mut self, line: usize, why: &str) {
+    /// Reports why the rest is not YAML. Tabs are the usual reason; then each line with a tab is reported.
+    fn not_yaml(&mut self, line: usize, why: &str) {
         let indented = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
         let tabbed = self.text.lines().zip(1..).filter(|(text, _)| text[..indented(text)].contains('\t'));
         let tabbed: Vec<usize> = tabbed.map(|(_, number)| number).collect();
         for &number in &tabbed {
-            self.problem(number, "a tab at its beginning; YAML is indented with spaces");
+            self.problem(number, "it starts with a tab; YAML is indented with spaces");
         }
         if !tabbed.contains(&line) {
-            self.problem(line, format!("from here on it is not YAML ({why})"));
+            self.problem(line, format!("this is not YAML ({why})"));
         }
     }
 }
 
-/// What a scalar is, by the rules of YAML's core schema.
+/// The value of a scalar, by the rules of YAML's core schema.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::Text(text.to_owned());
@@ -187,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nesting_is_too_deep() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         for text in ["[".repeat(1 << 20), "- ".repeat(1 << 19), "{a: ".repeat(1 << 18), "? ".repeat(1 << 19)] {
             let mut reader = Reader::new(&text);
             if let Some((value, _)) = reader.next() {
@@ -199,7 +195,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "[-a:{}\\[\\]&*!|>'\"#%@`,?\n\t ]{0,60}") {
+        fn no_text_panics(text in "[-a:{}\\[\\]&*!|>'\"#%@`,?\n\t ]{0,60}") {
             let mut reader = Reader::new(&text);
             while reader.next().is_some() {}
             reader.finish();

@@ -1,36 +1,37 @@
-//! Where a server listens, and how parts of an address are written.
+//! The address of a server, and how a part of a URL is written.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The port where a URL names none.
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// The port of a URL without one.
 const HTTP_PORT: u16 = 80;
 
-/// One way to reach a server.
+/// An address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
     /// Plain HTTP over TCP.
     Tcp {
-        /// A name or an address, an IPv6 one without its brackets.
+        /// A name or an IP address; an IPv6 address has no brackets here.
         host: String,
-        /// The port.
         port: u16,
-        /// What stands in front of `/api`, without a slash at its end; mostly nothing.
+        /// The path before `/api`, without a slash at its end; usually empty.
         prefix: String,
     },
 }
 
 impl Endpoint {
-    /// Reads `http://host:port/prefix` or `unix:/path`; what is wrong with it goes on after "… is not an address: ".
+    /// Reads `http://host:port/prefix` or `unix:/path`. The error completes the sentence "… is not an address: ".
     pub fn parse(text: &str) -> Result<Endpoint, &'static str> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
-            return if path.is_absolute() { Ok(Endpoint::Unix(path)) } else { Err("unix: wants an absolute path") };
+            return if path.is_absolute() { Ok(Endpoint::Unix(path)) } else { Err("unix: needs an absolute path") };
         }
         if text.starts_with("https://") {
-            return Err("this version speaks plain HTTP only, so name the http:// address behind the proxy");
+            return Err("git-dibs uses plain HTTP only; give the http:// address behind the proxy");
         }
         let rest = text.strip_prefix("http://").ok_or("it should begin with http:// or unix:")?;
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
@@ -42,7 +43,7 @@ impl Endpoint {
             Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or("the port should follow a colon")?)),
             None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
         };
-        // Whatever is no part of a host name would end up in a header; a user name or password has no business here.
+        // The host goes into a header, so only the characters of a host name are allowed; a password is not.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
         if host.is_empty() || !host.bytes().all(plain) {
             return Err("the host is missing or not a plain name");
@@ -63,7 +64,7 @@ impl Endpoint {
         }
     }
 
-    /// What stands in front of every path.
+    /// The path before `/api`.
     pub(super) fn prefix(&self) -> &str {
         match self {
             Endpoint::Unix(_) => "",
@@ -81,18 +82,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Writes text so that it is one part of a path, or one value of a query, whatever is in it.
+/// Encodes text as one segment of a path, or one value of a query.
 pub(super) fn part(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    percent_encoding::utf8_percent_encode(text, &RESERVED).to_string()
 }
+
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn refuses_a_bad_address() {
         for text in [
             "",
             "127.0.0.1:3427",
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cannot_break_out_of_an_address() {
+    fn a_part_cannot_change_the_rest_of_a_url() {
         assert_eq!(part("sess_01.a-b"), "sess_01.a-b");
         assert_eq!(part("a/../b?c=d&e#f g%2e"), "a%2F..%2Fb%3Fc%3Dd%26e%23f%20g%252e");
         assert_eq!(part("ä\r\n"), "%C3%A4%0D%0A");

@@ -1,81 +1,68 @@
-//! Every call of the contract, by its name.
+//! Every call of the HTTP API, by its name.
 
 use std::time::Duration;
 
 use super::address::part;
 use super::{Client, ClientError};
 use crate::wire;
+use crate::wire::limits::{PAGE_ITEMS_MAX, WAIT_SECONDS_MAX};
 
-/// The most that one page of a list holds.
-const PAGE_MAX: u32 = 1000;
-
-/// Which reservations to list.
+/// Which reservations to list; all of them by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Only keys that begin so.
+pub struct ReservationFilter {
+    /// Only keys that start with this.
     pub prefix: Option<String>,
     /// Only those of this session.
     pub session: Option<String>,
 }
 
-/// What to look back at.
+/// Which events of the history to list; all of them by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Past {
-    /// Only what could be about this key.
-    pub path: Option<String>,
-    /// That key is percent-encoded.
+pub struct HistoryFilter {
+    /// Only events about this key, or about a key that overlaps it.
+    pub key: Option<String>,
+    /// Whether `key` is percent-encoded.
     pub percent: bool,
-    /// Only what this session did.
+    /// Only events of this session.
     pub session: Option<String>,
-    /// Only what happened since.
     pub since: Option<wire::Time>,
 }
 
 impl Client {
-    /// Reserves one key (`filePath`), waiting for it as long as the request says.
-    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::Reserved, ClientError> {
-        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
+    /// Reserves one key, or several all at once, and waits for them as long as the request says.
+    pub fn reserve(&mut self, session: &str, request: &wire::Reserve) -> Result<wire::ReserveReply, ClientError> {
+        self.post_waiting(&own(session, "files/reserve"), request, waiting(request))
     }
 
-    /// Reserves several keys (`filePaths`), all or nothing.
-    pub fn reserve_many(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReservedMany, ClientError> {
-        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
+    /// Releases one key or several.
+    pub fn release(&mut self, session: &str, request: &wire::Release) -> Result<wire::Released, ClientError> {
+        self.post(&own(session, "files/release"), request)
     }
 
-    /// Lets go of one key or several.
-    pub fn release(&mut self, session: &str, ask: &wire::Release) -> Result<wire::Released, ClientError> {
-        self.post(&own(session, "files/release"), ask)
-    }
-
-    /// Lets go of everything.
+    /// Releases everything that the session holds.
     pub fn release_all(&mut self, session: &str) -> Result<wire::ReleasedAll, ClientError> {
-        self.post(&own(session, "files/release-all"), &NOTHING)
+        self.post(&own(session, "files/release-all"), &wire::EmptyBody {})
     }
 
-    /// Renews one key (`filePath`).
-    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::Renewed, ClientError> {
-        self.post(&own(session, "files/renew"), ask)
+    /// Renews one key, or several.
+    pub fn renew(&mut self, session: &str, request: &wire::Renew) -> Result<wire::RenewReply, ClientError> {
+        self.post(&own(session, "files/renew"), request)
     }
 
-    /// Renews several keys (`filePaths`).
-    pub fn renew_many(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewedMany, ClientError> {
-        self.post(&own(session, "files/renew"), ask)
+    /// Asks which reservations are in the way of the session, or of a caller without one.
+    pub fn check(&mut self, session: Option<&str>, request: &wire::Check) -> Result<wire::CheckReply, ClientError> {
+        self.post(&check_path(session), request)
     }
 
-    /// Says what is in the way of the session, or of anybody where there is none.
-    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::Checked, ClientError> {
-        self.post(&checking(session), ask)
-    }
-
-    /// What the session holds.
+    /// Lists what the session holds.
     pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
         self.get(&own(session, "reserved-files"))
     }
 
-    /// Everything held in the repository, however many pages that is.
-    pub fn reservations(&mut self, which: &Held) -> Result<Vec<wire::Reservation>, ClientError> {
-        let mut query = format!("/api/reservations?limit={PAGE_MAX}");
-        for (name, value) in [("prefix", &which.prefix), ("session", &which.session)] {
+    /// Lists the reservations of the repository, from all pages.
+    pub fn reservations(&mut self, filter: &ReservationFilter) -> Result<Vec<wire::Reservation>, ClientError> {
+        let mut query = format!("/api/reservations?limit={PAGE_ITEMS_MAX}");
+        for (name, value) in [("prefix", &filter.prefix), ("session", &filter.session)] {
             if let Some(value) = value {
                 query.push_str(&format!("&{name}={}", part(value)));
             }
@@ -92,14 +79,14 @@ impl Client {
         self.delete(&format!("/api/reservations/{}", part(reservation)), Some(why))
     }
 
-    /// Makes a session and its token (admin).
-    pub fn create_session(&mut self, ask: &wire::CreateSession) -> Result<wire::SessionCreated, ClientError> {
-        self.post("/api/sessions", ask)
+    /// Creates a session and its token (admin).
+    pub fn create_session(&mut self, request: &wire::CreateSession) -> Result<wire::SessionCreated, ClientError> {
+        self.post("/api/sessions", request)
     }
 
-    /// The sessions of the repository, or those in one state, however many pages that is.
+    /// Lists the sessions of the repository, or those in one state, from all pages.
     pub fn sessions(&mut self, state: Option<wire::SessionState>) -> Result<Vec<wire::SessionInfo>, ClientError> {
-        let mut query = format!("/api/sessions?limit={PAGE_MAX}");
+        let mut query = format!("/api/sessions?limit={PAGE_ITEMS_MAX}");
         if let Some(state) = state {
             query.push_str(&format!("&state={}", state.as_str()));
         }
@@ -111,31 +98,31 @@ impl Client {
         self.get(&format!("/api/sessions/{}", part(session)))
     }
 
-    /// Says that the session is alive, which renews all it holds.
+    /// Tells that the session is alive, which renews everything it holds.
     pub fn heartbeat(&mut self, session: &str) -> Result<wire::Heartbeat, ClientError> {
-        self.post(&own(session, "heartbeat"), &NOTHING)
+        self.post(&own(session, "heartbeat"), &wire::EmptyBody {})
     }
 
-    /// Ends the session, which releases all it holds.
+    /// Ends the session, which releases everything it holds.
     pub fn end(&mut self, session: &str, how: &wire::EndSession) -> Result<wire::Ended, ClientError> {
         self.post(&own(session, "end"), how)
     }
 
-    /// Asks a holder to let go.
+    /// Asks a holder to release a key.
     pub fn request_unlock(
         &mut self,
         session: &str,
-        ask: &wire::UnlockRequest,
+        request: &wire::UnlockRequest,
     ) -> Result<wire::UnlockRequestInfo, ClientError> {
-        self.post(&own(session, "unlock-requests"), ask)
+        self.post(&own(session, "unlock-requests"), request)
     }
 
-    /// What the session was asked for, and what it asked for.
+    /// Lists the requests to the session and from it.
     pub fn unlock_requests(&mut self, session: &str) -> Result<wire::UnlockRequests, ClientError> {
         self.get(&own(session, "unlock-requests"))
     }
 
-    /// Lets go of what somebody asked for.
+    /// Releases what another session asked for.
     pub fn approve_unlock(
         &mut self,
         session: &str,
@@ -145,7 +132,7 @@ impl Client {
         self.post(&own(session, &format!("unlock-requests/{}/approve", part(request))), how)
     }
 
-    /// Keeps what somebody asked for.
+    /// Keeps what another session asked for.
     pub fn reject_unlock(
         &mut self,
         session: &str,
@@ -160,22 +147,23 @@ impl Client {
         self.delete(&own(session, &format!("unlock-requests/{}", part(request))), NO_BODY)
     }
 
-    /// What happened, the latest first, at most so many events.
-    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::History, ClientError> {
+    /// Lists at most `most` events, the latest first.
+    pub fn history(&mut self, filter: &HistoryFilter, most: usize) -> Result<wire::HistoryReply, ClientError> {
         let mut query = String::from("/api/history?");
-        let since = which.since.map(|since| since.to_string());
-        let percent = which.percent.then(|| "percent".to_owned());
-        let asked = [("path", &which.path), ("session", &which.session), ("since", &since), ("encoding", &percent)];
-        for (name, value) in asked {
+        let since = filter.since.map(|since| since.to_string());
+        let percent = filter.percent.then(|| "percent".to_owned());
+        let parameters =
+            [("path", &filter.key), ("session", &filter.session), ("since", &since), ("encoding", &percent)];
+        for (name, value) in parameters {
             if let Some(value) = value {
                 query.push_str(&format!("{name}={}&", part(value)));
             }
         }
-        let mut all = wire::History::default();
+        let mut all = wire::HistoryReply::default();
         loop {
-            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
+            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_ITEMS_MAX).clamp(1, PAGE_ITEMS_MAX);
             let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
-            let page: wire::History = self.get(&format!("{query}limit={left}{cursor}"))?;
+            let page: wire::HistoryReply = self.get(&format!("{query}limit={left}{cursor}"))?;
             all.events.extend(page.events);
             all.missing.extend(page.missing);
             all.notices.extend(page.notices);
@@ -186,7 +174,7 @@ impl Client {
         }
     }
 
-    /// The server's figures.
+    /// The server's statistics.
     pub fn stats(&mut self) -> Result<wire::Stats, ClientError> {
         self.get("/api/stats")
     }
@@ -197,28 +185,22 @@ impl Client {
     }
 }
 
-/// A body for calls that have nothing to say.
-const NOTHING: wire::EndSession = wire::EndSession { state: None };
-
 /// No body at all.
 const NO_BODY: Option<&wire::Override> = None;
 
-/// Where to ask what is in the way of a session, or of anybody.
-pub(super) fn checking(session: Option<&str>) -> String {
+/// The path of a check for a session, or for a caller without one.
+pub(super) fn check_path(session: Option<&str>) -> String {
     session.map_or_else(|| "/api/check-conflicts".to_owned(), |session| own(session, "files/check-conflicts"))
 }
 
-/// A path below a session.
+/// The path of a call for a session.
 fn own(session: &str, rest: &str) -> String {
     format!("/api/sessions/{}/{rest}", part(session))
 }
 
 /// How long the server may keep a request in its queue.
-fn waiting(ask: &wire::Reserve) -> Duration {
+fn waiting(request: &wire::Reserve) -> Duration {
     Duration::from_secs(
-        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_MAX_SECONDS),
+        request.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_SECONDS_MAX.into()),
     )
 }
-
-/// The longest wait the contract knows; beyond it the server refuses at once.
-const WAIT_MAX_SECONDS: u64 = 300;

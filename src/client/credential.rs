@@ -1,4 +1,4 @@
-//! Tokens as their bearer sees them: something to send, with an idea of whom it speaks for.
+//! A token to send, and what it says about itself. The server verifies tokens; the client only reads them.
 
 use std::fmt;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// The largest file that is read as a token, in bytes; a bigger one is a mistake, not a token.
+/// The largest file that is read as a token, in bytes.
 const TOKEN_MAX: u64 = 16 * 1024;
 
 /// Where a token came from.
@@ -18,11 +18,11 @@ pub enum Origin {
     PushOption,
     /// `DIBS_TOKEN`.
     Environment,
-    /// The worktree's own file, written when its session was started.
+    /// The worktree's file, written when its session started.
     Worktree(PathBuf),
     /// The file that `dibs.tokenFile` names.
     TokenFile(PathBuf),
-    /// What the local server leaves for people without a session.
+    /// The read token that the local server writes for people without a session.
     LocalServer(PathBuf),
 }
 
@@ -38,32 +38,31 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A token, and whom it speaks for. Shown without the token.
+/// A token and what it says about itself. `Debug` does not show the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     token: String,
-    /// The session it speaks for; nobody's where it is a token for looking, for administration or for a worker.
+    /// The session that the token belongs to; none for a read, admin or worker token.
     pub session: Option<String>,
-    /// The only repository it is for, as the server calls it.
+    /// The only repository that the token is for, by the server's name.
     pub repo: Option<String>,
-    /// Whether it may do anything.
+    /// Whether it is an admin token.
     pub is_admin: bool,
-    /// Where it came from.
     pub from: Origin,
 }
 
 impl Credential {
-    /// Takes the text of a token; what is wrong with it goes on after its origin's name.
+    /// Reads the text of a token. The error completes a sentence that starts with the token's origin.
     pub fn new(text: &str, from: Origin) -> Result<Credential, &'static str> {
         let token = text.trim();
         if token.is_empty() {
             return Err("is empty");
         }
-        // Anything else would break out of the header.
+        // The token goes into a header.
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("does not hold a token");
+            return Err("has a character that a token cannot have");
         }
-        // Nobody is fooled by a forged token: the server checks it, we only need to know how to address it.
+        // Not verified: the server does that. The claims only tell which calls to make.
         let claims: Claims = jsonwebtoken::dangerous::insecure_decode_claims(token).unwrap_or_default();
         Ok(Credential {
             token: token.to_owned(),
@@ -74,7 +73,7 @@ impl Credential {
         })
     }
 
-    /// Reads a token from a file; nothing where there is no such file.
+    /// Reads a token from a file; none if the file does not exist.
     pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
         let file = match std::fs::File::open(path) {
             Ok(file) => file,
@@ -86,7 +85,7 @@ impl Credential {
         Credential::new(&text, from).map(Some).map_err(str::to_owned)
     }
 
-    /// The token itself, for the header and for files that are meant to keep it.
+    /// The token itself, for the header and for token files.
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -98,12 +97,12 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Whether an error says that there is no such file, rather than that it cannot be read.
+/// Whether the error means that the file does not exist.
 pub fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// What a token says about itself, as far as its bearer needs it.
+/// The claims that a client needs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Claims {
@@ -117,7 +116,7 @@ impl Claims {
     fn session(self) -> Option<String> {
         match self.scope.as_deref() {
             None | Some("session") => self.sid.or(self.sub),
-            // A worker's `sub` is the worker; only `sid` could be a session.
+            // The `sub` of a worker's token is the worker; only `sid` can be a session.
             Some("worker") => self.sid,
             Some(_) => None,
         }
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_whose_it_is() {
+    fn a_token_names_its_session() {
         assert_eq!(session(json!({"sub": "ana"})).as_deref(), Some("ana"));
         assert_eq!(session(json!({"sub": "ana", "scope": "session"})).as_deref(), Some("ana"));
         assert_eq!(session(json!({"sub": "host", "sid": "ana"})).as_deref(), Some("ana"));
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_it_may_do_and_where() {
+    fn a_token_names_its_scope_and_repository() {
         let read = |claims| {
             let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
             let credential = Credential::new(&token, Origin::Environment).unwrap();
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_shown_by_accident() {
+    fn debug_does_not_show_the_token() {
         let credential = Credential::new("very-secret", Origin::Environment).unwrap();
         assert!(!format!("{credential:?}").contains("secret"));
     }

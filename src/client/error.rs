@@ -1,40 +1,28 @@
-//! The ways a call can fail, each a sentence.
+//! The ways a call can fail. Each reads as a sentence.
 
 use std::time::Duration;
 
 use crate::wire::{Code, ErrorBody};
 
-/// Why there is no answer, or none that was hoped for.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientError {
-    /// Nobody answers there; the call has not happened, unless the connection broke while it did.
-    Unreachable {
-        /// Where.
-        at: String,
-        /// What happened instead.
-        why: String,
-    },
-    /// Somebody listens there and did not answer in time; the call may have happened.
-    TimedOut {
-        /// Where.
-        at: String,
-        /// How long was waited.
-        limit: Duration,
-    },
-    /// The server says no.
+    /// No server answers at this address. The call had no effect, unless the connection broke during it.
+    Unreachable { at: String, why: String },
+    /// A server accepted the connection and did not reply in time. The call may have had its effect.
+    TimedOut { at: String, limit: Duration },
+    /// The server refused the call.
     Refused {
         /// The HTTP status.
         status: u16,
-        /// Why, for people and programs.
         body: Box<ErrorBody>,
-        /// When it makes sense to ask again.
+        /// When to try again, if the server told it.
         retry_after: Option<Duration>,
     },
-    /// What came back is not what a git-dibs server says.
+    /// The reply is not one that a git-dibs server sends.
     Garbage {
-        /// Where.
         at: String,
-        /// What came, as in "a web page".
+        /// What was received, such as "a web page".
         what: String,
     },
 }
@@ -58,7 +46,7 @@ impl std::fmt::Display for ClientError {
                 write!(f, "no server answers at {at} ({why}); is git dibs serve running?")
             }
             ClientError::TimedOut { at, limit } => {
-                write!(f, "the server at {at} did not answer within {} s", limit.as_secs_f64())
+                write!(f, "the server at {at} did not reply within {} s", limit.as_secs_f64())
             }
             ClientError::Refused { body, .. } => f.write_str(&body.error),
             ClientError::Garbage { at, what } => {

@@ -1,4 +1,4 @@
-//! One question, one answer: connecting, sending, receiving, all within limits.
+//! One call: connect, send, receive, all within limits.
 
 use std::io;
 use std::time::Duration;
@@ -20,49 +20,48 @@ use super::address::part;
 use super::{ClientError, Credential, Endpoint};
 use crate::wire::{ErrorBody, Time};
 
-/// How long a socket whose queue is full is left alone before it is tried again.
+/// How long to wait before connecting again to a socket whose queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Limits on what a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Until somebody accepts the connection, for each way to the server.
+    /// Until the connection is accepted, for each address of the server.
     pub connect: Duration,
-    /// In all, from the first byte to the last; a call that waits in the queue has its waiting time on top.
+    /// For the whole call. A call that waits in the server's queue has the waiting time on top.
     pub total: Duration,
-    /// The largest answer, in bytes.
+    /// The largest reply, in bytes.
     pub answer_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // An answer to 100,000 paths, each of them in conflict, is about 50 MB.
+        // A reply to 100,000 paths, each of them in conflict, has about 50 MB.
         Limits { connect: Duration::from_millis(200), total: Duration::from_secs(2), answer_bytes: 256 << 20 }
     }
 }
 
-/// Asks one server, one question at a time. Keeps its connection for the next one.
+/// Calls one server, one call at a time. Keeps the connection for the next call.
 pub struct Client {
     endpoints: Vec<Endpoint>,
     credential: Option<Credential>,
     limits: Limits,
     kept: Option<Connection>,
-    /// The repository to name with every question, where the credential names none.
+    /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
-    /// What the latest answer said, and when.
-    latest: Latest,
-    /// Only `None` while it is dropped.
+    latest: LatestReply,
+    /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
 
-/// The latest answer as it came.
+/// The body of the latest reply, unchanged, and its `Date`.
 #[derive(Default)]
-struct Latest {
+struct LatestReply {
     body: Bytes,
     date: Option<Time>,
 }
 
-/// A connection that stands, and which way it was made. Closed when it is dropped, whatever was going on.
+/// An open connection, and the index of its endpoint. Dropping it closes it, even during a call.
 struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
@@ -75,63 +74,63 @@ impl Drop for Connection {
     }
 }
 
-/// What to send with, and what carries it.
-type Opened = (http1::SendRequest<Full<Bytes>>, JoinHandle<hyper::Result<()>>);
+/// The sender of a new connection, and the task that drives the connection.
+type NewConnection = (http1::SendRequest<Full<Bytes>>, JoinHandle<hyper::Result<()>>);
 
-/// An answer as it came.
-struct Answer {
+/// A reply before its body is parsed.
+struct RawReply {
     status: StatusCode,
     retry_after: Option<Duration>,
-    redirected: bool,
+    has_location: bool,
     date: Option<Time>,
     body: Bytes,
 }
 
-/// How far an exchange came that was cut short.
-enum Cut {
-    /// No answer began, so that a connection that had been idle too long may be the whole reason.
-    Unanswered(hyper::Error),
-    /// The answer is bad, whatever the connection was like.
-    Bad(String),
+/// Why an exchange failed.
+enum ExchangeError {
+    /// No reply began. If the connection was idle before, the server may simply have closed it.
+    NoReply(hyper::Error),
+    /// The reply is bad. Another connection would not help.
+    BadReply(String),
 }
 
 impl Client {
-    /// A client for a server that can be reached in these ways, tried in this order. Nothing is connected yet.
+    /// A client for the server at these addresses, tried in this order. Nothing is connected yet.
     pub fn new(endpoints: Vec<Endpoint>, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let latest = Latest::default();
+        let latest = LatestReply::default();
         Ok(Client { endpoints, credential, limits, kept: None, repo: None, latest, runtime: Some(runtime) })
     }
 
-    /// The same for a server that has several repositories, of which this one is meant. A token that is for one
-    /// repository says so itself.
+    /// The same client for one repository of a server that has several. A token may already name its repository; then
+    /// `repo` is ignored.
     pub fn for_repo(mut self, repo: Option<String>) -> Client {
-        let says_so_itself = self.credential.as_ref().is_some_and(|credential| credential.repo.is_some());
-        self.repo = repo.filter(|_| !says_so_itself);
+        let token_names_repo = self.credential.as_ref().is_some_and(|credential| credential.repo.is_some());
+        self.repo = repo.filter(|_| !token_names_repo);
         self
     }
 
-    /// The body of the latest answer, refusals too, exactly as it came; empty where none came.
-    pub fn answer(&self) -> &[u8] {
+    /// The body of the latest reply, also of a refusal, unchanged; empty if there was no reply.
+    pub fn latest_body(&self) -> &[u8] {
         &self.latest.body
     }
 
-    /// What the server's clock said with its latest answer, to the second; its times are best compared with this.
+    /// The server's clock at its latest reply, to the second. Compare the server's times with this.
     pub fn server_time(&self) -> Option<Time> {
         self.latest.date
     }
 
-    /// Asks without a body.
+    /// A GET call.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
         self.call(Method::GET, path, None, Duration::ZERO)
     }
 
-    /// Asks with a body.
+    /// A POST call.
     pub fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
         self.call(Method::POST, path, Some(json(body)), Duration::ZERO)
     }
 
-    /// Asks with a body, for something the server may take this long to give.
+    /// A POST call that the server may keep waiting for this long.
     pub fn post_waiting<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -141,12 +140,12 @@ impl Client {
         self.call(Method::POST, path, Some(json(body)), waiting)
     }
 
-    /// Deletes; `body` says why, where that is asked for.
+    /// A DELETE call.
     pub fn delete<T: DeserializeOwned>(&mut self, path: &str, body: Option<&impl Serialize>) -> Result<T, ClientError> {
         self.call(Method::DELETE, path, body.map(json), Duration::ZERO)
     }
 
-    /// Asks for every page of a list. What [`Client::answer`] gives afterwards is one document with all of them.
+    /// Reads every page of a list. Afterwards [`Client::latest_body`] is one document with all entries.
     pub fn pages<T: DeserializeOwned>(&mut self, query: &str, list: &str) -> Result<Vec<T>, ClientError> {
         let mut all: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
@@ -162,7 +161,7 @@ impl Client {
             let is_only = cursor.is_none();
             all.extend(items);
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            // A server that gives the same page for ever must not hold us for ever.
+            // The same cursor again would mean an endless loop.
             if next.is_some() && next != cursor {
                 cursor = next;
                 continue;
@@ -187,29 +186,29 @@ impl Client {
         waiting: Duration,
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
-        self.latest = Latest::default();
-        let runtime = self.runtime.take().expect("a client has its runtime until it is dropped");
+        self.latest = LatestReply::default();
+        let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
             let outcome = timeout(limit, self.exchange(&method, path, body)).await;
-            // Nothing runs between calls, so a connection that was just given up must be closed now: the server
-            // takes a closed one as leaving the queue.
+            // Tasks run only during calls, so an abandoned connection must be closed now: for the server, a closed
+            // connection means that the request leaves the queue.
             tokio::task::yield_now().await;
             outcome
         });
         self.runtime = Some(runtime);
         match outcome {
-            Ok(answer) => {
-                let answer = answer?;
-                self.latest = Latest { body: answer.body.clone(), date: answer.date };
-                understand(answer, || self.at())
+            Ok(reply) => {
+                let reply = reply?;
+                self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
+                parse(reply, || self.at())
             }
             Err(_) => Err(ClientError::TimedOut { at: self.at(), limit }),
         }
     }
 
-    /// Sends and receives; once more on a new connection where the kept one turns out to be dead.
-    async fn exchange(&mut self, method: &Method, path: &str, body: Option<Bytes>) -> Result<Answer, ClientError> {
-        // Taken out, so that a call that is cut off in the middle leaves no half-used connection behind.
+    /// Sends and receives; if the kept connection turns out to be closed, again on a new one.
+    async fn exchange(&mut self, method: &Method, path: &str, body: Option<Bytes>) -> Result<RawReply, ClientError> {
+        // Taken out, so that a call that times out leaves no half-used connection behind.
         let mut connection = self.kept.take().filter(|kept| !kept.sender.is_closed());
         loop {
             let was_kept = connection.is_some();
@@ -222,33 +221,35 @@ impl Client {
                 ClientError::Unreachable { at: format!("{endpoint}{path}"), why: format!("not an address: {error}") }
             })?;
             match transfer(&mut current.sender, request, self.limits.answer_bytes).await {
-                Ok(answer) => {
+                Ok(reply) => {
                     self.kept = Some(current);
-                    return Ok(answer);
+                    return Ok(reply);
                 }
-                // The server may have closed it while nobody looked; every call is safe to repeat.
-                Err(Cut::Unanswered(_)) if was_kept => {}
-                Err(Cut::Unanswered(error)) if error.is_parse() => {
+                // The server may have closed the idle connection. Every call is safe to repeat.
+                Err(ExchangeError::NoReply(_)) if was_kept => {}
+                Err(ExchangeError::NoReply(error)) if error.is_parse() => {
                     let what = "something that is not HTTP".to_owned();
                     return Err(ClientError::Garbage { at: endpoint.to_string(), what });
                 }
-                Err(Cut::Unanswered(_)) => {
-                    let why = "it closed the connection without an answer".to_owned();
+                Err(ExchangeError::NoReply(_)) => {
+                    let why = "it closed the connection without a reply".to_owned();
                     return Err(ClientError::Unreachable { at: endpoint.to_string(), why });
                 }
-                Err(Cut::Bad(what)) => return Err(ClientError::Garbage { at: endpoint.to_string(), what }),
+                Err(ExchangeError::BadReply(what)) => {
+                    return Err(ClientError::Garbage { at: endpoint.to_string(), what });
+                }
             }
         }
     }
 
-    /// Tries every way to the server in its order.
+    /// Connects to the first address that answers.
     async fn connect(&self) -> Result<Connection, ClientError> {
         let mut failures = Vec::new();
         for (index, endpoint) in self.endpoints.iter().enumerate() {
             let why = match timeout(self.limits.connect, open(endpoint)).await {
                 Ok(Ok((sender, driver))) => return Ok(Connection { sender, driver, endpoint: index }),
                 Ok(Err(error)) => plain(&error),
-                Err(_) => format!("nothing within {} ms", self.limits.connect.as_millis()),
+                Err(_) => format!("no connection within {} ms", self.limits.connect.as_millis()),
             };
             failures.push(why);
         }
@@ -283,7 +284,7 @@ impl Client {
         request.body(Full::new(body.unwrap_or_default()))
     }
 
-    /// Every way to the server, for a sentence.
+    /// The addresses of the server, for a sentence.
     fn at(&self) -> String {
         self.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ")
     }
@@ -291,20 +292,20 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The plain way of dropping would wait for a name server that does not answer, long after the limit.
+        // A plain drop would wait for a name lookup that is still in progress, long after the limit.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Makes a connection and leaves it running beside the calls.
-async fn open(endpoint: &Endpoint) -> io::Result<Opened> {
+/// Opens a connection. A task drives it beside the calls.
+async fn open(endpoint: &Endpoint) -> io::Result<NewConnection> {
     match endpoint {
         Endpoint::Unix(path) => loop {
             match UnixStream::connect(path).await {
                 Ok(stream) => return handshake(stream).await,
-                // A full queue is an error here and not a wait as with TCP; the limit around us ends it.
+                // With a Unix socket a full queue is an error, not a wait as with TCP. The caller has a time limit.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
                 Err(error) => return Err(error),
             }
@@ -317,64 +318,64 @@ async fn open(endpoint: &Endpoint) -> io::Result<Opened> {
     }
 }
 
-async fn handshake<S>(stream: S) -> io::Result<Opened>
+async fn handshake<S>(stream: S) -> io::Result<NewConnection>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // How it ends is seen by whoever is using it at that moment.
+    // An error of the connection shows in the call that uses it.
     Ok((sender, tokio::spawn(connection)))
 }
 
-/// Sends one request and takes in the whole answer.
+/// Sends one request and receives the whole reply.
 async fn transfer(
     sender: &mut http1::SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
-    answer_max: usize,
-) -> Result<Answer, Cut> {
-    sender.ready().await.map_err(Cut::Unanswered)?;
-    let response: Response<Incoming> = sender.send_request(request).await.map_err(Cut::Unanswered)?;
+    reply_max: usize,
+) -> Result<RawReply, ExchangeError> {
+    sender.ready().await.map_err(ExchangeError::NoReply)?;
+    let response: Response<Incoming> = sender.send_request(request).await.map_err(ExchangeError::NoReply)?;
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, answer_max).collect().await.map_err(|error| {
-        Cut::Bad(match error.is::<LengthLimitError>() {
-            true => format!("an answer of more than {answer_max} bytes"),
-            false => "an answer that broke off in the middle".to_owned(),
+    let body = Limited::new(body, reply_max).collect().await.map_err(|error| {
+        ExchangeError::BadReply(match error.is::<LengthLimitError>() {
+            true => format!("a reply of more than {reply_max} bytes"),
+            false => "a reply that broke off in the middle".to_owned(),
         })
     })?;
     let seconds = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    Ok(Answer {
+    Ok(RawReply {
         status: head.status,
         retry_after: seconds.map(Duration::from_secs),
-        redirected: head.headers.contains_key(header::LOCATION),
+        has_location: head.headers.contains_key(header::LOCATION),
         date: head.headers.get(header::DATE).and_then(|value| http_date(value.to_str().ok()?)),
         body: body.to_bytes(),
     })
 }
 
-/// Makes an answer or a refusal of what came.
-fn understand<T: DeserializeOwned>(answer: Answer, at: impl Fn() -> String) -> Result<T, ClientError> {
-    let status = answer.status.as_u16();
+/// Parses a reply: the success or the refusal.
+fn parse<T: DeserializeOwned>(reply: RawReply, at: impl Fn() -> String) -> Result<T, ClientError> {
+    let status = reply.status.as_u16();
     let bad = |what: String| ClientError::Garbage { at: at(), what };
-    if answer.status.is_redirection() && answer.redirected {
+    if reply.status.is_redirection() && reply.has_location {
         return Err(bad(format!("a redirection (status {status}) to another address")));
     }
-    if answer.status.is_success() {
-        return serde_json::from_slice(&answer.body).map_err(|error| bad(describe(status, &answer.body, &error)));
+    if reply.status.is_success() {
+        return serde_json::from_slice(&reply.body).map_err(|error| bad(describe(status, &reply.body, &error)));
     }
-    match serde_json::from_slice::<ErrorBody>(&answer.body) {
-        Ok(body) => Err(ClientError::Refused { status, body: Box::new(body), retry_after: answer.retry_after }),
-        Err(error) => Err(bad(describe(status, &answer.body, &error))),
+    match serde_json::from_slice::<ErrorBody>(&reply.body) {
+        Ok(body) => Err(ClientError::Refused { status, body: Box::new(body), retry_after: reply.retry_after }),
+        Err(error) => Err(bad(describe(status, &reply.body, &error))),
     }
 }
 
-/// Says what a body is that is not what it should be, without repeating it.
+/// Describes an unexpected body without repeating it.
 fn describe(status: u16, body: &[u8], error: &serde_json::Error) -> String {
     let start = body.trim_ascii_start();
     let what = match error.classify() {
-        _ if start.is_empty() => "an empty answer".to_owned(),
+        _ if start.is_empty() => "an empty reply".to_owned(),
         _ if start.starts_with(b"<") => "a web page".to_owned(),
         serde_json::error::Category::Data => format!("JSON of another shape: {error}"),
-        _ => "an answer that is not JSON".to_owned(),
+        _ => "a reply that is not JSON".to_owned(),
     };
     format!("{what} (status {status})")
 }
@@ -389,7 +390,7 @@ fn json(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).expect("bodies are plain data with text for keys").into()
 }
 
-/// What the operating system says, in its words without its number.
+/// The message of the operating system, without its error number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

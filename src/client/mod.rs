@@ -1,22 +1,22 @@
-//! Talking to a server: for the command line, the hooks and whatever else stands outside of it.
+//! Calls to a server, for every room outside of it.
 //!
-//! Nothing in here decides or prints anything, and nothing looks at a repository. [`Client`] asks, with a limit on everything
-//! (time to connect, time in all, size of the answer), and every way it can fail is a [`ClientError`] that reads as
-//! a sentence. Calls block: behind them is a runtime without threads. [`check_briefly`] does without any for the one
-//! call that every commit waits for.
+//! Nothing in here decides or prints anything, and nothing looks at a repository. [`Client`] makes the calls, with a limit
+//! on everything (time to connect, time in all, size of the reply). Each way a call can fail is a [`ClientError`] that
+//! reads as a sentence. Calls block; behind them is an async runtime without threads. [`quick_check`] makes the one call
+//! that every commit waits for without a runtime.
 
 mod address;
-mod brief;
 mod calls;
 mod credential;
 mod error;
 mod exchange;
+mod quick;
 #[cfg(test)]
 mod tests;
 
 pub use address::Endpoint;
-pub use brief::{Asking, Brief, check_briefly};
-pub use calls::{Held, Past};
+pub use calls::{HistoryFilter, ReservationFilter};
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};
+pub use quick::{QuickCall, QuickReply, quick_check};

@@ -184,7 +184,7 @@ fn a_server_that_never_answers_is_left_and_sees_us_leave() {
     let mut client = Client::new(vec![endpoint], None, quick()).unwrap();
     let error = client.health().unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { .. }), "{error:?}");
-    assert!(error.to_string().ends_with("did not answer within 0.3 s"), "{error}");
+    assert!(error.to_string().ends_with("did not reply within 0.3 s"), "{error}");
     assert_eq!(saw_us_leave.recv_timeout(Duration::from_secs(30)), Ok(0), "while the client still lives");
     drop(client);
 }
@@ -276,7 +276,7 @@ fn pages_are_put_together() {
     };
     let page = |name: &str, more: &str| says(answer("200 OK", &format!(r#"{{"reservations":[{}]{more}}}"#, row(name))));
     let (endpoint, requests) = stranger(vec![page("a", r#","nextCursor":"c&1""#), page("b", "")]);
-    let held = Held { prefix: Some("src/ä".to_owned()), session: None };
+    let held = ReservationFilter { prefix: Some("src/ä".to_owned()), session: None };
     let all = client(endpoint).reservations(&held).unwrap();
     assert_eq!(all.iter().map(|one| &*one.file_path).collect::<Vec<_>>(), ["a", "b"]);
     assert!(requests.recv().unwrap().starts_with("GET /api/reservations?limit=1000&prefix=src%2F%C3%A4 HTTP"));
@@ -300,10 +300,10 @@ fn the_answer_is_there_as_it_came_with_the_servers_time() {
     let (endpoint, _requests) = stranger(vec![says(whole), says("")]);
     let mut client = client(endpoint);
     client.health().unwrap();
-    assert_eq!(client.answer(), body.as_bytes());
+    assert_eq!(client.latest_body(), body.as_bytes());
     assert_eq!(client.server_time().unwrap().to_string(), "1994-11-06T08:49:37.000Z");
     client.health().unwrap_err();
-    assert_eq!((client.answer(), client.server_time()), (&b""[..], None), "an old answer is no answer");
+    assert_eq!((client.latest_body(), client.server_time()), (&b""[..], None), "an old answer is no answer");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_refusal_is_there_as_it_came_too() {
     let (endpoint, _requests) = stranger(vec![says(answer("403 Forbidden", body))]);
     let mut client = client(endpoint);
     client.health().unwrap_err();
-    assert_eq!(client.answer(), body.as_bytes());
+    assert_eq!(client.latest_body(), body.as_bytes());
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_repository_is_named_unless_the_token_does() {
         let credential = Credential::new(token, Origin::Environment).unwrap();
         let client = Client::new(vec![endpoint], Some(credential), Limits::default()).unwrap();
         let mut client = client.for_repo(Some("a b".to_owned()));
-        client.reservations(&Held::default()).unwrap();
+        client.reservations(&ReservationFilter::default()).unwrap();
         client.reserved_files("ana").unwrap();
         [(); 2].map(|()| requests.recv().unwrap().lines().next().unwrap().to_owned())
     };

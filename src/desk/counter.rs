@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
 use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
-use crate::engine::{Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Seq, SessionId, Timestamp};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn,
+};
 use crate::journal::{Journal, JournalError};
 
 /// Messages taken together, at the most: they share one sync, and the first of them waits for the last.
@@ -46,7 +48,7 @@ struct Outbox {
     replies: Vec<Answer>,
     /// Answers to waits.
     settled: Vec<Answer>,
-    looks: Vec<(Actor, Option<Outcome>, OnLook)>,
+    looks: Vec<(Actor, Option<Refusal>, OnLook)>,
 }
 
 /// An answer on its way; a grant that reaches nobody is taken back from the session.
@@ -73,36 +75,36 @@ impl Counter {
 
     /// Gives everything its full time again.
     pub fn begin(&mut self) -> Result<(), JournalError> {
-        let (after, mut records) = (self.engine.head(), Vec::new());
+        let (after, mut turn) = (self.engine.head(), Turn::at(self.clock.now()));
         self.shared.feed.begin(after);
-        self.engine.resume(self.clock.now(), &mut records);
-        self.append(after, &records)?;
+        self.engine.resume(&mut turn);
+        self.append(after, &turn.records)?;
         self.measure(0);
         Ok(())
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
         // Both are used again and again, so that a busy desk asks for no memory.
-        let (mut records, mut outbox) = (Vec::new(), Outbox::default());
+        let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
             let first = self.first(messages);
-            let now = self.clock.now();
+            turn.now = self.clock.now();
             let after = self.engine.head();
             let (mut stop, mut taken) = (false, 0);
             // Whatever is due is over before anybody is heard, however long this thread did not run.
-            self.pass_time(now, &mut records, &mut outbox);
+            self.pass_time(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, Message::Stop);
                 taken += 1;
-                self.take(message, now, &mut records, &mut outbox);
+                self.take(message, &mut turn, &mut outbox);
                 if stop {
                     break;
                 }
             }
-            self.append(after, &records)?;
+            self.append(after, &turn.records)?;
             self.measure(taken);
-            records.clear();
-            self.deliver(&mut outbox, now, &mut records)?;
+            turn.records.clear();
+            self.deliver(&mut outbox, &mut turn)?;
             if stop {
                 return Ok(());
             }
@@ -133,20 +135,22 @@ impl Counter {
         }
     }
 
-    fn pass_time(&mut self, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+    fn pass_time(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
         if self.engine.next_due().is_some_and(|due| due <= now) {
-            let before = records.len();
-            self.engine.execute(&Actor::Desk, Command::Tick, now, records);
-            log::passed(&self.shared.name, &records[before..]);
-            self.settle(now, outbox);
+            let before = turn.records.len();
+            self.run_own(Command::Tick, turn);
+            log::passed(&self.shared.name, &turn.records[before..]);
+            self.settle(turn, outbox);
         }
         if self.counted.until(now) >= COUNT_EVERY {
             self.counted = now;
-            self.engine.execute(&Actor::Desk, Command::Count, now, records);
+            self.run_own(Command::Count, turn);
         }
     }
 
-    fn take(&mut self, message: Message, now: Timestamp, records: &mut Vec<Record>, outbox: &mut Outbox) {
+    fn take(&mut self, message: Message, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
         match message {
             Message::Ask { actor, command, ticket, asked, reply } => {
                 self.asked.push(asked);
@@ -154,16 +158,16 @@ impl Counter {
                     Command::Reserve(ask) => Some(ask.session.clone()),
                     _ => None,
                 };
-                let outcome = self.engine.execute(&actor, command, now, records);
+                let outcome = self.engine.execute(turn, &actor, command);
                 match outcome {
-                    Outcome::Queued(waiter) if self.closing => {
+                    Ok(Outcome::Queued(waiter)) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                        self.engine.execute(&Actor::Desk, leave, now, records);
-                        let outcome = Outcome::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() };
+                        self.run_own(leave, turn);
+                        let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
                         let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
                         outbox.replies.push(Answer { session, on_reply: reply, reply: stopped });
                     }
-                    Outcome::Queued(seq) => {
+                    Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         self.tickets.insert(ticket, seq);
                         self.waiting.insert(seq, (ticket, session, reply));
@@ -179,19 +183,16 @@ impl Counter {
                 }
             }
             Message::Look { actor, look } => {
-                let refusal = match self.engine.execute(&actor, Command::Touch, now, records) {
-                    Outcome::Done => None,
-                    refusal => Some(refusal),
-                };
+                let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
                 outbox.looks.push((actor, refusal, look));
             }
             Message::Gone(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, turn);
                 }
             }
-            Message::Unheard { session, grants } => self.take_back(session, grants, now, records),
+            Message::Unheard { session, grants } => self.take_back(session, grants, turn),
             Message::Policy(policy) => self.engine.set_policy(policy),
             Message::Poke => {}
             Message::Close | Message::Stop => {
@@ -199,17 +200,18 @@ impl Counter {
                 let waiters: Vec<Seq> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
                     let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                    self.engine.execute(&Actor::Desk, leave, now, records);
+                    self.run_own(leave, turn);
                 }
-                self.engine.execute(&Actor::Desk, Command::Count, now, records);
+                self.run_own(Command::Count, turn);
             }
         }
-        self.settle(now, outbox);
+        self.settle(turn, outbox);
     }
 
     /// Pairs the waits that just ended with whoever waits for the answer.
-    fn settle(&mut self, now: Timestamp, outbox: &mut Outbox) {
-        for (seq, outcome) in self.engine.take_settled() {
+    fn settle(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
+        for (seq, outcome) in turn.settled.drain(..) {
             let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
@@ -249,7 +251,8 @@ impl Counter {
     }
 
     /// Everything is durable now. Grants that reach nobody are released at once, which may answer others.
-    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp, records: &mut Vec<Record>) -> Result<(), JournalError> {
+    fn deliver(&mut self, outbox: &mut Outbox, turn: &mut Turn) -> Result<(), JournalError> {
+        let now = turn.now;
         let mut unheard = tell(&mut outbox.replies);
         for (actor, refusal, look) in outbox.looks.drain(..) {
             let notices = match &actor {
@@ -262,26 +265,31 @@ impl Counter {
         while !unheard.is_empty() {
             let after = self.engine.head();
             for (session, grants) in unheard {
-                self.take_back(session, grants, now, records);
+                self.take_back(session, grants, turn);
             }
-            self.settle(now, outbox);
-            self.append(after, records)?;
+            self.settle(turn, outbox);
+            self.append(after, &turn.records)?;
             self.measure(0);
-            records.clear();
+            turn.records.clear();
             unheard = tell(&mut outbox.settled);
         }
         Ok(())
     }
 
-    fn take_back(&mut self, session: SessionId, grants: Few<Grant>, now: Timestamp, records: &mut Vec<Record>) {
-        self.engine.execute(&Actor::Desk, Command::Unheard { session, grants }, now, records);
+    fn take_back(&mut self, session: SessionId, grants: Few<Grant>, turn: &mut Turn) {
+        self.run_own(Command::Unheard { session, grants }, turn);
+    }
+
+    /// Runs a command of the desk itself. Those are never refused.
+    fn run_own(&mut self, command: Command, turn: &mut Turn) {
+        self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
     }
 }
 
 /// Answers everybody, and says what was granted to those who were not there any more.
 fn tell(answers: &mut Vec<Answer>) -> Vec<(SessionId, Few<Grant>)> {
     let unheard = |answer: Answer| match ((answer.on_reply)(answer.reply), answer.session) {
-        (Err(Reply { outcome: Outcome::Granted(grants), .. }), Some(session)) => Some((session, grants)),
+        (Err(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some(session)) => Some((session, grants)),
         _ => None,
     };
     answers.drain(..).filter_map(unheard).collect()

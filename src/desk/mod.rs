@@ -23,7 +23,9 @@ pub use feed::{AtHand, Feed, Follower, Past};
 pub use figures::{Counts, Figures, Histogram};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 
-use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
+};
 use crate::journal::{Journal, JournalError, Loaded};
 
 /// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
@@ -65,7 +67,7 @@ pub enum Trouble {
 #[derive(Debug)]
 pub struct Reply {
     /// What came of the command.
-    pub outcome: Outcome,
+    pub outcome: Result<Outcome, Refusal>,
     /// For the session that asked.
     pub notices: Vec<Notice>,
     /// The last record when it was decided.
@@ -79,7 +81,7 @@ pub struct Look<'a> {
     /// What there is to see; all of it is durable.
     pub engine: &'a Engine,
     /// Why the asker may not look.
-    pub refusal: Option<Outcome>,
+    pub refusal: Option<Refusal>,
     /// For the session that asked.
     pub notices: Vec<Notice>,
     /// When it was looked at.

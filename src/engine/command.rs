@@ -1,6 +1,4 @@
-//! What can be asked of the engine, and what it answers.
-//!
-//! A refusal is an answer like any other: nothing in here is an error.
+//! The commands of the engine and their results: an [`Outcome`] where a command was carried out, a [`Refusal`] where not.
 
 use std::time::Duration;
 
@@ -173,91 +171,86 @@ impl From<Key> for Named {
     }
 }
 
-/// What came of a command.
+/// What a command achieved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// There was nothing to decide.
+    /// Done, and there is nothing more to say.
     Done,
-    /// All keys are held, in the order asked.
+    /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
-    /// Others hold or wait for some of the keys; nothing was granted.
-    Refused(Vec<Conflict>),
-    /// The request waits; the answer comes later under this number.
+    /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
     Queued(Seq),
-    /// The wait is over and nothing was granted.
+    /// These keys were released.
+    Released(Few<Key>),
+    /// The session is alive.
+    Alive {
+        /// How many reservations were renewed.
+        renewed: usize,
+        /// When the first of them, or the session itself, would end without another call.
+        expires: Timestamp,
+    },
+    /// The session has ended, by this command or by an earlier one.
+    Ended {
+        state: EndState,
+        /// What the end of the session released.
+        released: Vec<Key>,
+    },
+    /// The unlock request as it is now.
+    Request(Box<UnlockRequest>),
+}
+
+/// Why a command was not carried out. Nothing was granted or released.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    /// Other sessions hold some of the keys, or are ahead in the queue for them.
+    Locked(Vec<Conflict>),
+    /// The wait ended without a grant.
     WaitOver {
-        /// Why.
         why: LeftWhy,
-        /// Who is still in the way.
+        /// What still blocks the request, where it timed out.
         conflicts: Vec<Conflict>,
     },
-    /// Waiting would never end.
+    /// The request would wait forever.
     Deadlock(Vec<CycleStep>),
-    /// Somebody let go of a key since the caller last looked.
+    /// The key was released since the caller last looked.
     WrongVersion {
-        /// Which.
         key: Key,
         /// Its version now.
         version: u64,
     },
-    /// Somebody stopped the line.
+    /// The session's feature is paused.
     Paused(Box<Pause>),
-    /// These are free again.
-    Released(Few<Key>),
-    /// Somebody else holds it, or nobody does.
+    /// The session does not hold the key.
     NotHeld {
-        /// Which.
         key: Key,
-        /// Who does.
+        /// The session that does, if any.
         holder: Option<Person>,
     },
-    /// It was held until its time ran out.
+    /// The session held the key until the reservation expired.
     Lapsed {
-        /// Which.
         key: Key,
     },
-    /// The session is alive.
-    Alive {
-        /// How many reservations run on.
-        renewed: usize,
-        /// When the first of these, or the session itself, would end without another call.
-        expires: Timestamp,
-    },
-    /// The session is over.
-    Ended {
-        /// How.
-        state: EndState,
-        /// What that released.
-        released: Vec<Key>,
-    },
-    /// The session was over before this was asked.
+    /// The session ended before this command.
     SessionEnded {
-        /// Which.
         session: SessionId,
-        /// How it ended.
         state: EndState,
     },
-    /// The session belongs to somebody else.
-    NotYours,
-    /// No such session.
-    NoSession(SessionId),
-    /// No such reservation, or it is over.
-    NoReservation,
-    /// Nobody else holds that key.
-    NobodyHolds(Key),
-    /// No such unlock request.
-    NoRequest,
-    /// The unlock request, as it stands now.
-    Request(Box<UnlockRequest>),
-    /// It was answered before, otherwise.
+    /// The session belongs to another owner.
+    NotOwner,
+    UnknownSession(SessionId),
+    /// There is no such reservation, or it is over.
+    UnknownReservation,
+    /// No other session holds the key, so there is no holder to ask.
+    NoOtherHolder(Key),
+    UnknownRequest,
+    /// The unlock request was answered before, with another answer.
     AnsweredBefore(Box<UnlockRequest>),
-    /// Only the holder can answer.
+    /// Only this session can answer the unlock request.
     NotTheHolder(Person),
-    /// A limit with a name was reached.
+    /// A limit was reached.
     OverQuota {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
-        /// How many there may be.
         limit: usize,
     },
 }
@@ -399,11 +392,22 @@ pub enum Notice {
     Paused(Pause),
 }
 
-/// What a check found for one key.
+/// What the caller of a check is about to do with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To reserve it. Reservations of other sessions block it as they would block the request.
+    Reserve(Mode),
+    /// To change it. Sessions that hold it shared may change it beside each other.
+    Change,
+    /// To look at it. Only exclusive reservations of other sessions are in the way.
+    Look,
+}
+
+/// The result of a check of one key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
-    /// Who is in the way.
+pub struct KeyCheck {
+    /// Reservations of other sessions that are in the way.
     pub conflicts: Vec<Conflict>,
-    /// The asking session holds it, or a pattern that covers it.
+    /// The session holds the key itself, or a pattern that covers it.
     pub held: bool,
 }

@@ -11,11 +11,12 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
+use super::conflict::{clash, is_enough, stands_before};
 use super::ids::Seq;
-use super::index::PlaceId;
-use super::record::{Mode, Want};
-use super::reserve::{clash, is_enough, stands_before};
-use super::state::{Engine, Spot};
+use super::record::{LeftWhy, Mode, Want};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
+use super::state::{Engine, Stand};
+use super::turn::Turn;
 use crate::key::Key;
 
 /// Where at most so many wait, looking again costs less than remembering that one has looked.
@@ -24,27 +25,41 @@ const SHORT_QUEUE: usize = 8;
 /// Somebody waits for somebody: what they want, and what of the other's is in the way.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
-    from: u32,
+    from: SessionSlot,
     wants: &'a Key,
     holds: &'a Key,
+}
+
+/// One key that a session waits for, or would.
+#[derive(Clone, Copy)]
+struct Demand<'a> {
+    session: SessionSlot,
+    key: &'a Key,
+    /// The key's place, if it has one.
+    place: Option<PlaceSlot>,
+    /// How the session holds the key already.
+    held: Option<Mode>,
+    mode: Mode,
+    /// Waits from this one on are behind it in the queue.
+    before: Seq,
 }
 
 /// A search from one end.
 struct Side<'a> {
     /// Where the search began, which is no way to anywhere.
-    root: u32,
+    root: SessionSlot,
     /// The way to every session that was reached, in the order in which they were.
     ways: Vec<Way<'a>>,
     /// Where among the ways a session's is.
-    reached: HashMap<u32, usize>,
+    reached: HashMap<SessionSlot, usize>,
     /// The way whose end was looked at last, or the root before the first.
     at: Option<usize>,
     /// Up to which position the queue of a place was followed; the rest of the name decides who in it counts.
-    followed: HashMap<(PlaceId, bool, Mode), usize>,
+    followed: HashMap<(PlaceSlot, bool, Mode), usize>,
 }
 
 struct Way<'a> {
-    end: u32,
+    end: SessionSlot,
     /// The last step.
     edge: Edge<'a>,
     /// The steps before it.
@@ -52,12 +67,12 @@ struct Way<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn from(root: u32) -> Self {
+    fn from(root: SessionSlot) -> Self {
         Self { root, ways: Vec::new(), reached: HashMap::new(), at: None, followed: HashMap::new() }
     }
 
     /// From the session that is looked at, one step leads to this one.
-    fn reach(&mut self, end: u32, edge: Edge<'a>) {
+    fn reach(&mut self, end: SessionSlot, edge: Edge<'a>) {
         if end != self.root
             && let Entry::Vacant(new) = self.reached.entry(end)
         {
@@ -72,7 +87,7 @@ impl<'a> Side<'a> {
     }
 
     /// The next session to look at.
-    fn next(&mut self) -> Option<u32> {
+    fn next(&mut self) -> Option<SessionSlot> {
         let at = self.at.map_or(0, |at| at + 1);
         let way = self.ways.get(at)?;
         self.at = Some(at);
@@ -80,22 +95,40 @@ impl<'a> Side<'a> {
     }
 
     /// The first session, from the given way on, that the other side has reached too.
-    fn meets(&self, other: &Side<'_>, first: usize) -> Option<u32> {
+    fn meets(&self, other: &Side<'_>, first: usize) -> Option<SessionSlot> {
         self.ways[first..].iter().map(|way| way.end).find(|end| other.reached.contains_key(end))
     }
 
     /// The steps to a session that was reached, the last one first.
-    fn steps(&self, end: u32) -> impl Iterator<Item = Edge<'a>> {
+    fn steps(&self, end: SessionSlot) -> impl Iterator<Item = Edge<'a>> {
         let last = self.reached.get(&end).map(|at| &self.ways[*at]);
         std::iter::successors(last, |way| way.before.map(|at| &self.ways[at])).map(|way| way.edge)
     }
 }
 
 impl Engine {
+    /// Takes note of the waits that count on this reservation of their own session.
+    pub(super) fn weaken(&self, turn: &mut Turn, slot: ReservationSlot) {
+        let reservation = &self.reservations[slot];
+        let waiters = self.index.place(reservation.place).waiters.iter();
+        let own = waiters.filter(|waiter| waiter.session == reservation.session);
+        turn.weakened.extend(own.map(|waiter| waiter.seq));
+    }
+
+    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
+    /// those waits for the session, neither would ever be granted.
+    pub(super) fn dismiss_circle(&mut self, turn: &mut Turn, seq: Seq) {
+        let Some(waiter) = self.waiters.get(&seq) else { return };
+        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
+            self.totals.deadlocks += 1;
+            self.leave(turn, seq, LeftWhy::Deadlock);
+        }
+    }
+
     /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
     pub(super) fn circle<'a>(
         &'a self,
-        session: u32,
+        session: SessionSlot,
         wants: &'a [Want],
         mode: Mode,
         place: Seq,
@@ -108,19 +141,27 @@ impl Engine {
         let mut ahead = Side::from(session);
         for want in wants {
             let spot = self.spot(session, &want.key);
-            self.blocked_at(spot, self.mode_of(spot), session, &want.key, mode, place, &mut ahead);
+            let (key, at, held) = (&want.key, spot.place(), self.mode_of(spot));
+            self.blocked_at(Demand { session, key, place: at, held, mode, before: place }, &mut ahead);
         }
         self.join(ahead, behind)
     }
 
     /// The circle that would close if this session, which may be waiting for others, came to hold this key.
-    pub(super) fn circle_by_holding<'a>(&'a self, session: u32, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
+    pub(super) fn circle_by_holding<'a>(
+        &'a self,
+        session: SessionSlot,
+        key: &'a Key,
+        mode: Mode,
+    ) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
         for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
+            let mut demand = self.demand_of(session, stand);
             // A wait for that very key is over then, or only wants more of it.
-            let held = if wants == key { Some(mode) } else { self.mode_of(spot) };
-            self.blocked_at(spot, held, session, wants, stand.mode, stand.waiter, &mut ahead);
+            if demand.key == key {
+                demand.held = Some(mode);
+            }
+            self.blocked_at(demand, &mut ahead);
         }
         if ahead.ways.is_empty() {
             return None;
@@ -159,29 +200,26 @@ impl Engine {
     }
 
     /// Whom the session waits for, by each of its waits.
-    fn waits_of<'a>(&'a self, session: u32, side: &mut Side<'a>) {
+    fn waits_of<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
-            self.blocked_at(spot, self.mode_of(spot), session, wants, stand.mode, stand.waiter, side);
+            self.blocked_at(self.demand_of(session, stand), side);
         }
     }
 
+    /// What one entry of a session's waits demands.
+    fn demand_of(&self, session: SessionSlot, stand: &Stand) -> Demand<'_> {
+        let Stand { waiter: before, place, mode } = *stand;
+        let held = self.mode_of(self.spot_at(session, place));
+        Demand { session, key: &self.index.place(place).key, place: Some(place), held, mode, before }
+    }
+
     /// Whom the session waits for, or would, with one key: the same as the blockers of that key.
-    #[expect(clippy::too_many_arguments, reason = "a request for one key, taken apart")]
-    fn blocked_at<'a>(
-        &'a self,
-        spot: Spot,
-        held: Option<Mode>,
-        from: u32,
-        wants: &'a Key,
-        mode: Mode,
-        before: Seq,
-        side: &mut Side<'a>,
-    ) {
+    fn blocked_at<'a>(&'a self, demand: Demand<'a>, side: &mut Side<'a>) {
+        let Demand { session: from, key: wants, place, held, mode, before } = demand;
         if is_enough(held, mode) {
             return;
         }
-        let _: ControlFlow<()> = self.index.meet_at(spot.place(), wants, |id| {
+        let _: ControlFlow<()> = self.index.meet_at(place, wants, |id| {
             let place = self.index.place(id);
             let queue = &place.waiters[..place.waiters.partition_point(|waiter| waiter.seq < before)];
             let mut first = 0;
@@ -209,7 +247,7 @@ impl Engine {
     }
 
     /// Who waits for the session: for what it holds, or behind it in the queue.
-    fn waiting_for<'a>(&'a self, session: u32, side: &mut Side<'a>) {
+    fn waiting_for<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         if self.waiters.is_empty() {
             return;
         }
@@ -226,8 +264,8 @@ impl Engine {
     /// Who waits for a key that is held, or stands behind a wait for it.
     fn waiting_behind<'a>(
         &'a self,
-        to: u32,
-        (place, holds): (Option<PlaceId>, &'a Key),
+        to: SessionSlot,
+        (place, holds): (Option<PlaceSlot>, &'a Key),
         mode: Mode,
         after: Option<Seq>,
         side: &mut Side<'a>,

@@ -6,6 +6,7 @@ use super::command::UnlockRequest;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use super::index::Place;
 use super::record::{EndState, Mode, Owner, Want};
+use super::slab::SessionSlot;
 use super::state::{End, Engine, Policy, Reservation, Session, Totals, Waiter};
 use crate::key::Key;
 
@@ -71,7 +72,7 @@ impl Engine {
     pub fn image(&self) -> Image {
         let mut sessions: Vec<_> = self.sessions.iter().map(|(_, session)| image_of_session(session)).collect();
         sessions.sort_by_key(|session| session.opened);
-        let id = |slot: u32| self.sessions[slot].id.clone();
+        let id = |slot: SessionSlot| self.sessions[slot].id.clone();
         let live = self.grants.iter().filter_map(|(fence, slot)| {
             let held = self.reservations.get(*slot).filter(|held| held.fence == *fence)?;
             Some(ReservationImage {
@@ -227,7 +228,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::engine::{Actor, Command, Outcome, Reserve};
+    use crate::engine::{Actor, Command, Outcome, Reserve, Turn};
 
     struct World {
         engine: Engine,
@@ -243,7 +244,7 @@ mod tests {
         }
 
         fn ask(&mut self, command: Command) -> Outcome {
-            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new())
+            self.engine.execute(&mut Turn::at(Timestamp(0)), &Actor::Admin("test".into()), command).unwrap()
         }
 
         fn reserve(&mut self, text: &str) {

@@ -7,23 +7,18 @@
 
 use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::ops::ControlFlow;
+use std::ops::{self, ControlFlow};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::ids::Seq;
 use super::record::Mode;
+use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use crate::key::{Claim, Glob, GlobState, Key};
 
-/// Names a [`Place`].
-pub type PlaceId = u32;
-
-/// Stands for "no node", "no place", "no reservation".
-pub const NONE: u32 = u32::MAX;
-
 /// The tree of paths, and the tree of names that are no paths.
-const PATHS: u32 = 0;
-const NAMES: u32 = 1;
+const PATHS: NodeSlot = NodeSlot::new(0);
+const NAMES: NodeSlot = NodeSlot::new(1);
 
 /// One key that is held, waited for or remembered.
 #[derive(Debug)]
@@ -41,7 +36,7 @@ pub struct Place {
     /// The record that let it rest, when it last came to be only remembered.
     rested: Seq,
     /// Where it hangs in the tree.
-    node: u32,
+    node: NodeSlot,
 }
 
 impl Place {
@@ -57,7 +52,7 @@ pub struct Standing {
     /// Its place in the queue.
     pub seq: Seq,
     /// Whose it is.
-    pub session: u32,
+    pub session: SessionSlot,
     /// How it would hold.
     pub mode: Mode,
 }
@@ -65,36 +60,36 @@ pub struct Standing {
 /// Reservations of one key: nearly always none or one, so the first needs no memory of its own.
 #[derive(Debug)]
 pub struct Holders {
-    first: u32,
-    more: Vec<u32>,
+    first: ReservationSlot,
+    more: Vec<ReservationSlot>,
 }
 
 impl Holders {
     fn new() -> Self {
-        Self { first: NONE, more: Vec::new() }
+        Self { first: ReservationSlot::NONE, more: Vec::new() }
     }
 
     /// Nobody holds it.
     pub fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.first == ReservationSlot::NONE
     }
 
     /// Every reservation, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (self.first != NONE).then_some(self.first).into_iter().chain(self.more.iter().copied())
+    pub fn iter(&self) -> impl Iterator<Item = ReservationSlot> + '_ {
+        self.first.some().into_iter().chain(self.more.iter().copied())
     }
 
-    fn push(&mut self, reservation: u32) {
-        if self.first == NONE {
+    fn push(&mut self, reservation: ReservationSlot) {
+        if self.first == ReservationSlot::NONE {
             self.first = reservation;
         } else {
             self.more.push(reservation);
         }
     }
 
-    fn remove(&mut self, reservation: u32) {
+    fn remove(&mut self, reservation: ReservationSlot) {
         if self.first == reservation {
-            self.first = if self.more.is_empty() { NONE } else { self.more.remove(0) };
+            self.first = if self.more.is_empty() { ReservationSlot::NONE } else { self.more.remove(0) };
         } else {
             self.more.retain(|held| *held != reservation);
         }
@@ -102,9 +97,9 @@ impl Holders {
 }
 
 struct Node {
-    parent: u32,
+    parent: NodeSlot,
     /// The place of exactly this path or name.
-    place: PlaceId,
+    place: PlaceSlot,
     /// Live places at this node, anchored at it, or below it.
     live: u32,
     /// Nodes whose parent this is, live or not; a node goes when it has neither children nor places.
@@ -112,59 +107,74 @@ struct Node {
     /// Places that hang here, live or not: its own and the anchored ones.
     places: u32,
     /// The list of live children.
-    first_child: u32,
-    next: u32,
-    prev: u32,
+    first_child: NodeSlot,
+    next: NodeSlot,
+    prev: NodeSlot,
     /// Live patterns anchored here.
-    anchored: Vec<PlaceId>,
+    anchored: Vec<PlaceSlot>,
     name: Box<[u8]>,
+}
+
+/// Every node that was ever needed; those that nothing needs any more are in the list of free ones.
+struct Nodes(Vec<Node>);
+
+impl ops::Index<NodeSlot> for Nodes {
+    type Output = Node;
+
+    fn index(&self, slot: NodeSlot) -> &Node {
+        &self.0[slot.number() as usize]
+    }
+}
+
+impl ops::IndexMut<NodeSlot> for Nodes {
+    fn index_mut(&mut self, slot: NodeSlot) -> &mut Node {
+        &mut self.0[slot.number() as usize]
+    }
 }
 
 /// See the module.
 pub struct Index {
-    nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
+    nodes: Nodes,
+    free_nodes: Vec<NodeSlot>,
     /// Child nodes by (parent, name).
-    edges: HashTable<u32>,
-    places: Vec<Option<Place>>,
-    free_places: Vec<u32>,
+    edges: HashTable<NodeSlot>,
+    places: Slab<PlaceSlot, Place>,
     /// Places by key.
-    keys: HashTable<PlaceId>,
+    keys: HashTable<PlaceSlot>,
     /// Places that are held or waited for.
     live: usize,
     hasher: DefaultHashBuilder,
     /// The place last found: one command looks for the same key several times.
-    recent: Cell<PlaceId>,
+    recent: Cell<PlaceSlot>,
 }
 
 impl Default for Index {
     fn default() -> Self {
-        let root = || Node::new(NONE, Box::default());
+        let root = || Node::new(NodeSlot::NONE, Box::default());
         Self {
-            nodes: vec![root(), root()],
+            nodes: Nodes(vec![root(), root()]),
             free_nodes: Vec::new(),
             edges: HashTable::new(),
-            places: Vec::new(),
-            free_places: Vec::new(),
+            places: Slab::default(),
             keys: HashTable::new(),
             live: 0,
             hasher: DefaultHashBuilder::default(),
-            recent: Cell::new(0),
+            recent: Cell::new(PlaceSlot::NONE),
         }
     }
 }
 
 impl Node {
-    fn new(parent: u32, name: Box<[u8]>) -> Self {
+    fn new(parent: NodeSlot, name: Box<[u8]>) -> Self {
         Node {
             parent,
-            place: NONE,
+            place: PlaceSlot::NONE,
             live: 0,
             children: 0,
             places: 0,
-            first_child: NONE,
-            next: NONE,
-            prev: NONE,
+            first_child: NodeSlot::NONE,
+            next: NodeSlot::NONE,
+            prev: NodeSlot::NONE,
             anchored: Vec::new(),
             name,
         }
@@ -173,9 +183,9 @@ impl Node {
 
 impl Index {
     /// The place of exactly this key, if it is in use or remembered.
-    pub fn find(&self, key: &Key) -> Option<PlaceId> {
+    pub fn find(&self, key: &Key) -> Option<PlaceSlot> {
         let recent = self.recent.get();
-        if self.places.get(recent as usize).and_then(Option::as_ref).is_some_and(|place| place.key == *key) {
+        if self.places.get(recent).is_some_and(|place| place.key == *key) {
             return Some(recent);
         }
         let hash = self.hasher.hash_one(key);
@@ -185,12 +195,12 @@ impl Index {
     }
 
     /// The place behind a number that is in use.
-    pub fn place(&self, id: PlaceId) -> &Place {
-        self.places[id as usize].as_ref().expect("a place number in use has a place")
+    pub fn place(&self, id: PlaceSlot) -> &Place {
+        &self.places[id]
     }
 
-    fn place_mut(&mut self, id: PlaceId) -> &mut Place {
-        self.places[id as usize].as_mut().expect("a place number in use has a place")
+    fn place_mut(&mut self, id: PlaceSlot) -> &mut Place {
+        &mut self.places[id]
     }
 
     /// How many keys are in use or remembered.
@@ -210,23 +220,22 @@ impl Index {
     }
 
     /// The place is only remembered from this record on.
-    pub fn rest(&mut self, id: PlaceId, since: Seq) {
+    pub fn rest(&mut self, id: PlaceSlot, since: Seq) {
         self.place_mut(id).rested = since;
     }
 
     /// Whether the place is still there, and only remembered since this record.
-    pub fn is_resting(&self, id: PlaceId, since: Seq) -> bool {
-        let place = self.places.get(id as usize).and_then(Option::as_ref);
-        place.is_some_and(|place| place.rested == since && !place.is_live())
+    pub fn is_resting(&self, id: PlaceSlot, since: Seq) -> bool {
+        self.places.get(id).is_some_and(|place| place.rested == since && !place.is_live())
     }
 
     /// Every place, live or remembered, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Place> {
-        self.places.iter().flatten()
+        self.places.iter().map(|(_, place)| place)
     }
 
     /// The place of this key, made if need be with the given version.
-    pub fn find_or_make(&mut self, key: &Key, version: u64) -> PlaceId {
+    pub fn find_or_make(&mut self, key: &Key, version: u64) -> PlaceSlot {
         if let Some(id) = self.find(key) {
             return id;
         }
@@ -238,49 +247,39 @@ impl Index {
         let (holders, waiters) = (Holders::new(), Vec::new());
         let (was_held, rested) = (false, Seq::ZERO);
         let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
-        let id = match self.free_places.pop() {
-            Some(id) => {
-                self.places[id as usize] = Some(place);
-                id
-            }
-            None => {
-                self.places.push(Some(place));
-                u32::try_from(self.places.len() - 1).expect("fewer than four billion keys")
-            }
-        };
+        let id = self.places.insert(place);
         if is_one_node(key) {
-            self.nodes[node as usize].place = id;
+            self.nodes[node].place = id;
         }
-        self.nodes[node as usize].places += 1;
+        self.nodes[node].places += 1;
         let hash = self.hasher.hash_one(key);
         let (places, hasher) = (&self.places, &self.hasher);
-        self.keys.insert_unique(hash, id, |id| hasher.hash_one(&places[*id as usize].as_ref().expect("in use").key));
+        self.keys.insert_unique(hash, id, |id| hasher.hash_one(&places[*id].key));
         id
     }
 
     /// Forgets a place nobody holds or waits for, and its version with it.
-    pub fn forget(&mut self, id: PlaceId) {
-        let place = self.places[id as usize].take().expect("a place number in use has a place");
+    pub fn forget(&mut self, id: PlaceSlot) {
+        let place = self.places.take(id);
         assert!(!place.is_live(), "a live place is never forgotten");
         let hash = self.hasher.hash_one(&place.key);
         let entry = self.keys.find_entry(hash, |other| *other == id).expect("every place is listed under its key");
         entry.remove();
-        self.free_places.push(id);
-        let node = &mut self.nodes[place.node as usize];
+        let node = &mut self.nodes[place.node];
         if node.place == id {
-            node.place = NONE;
+            node.place = PlaceSlot::NONE;
         }
         node.places -= 1;
         self.prune(place.node);
     }
 
     /// A reservation holds the place from now on.
-    pub fn hold(&mut self, id: PlaceId, reservation: u32) {
+    pub fn hold(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| place.holders.push(reservation));
     }
 
     /// A reservation holds the place no more.
-    pub fn let_go(&mut self, id: PlaceId, reservation: u32) {
+    pub fn let_go(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| {
             place.holders.remove(reservation);
             place.version += 1;
@@ -289,7 +288,7 @@ impl Index {
     }
 
     /// A waiter stands at the place.
-    pub fn queue(&mut self, id: PlaceId, waiter: Standing) {
+    pub fn queue(&mut self, id: PlaceSlot, waiter: Standing) {
         self.change(id, |place| {
             if place.waiters.last() != Some(&waiter) {
                 place.waiters.push(waiter);
@@ -298,21 +297,21 @@ impl Index {
     }
 
     /// A waiter left the place.
-    pub fn leave(&mut self, id: PlaceId, waiter: Seq) {
+    pub fn leave(&mut self, id: PlaceSlot, waiter: Seq) {
         self.change(id, |place| place.waiters.retain(|other| other.seq != waiter));
     }
 
     /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         self.meet_at(self.find(key), key, see)
     }
 
     /// The same where the key's place is known, or known not to be there.
     pub fn meet_at<B>(
         &self,
-        place: Option<PlaceId>,
+        place: Option<PlaceSlot>,
         key: &Key,
-        mut see: impl FnMut(PlaceId) -> ControlFlow<B>,
+        mut see: impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         match key.claim() {
             Claim::Path(path) => match place {
@@ -325,15 +324,15 @@ impl Index {
         }
     }
 
-    fn meet_path<B>(&self, path: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn meet_path<B>(&self, path: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
-        if self.nodes[PATHS as usize].live == 0 {
+        if self.nodes[PATHS].live == 0 {
             return ControlFlow::Continue(());
         }
         for name in path.split(|b| *b == b'/') {
-            self.see_above(&self.nodes[at as usize], path, see)?;
+            self.see_above(&self.nodes[at], path, see)?;
             match self.child(at, name) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
@@ -343,14 +342,14 @@ impl Index {
     /// The same for a path that has a node: up from there, with no names to look up.
     fn meet_known_path<B>(
         &self,
-        node: u32,
+        node: NodeSlot,
         path: &[u8],
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         self.see_at(node, see)?;
-        let mut at = self.nodes[node as usize].parent;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
+        let mut at = self.nodes[node].parent;
+        while at != NodeSlot::NONE {
+            let node = &self.nodes[at];
             self.see_above(node, path, see)?;
             at = node.parent;
         }
@@ -358,8 +357,8 @@ impl Index {
     }
 
     /// At the node of a path: the path itself, and whatever lies below and needs it as a directory.
-    fn see_at<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        let node = &self.nodes[at as usize];
+    fn see_at<B>(&self, at: NodeSlot, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        let node = &self.nodes[at];
         self.see_own(node, see)?;
         node.anchored.iter().try_for_each(|id| see(*id))?;
         self.see_all_below(at, see)
@@ -370,7 +369,7 @@ impl Index {
         &self,
         node: &Node,
         path: &[u8],
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         self.see_own(node, see)?;
         for id in &node.anchored {
@@ -382,24 +381,24 @@ impl Index {
         ControlFlow::Continue(())
     }
 
-    fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
         let mut state = Some(glob.start());
         if !glob.anchor().is_empty() {
             for name in glob.anchor().split(|b| *b == b'/') {
-                let node = &self.nodes[at as usize];
+                let node = &self.nodes[at];
                 self.see_own(node, see)?;
                 self.see_meeting(node, glob, see)?;
                 match self.child(at, name) {
-                    Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                    Some(child) if self.nodes[child].live > 0 => at = child,
                     _ => return ControlFlow::Continue(()),
                 }
             }
             // A held path where the pattern has a directory.
-            self.see_own(&self.nodes[at as usize], see)?;
+            self.see_own(&self.nodes[at], see)?;
             state = state.and_then(|state| glob.step(state, glob.anchor())).and_then(|state| glob.step(state, b"/"));
         }
-        self.see_meeting(&self.nodes[at as usize], glob, see)?;
+        self.see_meeting(&self.nodes[at], glob, see)?;
         match state {
             Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), see),
             None => ControlFlow::Continue(()),
@@ -409,21 +408,21 @@ impl Index {
     /// Below `at`, with the pattern having read everything up to and including the slash after it.
     fn walk_glob<B>(
         &self,
-        at: u32,
+        at: NodeSlot,
         glob: &Glob,
         state: GlobState,
         path: &mut Vec<u8>,
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let length = path.len();
         for child in self.live_children(at) {
-            let node = &self.nodes[child as usize];
+            let node = &self.nodes[child];
             let Some(state) = glob.step(state, &node.name) else { continue };
             if length > 0 {
                 path.push(b'/');
             }
             path.extend_from_slice(&node.name);
-            if node.place != NONE && (glob.accepts(state) || glob.claims_directory(path)) {
+            if node.place != PlaceSlot::NONE && (glob.accepts(state) || glob.claims_directory(path)) {
                 self.see_own(node, see)?;
             }
             self.see_meeting(node, glob, see)?;
@@ -435,33 +434,33 @@ impl Index {
         ControlFlow::Continue(())
     }
 
-    fn meet_name<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn meet_name<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
             match self.child(at, part) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.see_own(&self.nodes[at as usize], see)
+        self.see_own(&self.nodes[at], see)
     }
 
-    fn meet_below<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn meet_below<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
             match self.child(at, part) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+        self.nodes[at].anchored.iter().try_for_each(|id| see(*id))?;
         self.see_all_below(at, see)
     }
 
-    fn see_own<B>(&self, node: &Node, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        if node.place != NONE && self.place(node.place).is_live() {
+    fn see_own<B>(&self, node: &Node, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        if node.place != PlaceSlot::NONE && self.place(node.place).is_live() {
             see(node.place)?;
         }
         ControlFlow::Continue(())
@@ -471,7 +470,7 @@ impl Index {
         &self,
         node: &Node,
         glob: &Glob,
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for id in &node.anchored {
             if self.glob(*id).meets(glob) {
@@ -481,9 +480,9 @@ impl Index {
         ControlFlow::Continue(())
     }
 
-    fn see_all_below<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn see_all_below<B>(&self, at: NodeSlot, see: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         for child in self.live_children(at) {
-            let node = &self.nodes[child as usize];
+            let node = &self.nodes[child];
             self.see_own(node, see)?;
             node.anchored.iter().try_for_each(|id| see(*id))?;
             self.see_all_below(child, see)?;
@@ -491,31 +490,27 @@ impl Index {
         ControlFlow::Continue(())
     }
 
-    fn glob(&self, id: PlaceId) -> &Glob {
+    fn glob(&self, id: PlaceSlot) -> &Glob {
         match self.place(id).key.claim() {
             Claim::Glob(glob) => glob,
             _ => unreachable!("only patterns are anchored among the paths"),
         }
     }
 
-    fn live_children(&self, at: u32) -> impl Iterator<Item = u32> + '_ {
-        let first = self.nodes[at as usize].first_child;
-        std::iter::successors((first != NONE).then_some(first), |child| {
-            let next = self.nodes[*child as usize].next;
-            (next != NONE).then_some(next)
-        })
+    fn live_children(&self, at: NodeSlot) -> impl Iterator<Item = NodeSlot> + '_ {
+        std::iter::successors(self.nodes[at].first_child.some(), |child| self.nodes[*child].next.some())
     }
 
-    fn child(&self, parent: u32, name: &[u8]) -> Option<u32> {
+    fn child(&self, parent: NodeSlot, name: &[u8]) -> Option<NodeSlot> {
         let hash = self.hasher.hash_one((parent, name));
-        let same = |id: &u32| {
-            let node = &self.nodes[*id as usize];
+        let same = |id: &NodeSlot| {
+            let node = &self.nodes[*id];
             node.parent == parent && *node.name == *name
         };
         self.edges.find(hash, same).copied()
     }
 
-    fn make_node(&mut self, root: u32, path: &[u8]) -> u32 {
+    fn make_node(&mut self, root: NodeSlot, path: &[u8]) -> NodeSlot {
         let mut at = root;
         if path.is_empty() {
             return at;
@@ -529,32 +524,32 @@ impl Index {
         at
     }
 
-    fn make_child(&mut self, parent: u32, name: &[u8]) -> u32 {
+    fn make_child(&mut self, parent: NodeSlot, name: &[u8]) -> NodeSlot {
         let node = Node::new(parent, name.into());
         let id = match self.free_nodes.pop() {
             Some(id) => {
-                self.nodes[id as usize] = node;
+                self.nodes[id] = node;
                 id
             }
             None => {
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).expect("fewer than four billion path components")
+                self.nodes.0.push(node);
+                NodeSlot::from_number(u32::try_from(self.nodes.0.len() - 1).expect("fewer than four billion nodes"))
             }
         };
-        self.nodes[parent as usize].children += 1;
+        self.nodes[parent].children += 1;
         let hash = self.hasher.hash_one((parent, name));
         let (nodes, hasher) = (&self.nodes, &self.hasher);
         self.edges.insert_unique(hash, id, |id| {
-            let node = &nodes[*id as usize];
+            let node = &nodes[*id];
             hasher.hash_one((node.parent, &*node.name))
         });
         id
     }
 
     /// Takes a node out that nothing needs any more, and its parents with it.
-    fn prune(&mut self, mut id: u32) {
+    fn prune(&mut self, mut id: NodeSlot) {
         while id != PATHS && id != NAMES {
-            let node = &mut self.nodes[id as usize];
+            let node = &mut self.nodes[id];
             if node.children > 0 || node.places > 0 {
                 return;
             }
@@ -562,13 +557,13 @@ impl Index {
             let hash = self.hasher.hash_one((parent, &*name));
             self.edges.find_entry(hash, |other| *other == id).expect("every node hangs on an edge").remove();
             self.free_nodes.push(id);
-            self.nodes[parent as usize].children -= 1;
+            self.nodes[parent].children -= 1;
             id = parent;
         }
     }
 
     /// Changes a place and, where that made it live or let it rest, everything above it.
-    fn change(&mut self, id: PlaceId, change: impl FnOnce(&mut Place)) {
+    fn change(&mut self, id: PlaceSlot, change: impl FnOnce(&mut Place)) {
         let place = self.place_mut(id);
         let was_live = place.is_live();
         change(place);
@@ -578,11 +573,11 @@ impl Index {
         }
         self.live = if is_live { self.live + 1 } else { self.live - 1 };
         if anchored {
-            let list = &mut self.nodes[at as usize].anchored;
+            let list = &mut self.nodes[at].anchored;
             if is_live { list.push(id) } else { list.retain(|other| *other != id) }
         }
-        while at != NONE {
-            let node = &mut self.nodes[at as usize];
+        while at != NodeSlot::NONE {
+            let node = &mut self.nodes[at];
             node.live = if is_live { node.live + 1 } else { node.live - 1 };
             let (live, parent) = (node.live, node.parent);
             if is_live && live == 1 {
@@ -594,31 +589,31 @@ impl Index {
         }
     }
 
-    fn link(&mut self, id: u32) {
-        let parent = self.nodes[id as usize].parent;
-        if parent == NONE {
+    fn link(&mut self, id: NodeSlot) {
+        let parent = self.nodes[id].parent;
+        if parent == NodeSlot::NONE {
             return;
         }
-        let next = std::mem::replace(&mut self.nodes[parent as usize].first_child, id);
-        self.nodes[id as usize].next = next;
-        self.nodes[id as usize].prev = NONE;
-        if next != NONE {
-            self.nodes[next as usize].prev = id;
+        let next = std::mem::replace(&mut self.nodes[parent].first_child, id);
+        self.nodes[id].next = next;
+        self.nodes[id].prev = NodeSlot::NONE;
+        if next != NodeSlot::NONE {
+            self.nodes[next].prev = id;
         }
     }
 
-    fn unlink(&mut self, id: u32) {
-        let Node { parent, next, prev, .. } = self.nodes[id as usize];
-        if parent == NONE {
+    fn unlink(&mut self, id: NodeSlot) {
+        let Node { parent, next, prev, .. } = self.nodes[id];
+        if parent == NodeSlot::NONE {
             return;
         }
-        if prev == NONE {
-            self.nodes[parent as usize].first_child = next;
+        if prev == NodeSlot::NONE {
+            self.nodes[parent].first_child = next;
         } else {
-            self.nodes[prev as usize].next = next;
+            self.nodes[prev].next = next;
         }
-        if next != NONE {
-            self.nodes[next as usize].prev = prev;
+        if next != NodeSlot::NONE {
+            self.nodes[next].prev = prev;
         }
     }
 }
@@ -672,14 +667,17 @@ mod tests {
             let mut used = vec![(false, false); keys.len()];
             for _ in 0..3_000 {
                 let number = chance.below(keys.len());
-                let (reservation, waiter) = (number as u32, Seq(number as u64 + 1));
+                let (reservation, waiter) = (ReservationSlot::from_number(number as u32), Seq(number as u64 + 1));
                 let place = index.find_or_make(&keys[number], 0);
                 let (held, waited) = &mut used[number];
                 match (chance.below(5), *held, *waited) {
                     (0 | 1, false, _) => index.hold(place, reservation),
                     (0 | 1, true, _) => index.let_go(place, reservation),
                     (2 | 3, _, false) => {
-                        index.queue(place, Standing { seq: waiter, session: 0, mode: Mode::Exclusive });
+                        index.queue(
+                            place,
+                            Standing { seq: waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
+                        );
                     }
                     (2 | 3, _, true) => index.leave(place, waiter),
                     (_, false, false) => index.forget(place),

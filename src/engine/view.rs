@@ -1,13 +1,10 @@
 //! Looking without changing anything.
 
-use std::ops::ControlFlow;
-
-use super::command::{Checked, Grant, Pause, Person, UnlockRequest};
+use super::command::{Grant, Person, UnlockRequest};
 use super::ids::{Seq, SessionId, Text, Timestamp};
 use super::record::{EndState, Mode};
-use super::reserve::{Blocker, clash};
 use super::state::{Engine, Session, Totals};
-use crate::key::{Claim, Key};
+use crate::key::Key;
 
 /// A session as anyone in the repository may see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,30 +58,6 @@ pub struct Numbers {
 }
 
 impl Engine {
-    /// Who is in the way of one key, and whether the session holds it itself. Nobody's session is nobody's friend.
-    pub fn check(&self, session: Option<&SessionId>, position: usize, key: &Key, mode: Mode) -> Checked {
-        let session = session.and_then(|id| self.session_ids.get(id)).copied();
-        let mut checked = Checked { conflicts: Vec::new(), held: false };
-        let _: ControlFlow<()> = self.index.meet(key, |id| {
-            let place = self.index.place(id);
-            for slot in place.holders.iter() {
-                let reservation = &self.reservations[slot];
-                if Some(reservation.session) == session {
-                    checked.held |= covers(&reservation.key, key);
-                } else if clash(reservation.mode, mode) {
-                    checked.conflicts.push(self.conflict(position, key, id, Blocker::Holder(slot)));
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        checked
-    }
-
-    /// The pause that stops a session's work.
-    pub fn paused(&self, session: &SessionId, feature: Option<&Text>) -> Option<Pause> {
-        self.session_ids.get(session).and_then(|slot| self.pause_of(*slot, feature))
-    }
-
     /// One session.
     pub fn session(&self, id: &SessionId) -> Option<SessionView> {
         self.session_ids.get(id).map(|slot| self.view_session(&self.sessions[*slot]))
@@ -161,17 +134,5 @@ impl Engine {
             held: session.held.len(),
             waits: session.waits.iter().map(wait).collect(),
         }
-    }
-}
-
-/// Whoever holds the one key holds all of the other.
-fn covers(held: &Key, key: &Key) -> bool {
-    if held == key {
-        return true;
-    }
-    match (held.claim(), key.claim()) {
-        (Claim::Glob(glob), Claim::Path(path)) => glob.matches(path),
-        (Claim::Below(above), Claim::Name(name)) => name.strip_prefix(above).is_some_and(|rest| rest.starts_with(b"/")),
-        _ => false,
     }
 }

@@ -1,14 +1,14 @@
 //! Which paths differ: the index or a commit against what came before it.
 //!
-//! Compared are mode and content as git stores them, so a change of the executable bit, a symlink's target or a
-//! submodule's commit counts. Renames are never looked for: both ends appear, the old one as deleted, the new one as added.
+//! Mode and content are compared as git stores them, so a change of the executable bit, of a symlink's target or of a
+//! submodule's commit counts. Renames are not detected: the old path appears as deleted, the new one as added.
 
 use std::collections::HashSet;
 
 use super::repo::oids_in;
 use super::{GitError, Oid, Path, Repo, split_nul};
 
-/// What a change leads to.
+/// The state after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After<'a> {
     /// The index that `GIT_INDEX_FILE` names, else the worktree's own.
@@ -17,9 +17,9 @@ pub enum After<'a> {
     Commit(&'a Oid),
 }
 
-/// Paths that differ between the index and HEAD; where HEAD has no commit yet, all that is in the index.
+/// Paths that differ between the index and HEAD; before the first commit, every path in the index.
 ///
-/// An entry made by `git add --intent-to-add` is not part of a commit and not listed.
+/// An entry made by `git add --intent-to-add` is not part of the commit and is not listed.
 pub fn staged(repo: &Repo) -> Result<Vec<Path>, GitError> {
     match between(repo, "HEAD", After::Index) {
         Err(GitError::Failed { .. }) if is_unborn(repo)? => {
@@ -32,7 +32,7 @@ pub fn staged(repo: &Repo) -> Result<Vec<Path>, GitError> {
 
 /// Paths that a merge of `others` into HEAD changes by itself: those in the index that differ from every parent.
 ///
-/// What equals one parent was merely carried, and is that parent's doing.
+/// A path that equals one parent was changed by that parent, not by the merge.
 pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Path>, GitError> {
     let mut paths = staged(repo)?;
     for other in others {
@@ -45,13 +45,13 @@ pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Path>, GitError> 
     Ok(paths)
 }
 
-/// The other parents of a merge that waits to be committed.
+/// The other parents of a merge that is not committed yet.
 pub fn merge_heads(repo: &Repo) -> Vec<Oid> {
     oids_in(&repo.git_dir.join("MERGE_HEAD"))
 }
 
-/// Those of `paths` whose content in `after` is what the branch's upstream has, or had where this branch left it, or
-/// what the commit before HEAD had: they undo a change rather than make one.
+/// Those of `paths` that only undo a change: their content in `after` is that of the branch's upstream, of the commit where
+/// the branch left its upstream, or of the commit before HEAD.
 pub fn undone(repo: &Repo, paths: &[Path], after: After<'_>) -> Result<HashSet<Path>, GitError> {
     let mut left: HashSet<&Path> = paths.iter().collect();
     for base in bases(repo)? {
@@ -74,7 +74,7 @@ pub fn between(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Path>,
     by_program(repo, before, after)
 }
 
-/// The same, asked of the git program.
+/// The same, by the git program.
 fn by_program(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Path>, GitError> {
     let common = ["-z", "--name-only", "--no-renames", "--ignore-submodules=none"];
     let call = match after {
@@ -84,15 +84,15 @@ fn by_program(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Path>, 
         After::Commit(oid) => repo.git().args(["diff-tree", "-r"]).args(common).args([before, oid.as_str()]),
     };
     let mut paths = split_nul(&call.arg("--").output()?);
-    // An unmerged path comes once per side.
+    // An unmerged path is listed once for each side.
     paths.sort_unstable();
     paths.dedup();
     Ok(paths)
 }
 
-/// Where a foreign change may be undone to.
+/// The commits to which a change may be undone.
 fn bases(repo: &Repo) -> Result<Vec<Oid>, GitError> {
-    // A branch that follows nothing was most likely begun from where the remote stands.
+    // A branch without an upstream most likely started from the remote's default branch.
     let upstream = match repo.commit("@{upstream}") {
         Ok(Some(found)) => Some(found),
         _ => repo.commit("refs/remotes/origin/HEAD").unwrap_or(None),
@@ -118,7 +118,7 @@ fn is_unborn(repo: &Repo) -> Result<bool, GitError> {
 mod tests {
     use super::*;
 
-    /// Numbers that look random and come again.
+    /// Pseudo-random numbers from a seed.
     struct Dice(u64);
 
     impl Dice {
@@ -127,7 +127,7 @@ mod tests {
             usize::try_from(self.0 >> 33).unwrap() % n
         }
 
-        /// A path out of few names, so that files become directories, and sorting must know how.
+        /// A path made of few names, so that files become directories, which matters for the sort order.
         fn path(&mut self) -> String {
             const NAMES: [&str; 8] = ["a", "a-", "a.b", "a0", "b", "é", "ab", "c"];
             let mut path = NAMES[self.below(8)].to_owned();
@@ -168,7 +168,7 @@ mod tests {
             self.git(&["update-ref", "HEAD", &commit], "");
         }
 
-        /// What the walk finds, which must be what git finds.
+        /// The paths that the walk finds, which must be those that git finds.
         fn walked(&self, about: &str) -> Vec<Path> {
             let walked = self.repo.library().unwrap().index_against(&self.repo.index_file(), "HEAD");
             let walked = walked.unwrap_or_else(|| panic!("{about}: left to git"));

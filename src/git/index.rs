@@ -1,50 +1,48 @@
-//! An index file, read from its first entry to its last without being taken apart.
+//! Reads an index file from its first entry to its last, without copying it.
 //!
-//! Reads versions 2, 3 and 4 as git writes them for SHA-1 repositories. Whatever else there is (a split or sparse index,
-//! an extension that must be understood, a path in conflict, a length that makes no sense) is `None`: then the git
-//! program is asked, which reads everything or says what is wrong.
+//! Reads versions 2, 3 and 4 as git writes them for SHA-1 repositories. For everything else (a split or sparse index, a
+//! required extension that is unknown, a path in conflict, an impossible length) the result is `None`; then the git
+//! program is used, which reads everything or says what is wrong.
 
 /// The length of an object id.
 const OID: usize = 20;
-/// What comes before an entry's flags: times, device, inode, mode, owner, size and the object id.
+/// The length of an entry before its flags: times, device, inode, mode, owner, size and the object id.
 const FIXED: usize = 40 + OID;
-/// A second pair of bytes with flags follows (version 3 and later).
+/// Flag: two more bytes of flags follow (version 3 and later).
 const EXTENDED: u16 = 0x4000;
-/// Which side of a conflict the entry is.
+/// Flags: which side of a conflict the entry is.
 const STAGE: u16 = 0x3000;
-/// The length of the name, where it is shorter than this.
+/// Flags: the length of the name, if it is shorter than this.
 const NAME_LENGTH: u16 = 0x0fff;
-/// Among the second flags: `git add --intent-to-add`.
+/// Second flags: made by `git add --intent-to-add`.
 const INTENT_TO_ADD: u16 = 0x2000;
 
 /// Reads one entry after the other.
 pub struct Entries<'a> {
     bytes: &'a [u8],
-    /// Where the entry after the current one begins.
+    /// The offset of the entry after the current one.
     at: usize,
-    /// Entries after the current one.
+    /// The number of entries after the current one.
     left: u32,
     compressed: bool,
     current: Option<Entry<'a>>,
-    /// The current name, where names only say how they differ from the one before.
+    /// The current name in version 4, where names are stored as differences to the name before.
     name: Vec<u8>,
 }
 
 /// One entry; its name is [`Entries::name`].
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    /// What kind of file.
     pub mode: u32,
-    /// Its content.
     pub oid: &'a [u8],
-    /// It is only announced, and no part of a commit.
+    /// It was made by `git add --intent-to-add`, and is not part of the commit.
     pub is_intended: bool,
     plain_name: &'a [u8],
 }
 
-/// What git remembers of the trees it has written: one node for each directory, the root first.
+/// The cached trees of the index: one node for each directory, the root first.
 pub struct CacheTree<'a> {
-    /// How many entries the directory has, and its tree, where nothing has changed since it was written.
+    /// The number of entries in the directory and its tree, if nothing has changed since the tree was written.
     pub written: Option<(u32, &'a [u8])>,
     name: &'a [u8],
     /// Sorted by name.
@@ -52,7 +50,7 @@ pub struct CacheTree<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Stands on the first entry; with it comes what git remembers of the trees it has written.
+    /// Starts at the first entry. Also returns the cached trees.
     pub fn of_file(bytes: &'a [u8]) -> Option<(Entries<'a>, Option<CacheTree<'a>>)> {
         let body = bytes.get(..bytes.len().checked_sub(OID)?)?;
         let rest = body.strip_prefix(b"DIRC")?;
@@ -66,14 +64,14 @@ impl<'a> Entries<'a> {
             let mut entries = Entries { bytes: body, at: 12, left, compressed, current: None, name: Vec::new() };
             entries.advance().then_some(entries)
         };
-        // What comes after the entries says whether they are all there is.
+        // The extensions tell whether there are entries elsewhere.
         let mut end = begin()?;
         end.skip(count)?;
         let tree = extensions(body.get(end.at..)?)?;
         Some((begin()?, tree))
     }
 
-    /// The current entry; none behind the last one.
+    /// The current entry; none after the last one.
     pub fn entry(&self) -> Option<Entry<'a>> {
         self.current
     }
@@ -86,7 +84,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Goes on to the next entry, or behind the last one. False where what is there makes no sense.
+    /// Moves to the next entry, or past the last one. False if the file is damaged.
     #[must_use]
     pub fn advance(&mut self) -> bool {
         self.current = None;
@@ -98,7 +96,7 @@ impl<'a> Entries<'a> {
         self.current.is_some()
     }
 
-    /// Passes over so many entries.
+    /// Skips this many entries.
     pub fn skip(&mut self, count: u32) -> Option<()> {
         for _ in 0..count {
             self.current?;
@@ -129,14 +127,14 @@ impl<'a> Entries<'a> {
                 length => usize::from(length),
             };
             let name = rest.get(..length)?;
-            // At least one NUL, and as many as it takes to a multiple of eight.
+            // Padded with at least one NUL to a multiple of eight bytes.
             self.at += (before_name + length + 8) & !7;
             name
         };
         Some(Entry { mode, oid, is_intended: more & INTENT_TO_ADD != 0, plain_name })
     }
 
-    /// Version 4: how many bytes of the name before are dropped, then what comes in their place. Gives its own length.
+    /// Version 4: the number of bytes to drop from the name before, then the bytes to append. Returns the length of both.
     fn uncompress(&mut self, rest: &[u8]) -> Option<usize> {
         let mut used = 0;
         let mut dropped: usize = 0;
@@ -158,13 +156,13 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> CacheTree<'a> {
-    /// What is remembered of a directory in this one.
+    /// The node of a directory in this one.
     pub fn child(&self, name: &[u8]) -> Option<&CacheTree<'a>> {
         let at = self.children.binary_search_by(|child| child.name.cmp(name)).ok()?;
         Some(&self.children[at])
     }
 
-    /// Reads one node with all below it; gives what comes after.
+    /// Reads one node and everything below it. Also returns the rest.
     fn read(bytes: &'a [u8], depth: usize) -> Option<(CacheTree<'a>, &'a [u8])> {
         if depth > DEPTH_MAX {
             return None;
@@ -175,7 +173,7 @@ impl<'a> CacheTree<'a> {
         let count: i64 = std::str::from_utf8(count).ok()?.parse().ok()?;
         let directories: usize = std::str::from_utf8(directories).ok()?.parse().ok()?;
         let mut written = None;
-        // Less than nothing stands for: changed since.
+        // A negative count means that the directory has changed since.
         if let Ok(count) = u32::try_from(count) {
             written = Some((count, rest.get(..OID)?));
             rest = &rest[OID..];
@@ -191,10 +189,10 @@ impl<'a> CacheTree<'a> {
     }
 }
 
-/// The deepest a path of 4096 bytes can lie.
+/// The depth of the deepest path of 4096 bytes.
 const DEPTH_MAX: usize = 2048;
 
-/// Reads what comes after the entries. `None` where something must be understood that we do not.
+/// Reads the extensions. `None` if a required one is unknown.
 fn extensions(mut bytes: &[u8]) -> Option<Option<CacheTree<'_>>> {
     let mut tree = None;
     while !bytes.is_empty() {

@@ -1,7 +1,7 @@
-//! What libgit2 can tell about a repository without starting a process.
+//! Reads a repository with libgit2, without starting a process.
 //!
-//! Every answer is the one the git program would give, or `None` where that is not certain; then the program is asked.
-//! Hooks run with every commit, and a process costs as much as all the rest of one.
+//! Every result is the one that the git program would give, or `None` if that is not certain; then the program is used.
+//! Hooks run with every commit, and a process costs as much as everything else a hook does.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,7 +17,6 @@ use super::{Path, Settings};
 pub struct Library(Arc<Mutex<git2::Repository>>);
 
 impl Library {
-    /// Takes it over.
     pub fn new(repository: git2::Repository) -> Library {
         Library(Arc::new(Mutex::new(repository)))
     }
@@ -28,7 +27,7 @@ impl Library {
         let tree = match commit {
             "HEAD" => match repo.head() {
                 Ok(head) => Some(head.peel_to_commit().ok()?.tree_id()),
-                // No commit yet: everything is new.
+                // Before the first commit everything is new.
                 Err(error) if error.code() == git2::ErrorCode::UnbornBranch => None,
                 Err(_) => return None,
             },
@@ -48,7 +47,7 @@ impl Library {
         let mut all = config.entries(None).ok()?;
         while let Some(entry) = all.next() {
             let name = entry.ok()?.name().ok()?.to_owned();
-            // Not all conditions for including a file are known to libgit2.
+            // libgit2 does not know all conditions for including a file.
             if name.starts_with("include") {
                 return None;
             }
@@ -76,13 +75,13 @@ impl fmt::Debug for Library {
     }
 }
 
-/// Where a git program keeps its parts that has its system's configuration in one of [`SYSTEM_FILES`]. It puts this first
-/// on the PATH of its hooks; any other git may have that file anywhere.
+/// The program directories of a git whose system configuration is one of [`SYSTEM_FILES`]. Git puts its program directory
+/// first on the PATH of its hooks; a git in another directory may have its configuration anywhere.
 const USUAL_PLACES: [&[u8]; 4] =
     [b"/usr/lib/git-core", b"/usr/libexec/git-core", b"/usr/local/libexec/git-core", b"/usr/local/lib/git-core"];
 const SYSTEM_FILES: [&str; 2] = ["/etc/gitconfig", "/usr/local/etc/gitconfig"];
 
-/// Whether the configuration is what this user's and the repository's own files say, and nothing adds to it.
+/// Whether only the files of the user and of the repository can hold our settings.
 fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
     let mut is_usual = false;
     for (name, value) in variables {
@@ -90,7 +89,7 @@ fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
         match name.as_bytes() {
             b"PATH" => is_usual = value.split(|&b| b == b':').next().is_some_and(|first| USUAL_PLACES.contains(&first)),
             b"GIT_CONFIG_GLOBAL" | b"GIT_CONFIG_SYSTEM" | b"GIT_CONFIG" => return false,
-            // `git -c`, in its two forms. Most of these are about something else.
+            // `git -c`, in its two forms. Usually it sets something else.
             name if name.starts_with(b"GIT_CONFIG_") && has_a_say(value) => return false,
             _ => {}
         }
@@ -98,12 +97,12 @@ fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
     is_usual
 }
 
-/// Whether the system's configuration could hold one of our settings, wherever it is.
+/// Whether the system's configuration could hold one of our settings.
 fn system_has_a_say() -> bool {
     SYSTEM_FILES.iter().any(|file| std::fs::read(file).is_ok_and(|text| has_a_say(&text)))
 }
 
-/// Whether some configuration could set something of ours, itself or by including a file.
+/// Whether a configuration could hold one of our settings, itself or by including a file.
 fn has_a_say(text: &[u8]) -> bool {
     let lower = text.to_ascii_lowercase();
     [&b"dibs"[..], b"include"].iter().any(|word| lower.windows(word.len()).any(|window| window == *word))

@@ -1,9 +1,8 @@
-//! Git, as the rest of us needs it: where a repository is, what it is set to, which paths a change touches.
+//! Git for the other rooms: where a repository is, its settings, and which paths a change touches.
 //!
-//! libgit2 finds and opens repositories. What is in the index against a commit is read by `walk`, lists of what commits
-//! change come from the `git` program: libgit2's own comparison is many times slower than either. Whatever kind of
-//! repository libgit2 or the walk do not read is asked of the program too, so none is left out. Nothing in here knows what
-//! a reservation is.
+//! libgit2 finds and opens repositories. `walk` compares the index with a commit, and the `git` program lists what commits
+//! change: libgit2's own comparison is many times slower than either. If libgit2 or `walk` cannot read a repository, the
+//! program is used instead, so every kind of repository works. Nothing in here knows what a reservation is.
 //!
 //! Start at [`Repo::from_environment`]; [`changed`] and [`range`] hold the lists.
 
@@ -30,7 +29,7 @@ pub use worktrees::{Worktree, worktrees};
 /// A path as git stores it: bytes, `/`-separated, relative to the top of the work tree.
 pub type Path = Vec<u8>;
 
-/// Takes `-z` output apart. Empty pieces are dropped: git's own separators between commits look like that.
+/// Splits `-z` output at NUL bytes. Empty pieces are git's separators between commits, and are dropped.
 pub(crate) fn split_nul(bytes: &[u8]) -> Vec<Path> {
     bytes.split(|&b| b == 0).filter(|piece| !piece.is_empty()).map(<[u8]>::to_vec).collect()
 }

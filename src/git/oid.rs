@@ -7,13 +7,13 @@ use std::fmt;
 pub struct Oid(String);
 
 impl Oid {
-    /// Takes 40 or 64 hexadecimal digits.
+    /// Reads 40 or 64 hexadecimal digits.
     pub fn parse(text: &[u8]) -> Option<Oid> {
         let fits = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
         fits.then(|| Oid(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Whether it stands for "no object", as in the updates git reports to hooks.
+    /// Whether it is all zeros, which means "no object" in a ref update.
     pub fn is_zero(&self) -> bool {
         self.0.bytes().all(|b| b == b'0')
     }

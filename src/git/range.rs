@@ -1,7 +1,7 @@
 //! Which paths a set of commits changes by itself.
 //!
-//! A merge counts with the paths that differ from every parent, so that merging somebody's work costs nothing and hides
-//! nothing. What the other side already has is hidden, and so is everything below a shallow clone's edge.
+//! A merge counts with the paths that differ from every parent: merging another branch changes nothing by itself, and cannot
+//! hide a change. Commits that the other side already has do not count, nor do those below the edge of a shallow clone.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,36 +11,36 @@ use super::changed::{After, between};
 use super::repo::oids_in;
 use super::{GitError, Oid, Path, Repo, split_nul};
 
-/// How long a remote may take to say whether it has any branch.
+/// How long a remote may take to list its branches.
 pub const LS_REMOTE_LIMIT: Duration = Duration::from_secs(2);
 
-/// More edges than this and a net change is not worked out: every path counts.
+/// With more edges than this the net change is not computed, and every path counts.
 const EDGES_MAX: usize = 5_000;
 
 /// Commits that are about to become visible somewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Range {
-    /// Where the new commits are found.
+    /// The newest commits of the range.
     pub tips: Vec<Oid>,
-    /// Commits that are no news, with all their ancestors. May name commits this repository does not have.
+    /// Commits that are not part of the range, with all their ancestors. This repository may not have them.
     pub known: Vec<Oid>,
     /// The same as options of `git log`, such as `--remotes=origin`.
     pub known_refs: Vec<OsString>,
 }
 
-/// One line of what git tells a hook about a ref.
+/// A ref update, as git tells it to a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// The ref, on the side that receives.
+    /// The ref on the receiving side.
     pub name: String,
-    /// What it was; zero when it is new.
+    /// The old commit; zero if the ref is new.
     pub old: Oid,
-    /// What it becomes; zero when it is deleted.
+    /// The new commit; zero if the ref is deleted.
     pub new: Oid,
 }
 
 impl Update {
-    /// Reads what `pre-push` gets: `<local ref> <local oid> <remote ref> <remote oid>`.
+    /// Reads the stdin of `pre-push`: `<local ref> <local oid> <remote ref> <remote oid>`.
     pub fn of_push(stdin: &[u8]) -> Vec<Update> {
         // From the right, because a local ref may be written `HEAD^{/two words}`.
         lines(stdin, |line| {
@@ -50,9 +50,9 @@ impl Update {
         })
     }
 
-    /// Reads what `pre-receive` and `reference-transaction` get: `<old oid> <new oid> <ref>`.
+    /// Reads the stdin of `pre-receive` and `reference-transaction`: `<old oid> <new oid> <ref>`.
     ///
-    /// A line about a symbolic ref (`ref:…`) moves no commit and is dropped.
+    /// A line about a symbolic ref (`ref:…`) moves no commit and is ignored.
     pub fn of_receive(stdin: &[u8]) -> Vec<Update> {
         lines(stdin, |line| {
             let mut words = line.splitn(3, |&b| b == b' ');
@@ -61,24 +61,24 @@ impl Update {
         })
     }
 
-    /// Whether it brings commits that matter: no deletion, and none of the refs that hold no work.
+    /// Whether it adds commits that matter: it is not a deletion, and not a ref for notes or for our own data.
     pub fn brings_work(&self) -> bool {
         let no_work = self.name.starts_with("refs/dibs/") || self.name.starts_with("refs/notes/");
         !self.new.is_zero() && !no_work
     }
 }
 
-/// Refs whose commits were never judged, so they cannot make a commit known.
-const NEVER_JUDGED: [&str; 3] = ["--exclude=refs/dibs/*", "--exclude=refs/notes/*", "--exclude=refs/stash"];
+/// Refs whose commits were never checked. A commit that only they have is still new.
+const NEVER_CHECKED: [&str; 3] = ["--exclude=refs/dibs/*", "--exclude=refs/notes/*", "--exclude=refs/stash"];
 
 impl Range {
-    /// What a push brings to a remote; `None` when it brings nothing or there is nothing to protect.
+    /// What a push adds to a remote; `None` if it adds nothing, or if the remote is empty.
     pub fn of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Result<Option<Range>, GitError> {
         let working: Vec<&Update> = updates.iter().filter(|update| update.brings_work()).collect();
         if working.is_empty() {
             return Ok(None);
         }
-        // Without a name for the remote, whatever any remote has is no news to it.
+        // Without a name for the remote, a commit that any remote has is not new.
         let named = remote != url;
         let known_refs = vec![if named { joined(&["--remotes=".as_ref(), remote]) } else { "--remotes".into() }];
         let mut known: Vec<Oid> =
@@ -87,11 +87,11 @@ impl Range {
             let all = OsStr::new("refs/remotes/");
             let prefix = if named { joined(&[all, remote, "/".as_ref()]) } else { all.to_owned() };
             if !has_refs(repo, &prefix)? {
-                // A remote we never fetched from: either it is empty or we do not know what it has.
+                // Nothing was ever fetched from this remote: it is empty, or its branches are unknown.
                 match branches_of(repo, url) {
                     Ok(tips) if tips.is_empty() => return Ok(None),
                     Ok(tips) => known = tips,
-                    // The push is about to fail for the same reason; should it not, everything counts.
+                    // The push will most likely fail for the same reason. If it does not, everything counts.
                     Err(_) => {}
                 }
             }
@@ -101,7 +101,7 @@ impl Range {
         Ok(Some(Range { tips, known, known_refs }))
     }
 
-    /// What a push brings into this repository, seen from inside `pre-receive`.
+    /// What a push adds to this repository, seen from `pre-receive`.
     pub fn of_receive(repo: &Repo, updates: &[Update]) -> Result<Option<Range>, GitError> {
         let tips: Vec<Oid> = updates.iter().filter(|update| update.brings_work()).map(|u| u.new.clone()).collect();
         let all_new = updates.iter().all(|update| update.old.is_zero());
@@ -113,7 +113,7 @@ impl Range {
 
     /// What a ref transaction makes visible: commits on branches (or a detached HEAD) that no ref had before.
     ///
-    /// Fetched work is somebody else's and passes, also when it comes by URL and only `FETCH_HEAD` names it.
+    /// Fetched commits do not count, also if they were fetched by URL and only `FETCH_HEAD` names them.
     pub fn of_transaction(repo: &Repo, updates: &[Update]) -> Option<Range> {
         let local = |update: &&Update| update.name == "HEAD" || update.name.starts_with("refs/heads/");
         let moved = |update: &&Update| !update.new.is_zero() && update.new != update.old;
@@ -130,17 +130,30 @@ impl Range {
         Some(Range { tips, known, known_refs: every_ref() })
     }
 
+    /// The range that text such as `A..B` means.
+    pub fn parse(repo: &Repo, text: &str) -> Result<Range, GitError> {
+        let listed = repo.git().args(["rev-parse", "--revs-only", "--end-of-options", text]).output()?;
+        let mut range = Range { known: repo.shallow(), ..Range::default() };
+        for line in listed.split(|&b| b == b'\n') {
+            match line.strip_prefix(b"^") {
+                Some(known) => range.known.extend(Oid::parse(known)),
+                None => range.tips.extend(Oid::parse(line)),
+            }
+        }
+        Ok(range)
+    }
+
     /// Paths the commits change, sorted, each once.
     pub fn paths(&self, repo: &Repo) -> Result<Vec<Path>, GitError> {
         if self.tips.is_empty() {
             return Ok(Vec::new());
         }
-        // The remote may have commits we never saw; those hide nothing of ours.
+        // The remote may have commits that this repository does not have; those are ignored.
         let known = [&["--not".into()], self.known_refs.as_slice()].concat();
         named_by_log(repo, &["--ignore-missing"], &known, self.input())
     }
 
-    /// Those of `paths` that are in the end as the known commits have them: touched and put back.
+    /// Those of `paths` that the range changed and changed back: in the end they are as the known commits have them.
     pub fn put_back(&self, repo: &Repo, paths: &[Path]) -> Result<HashSet<Path>, GitError> {
         let mut left: HashSet<&Path> = paths.iter().collect();
         let mut differing: HashSet<Path> = HashSet::new();
@@ -148,7 +161,7 @@ impl Range {
             let alone = Range { tips: vec![tip.clone()], ..self.clone() };
             let edges = alone.edges(repo)?;
             if edges.is_empty() {
-                // Nothing known below it: it put nothing back.
+                // There is no known commit below it, so nothing was changed back.
                 return Ok(HashSet::new());
             }
             for edge in edges {
@@ -159,7 +172,7 @@ impl Range {
         Ok(paths.iter().filter(|path| !left.contains(path)).cloned().collect())
     }
 
-    /// The youngest known commits the range stands on.
+    /// The newest known commits on which the range is based.
     fn edges(&self, repo: &Repo) -> Result<Vec<Oid>, GitError> {
         let call = repo.git().args(["rev-list", "--ignore-missing", "--boundary", "--stdin", "--not"]);
         let listed = call.args(&self.known_refs).input(self.input()).output()?;
@@ -187,9 +200,9 @@ impl Range {
     }
 }
 
-/// Paths changed by the commits of `A..B`, or of anything else `git log` takes; for checks outside of hooks.
+/// Paths changed by the commits of `A..B`, or of any other range that `git log` accepts; for checks outside of hooks.
 pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
-    // An empty line would mean HEAD, and an option anything.
+    // An empty line would mean HEAD, and an option could mean anything.
     if range.is_empty() || range.starts_with('-') || range.contains('\n') {
         return Err(GitError::Odd { call: "log".to_owned(), what: format!("{range:?} is not a range of commits") });
     }
@@ -202,7 +215,7 @@ pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
 
 /// `git log` over the revisions in `input`; `before` and `after` are options that must stand before or after those.
 fn named_by_log(repo: &Repo, before: &[&str], after: &[OsString], input: Vec<u8>) -> Result<Vec<Path>, GitError> {
-    // A user's taste in logs must not change what is judged.
+    // The user's settings for `git log` must not change which paths are listed.
     let plain = ["diff.orderFile=/dev/null", "diff.relative=false", "log.showSignature=false", "log.follow=false"];
     let call = repo.git().with(&plain).arg("log").args(before).arg("--stdin").args(after);
     let call =
@@ -214,7 +227,7 @@ fn named_by_log(repo: &Repo, before: &[&str], after: &[OsString], input: Vec<u8>
 }
 
 fn every_ref() -> Vec<OsString> {
-    NEVER_JUDGED.iter().copied().chain(["--all"]).map(OsString::from).collect()
+    NEVER_CHECKED.iter().copied().chain(["--all"]).map(OsString::from).collect()
 }
 
 fn joined(pieces: &[&OsStr]) -> OsString {

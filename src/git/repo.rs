@@ -10,28 +10,28 @@ use super::{Git, GitError, Oid};
 /// One repository as one worktree sees it.
 #[derive(Debug, Clone)]
 pub struct Repo {
-    /// Where this worktree keeps its own HEAD and index.
+    /// The directory with this worktree's own HEAD and index.
     pub git_dir: PathBuf,
-    /// What all worktrees of the repository share; the repository's identity.
+    /// The directory that all worktrees of the repository share.
     pub common_dir: PathBuf,
     /// The top of the work tree; none in a bare repository.
     pub work_dir: Option<PathBuf>,
-    /// The directory git calls run in, for a repository we were not started in.
+    /// The directory to run git in, if it is not the repository that this process was started in.
     elsewhere: Option<PathBuf>,
-    /// The quick way to some answers, where libgit2 could open it.
+    /// The repository in libgit2, if libgit2 could open it.
     library: Option<Library>,
 }
 
-/// Opens repositories of any owner from now on. For hooks only: git itself has already decided to trust this one.
+/// Opens repositories of any owner from now on. Only for hooks: git itself has already decided to trust the repository.
 pub fn trust_every_owner() {
     // SAFETY: changes a global of libgit2; a hook does it first thing, while there is one thread.
     let done = unsafe { git2::opts::set_verify_owner_validation(false) };
-    // Should it ever fail, opening falls back to the git program, which asks again.
+    // If it fails, opening falls back to the git program, which checks the owner itself.
     drop(done);
 }
 
 impl Repo {
-    /// The repository we were started in: `GIT_DIR` and its relatives, else the current directory.
+    /// The repository of this process: from `GIT_DIR` and related variables, else from the current directory.
     pub fn from_environment() -> Result<Repo, GitError> {
         match git2::Repository::open_from_env() {
             Ok(found) => Ok(Repo::of(found, None)),
@@ -39,7 +39,7 @@ impl Repo {
         }
     }
 
-    /// The repository `dir` lies in, whatever we were started in.
+    /// The repository that contains `dir`, whatever `GIT_DIR` says.
     pub fn at(dir: &Path) -> Result<Repo, GitError> {
         match git2::Repository::discover(dir) {
             Ok(found) => Ok(Repo::of(found, Some(dir))),
@@ -55,33 +55,33 @@ impl Repo {
         }
     }
 
-    /// The commit a revision names, or nothing where there is none.
+    /// The commit that a revision names; none if there is no such commit.
     pub fn commit(&self, revision: &str) -> Result<Option<Oid>, GitError> {
         let wanted = format!("{revision}^{{commit}}");
         let found = self.git().args(["rev-parse", "--quiet", "--verify", "--end-of-options", &wanted]).answer()?;
         Ok(found.and_then(|text| Oid::parse(text.trim_ascii())))
     }
 
-    /// Commits that only look like roots because the history was cut off there.
+    /// Commits at the edge of a shallow clone: their parents are missing here.
     pub fn shallow(&self) -> Vec<Oid> {
-        // While a shallow push is being received git keeps the new list in a file of its own.
+        // While git receives a shallow push, it keeps the new list in a separate file.
         let file = std::env::var_os("GIT_SHALLOW_FILE").filter(|file| self.elsewhere.is_none() && !file.is_empty());
         let file = file.map_or_else(|| self.common_dir.join("shallow"), PathBuf::from);
         oids_in(&file)
     }
 
-    /// The index: the one that `GIT_INDEX_FILE` names, else the worktree's own.
+    /// The index file: `GIT_INDEX_FILE`, else the worktree's own.
     pub fn index_file(&self) -> PathBuf {
         let named = std::env::var_os("GIT_INDEX_FILE").filter(|file| self.elsewhere.is_none() && !file.is_empty());
         named.map_or_else(|| self.git_dir.join("index"), PathBuf::from)
     }
 
-    /// What libgit2 can tell; nothing where it could not open the repository.
+    /// The repository in libgit2; none if libgit2 could not open it.
     pub(super) fn library(&self) -> Option<&Library> {
         self.library.as_ref()
     }
 
-    /// What libgit2 can tell about the repository we were started in, whose environment it shares with us.
+    /// The same, but only for the repository of this process, which libgit2 sees with the same environment.
     pub(super) fn library_here(&self) -> Option<&Library> {
         self.library().filter(|_| self.elsewhere.is_none())
     }
@@ -98,7 +98,7 @@ impl Repo {
 
     fn by_program(git: impl Fn() -> Git, elsewhere: Option<&Path>) -> Result<Repo, GitError> {
         let absolute = ["rev-parse", "--path-format=absolute"];
-        // One question each, because a path may hold any byte, a line feed too.
+        // One call for each, because a path may contain a line feed.
         let ask = |question: &str| -> Result<PathBuf, GitError> {
             let mut answer = git().args(absolute).arg(question).output()?;
             answer.pop_if(|last| *last == b'\n');
@@ -107,7 +107,7 @@ impl Repo {
         Ok(Repo {
             git_dir: ask("--git-dir")?,
             common_dir: ask("--git-common-dir")?,
-            // Fails in a bare repository, which is an answer.
+            // Fails in a bare repository, which has no work tree.
             work_dir: ask("--show-toplevel").ok(),
             elsewhere: elsewhere.map(Path::to_owned),
             library: None,

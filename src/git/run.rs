@@ -1,7 +1,7 @@
-//! Running the `git` program: raw bytes in and out, no prompt, no lock on anybody's index.
+//! Running the `git` program: raw bytes in and out, no prompt, no lock on the index.
 //!
-//! Everything that must be right in every kind of repository is asked of the program itself, because it alone reads
-//! all formats (sha256, reftable, split and sparse indexes, promisor remotes).
+//! The program is used for everything that must work in every kind of repository, because it alone reads all
+//! formats (sha256, reftable, split and sparse indexes, promisor remotes).
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// The variables that tie a process to one repository, as `git rev-parse --local-env-vars` lists them.
 ///
-/// A call for another repository must not see them: a leaked `GIT_DIR` or `GIT_INDEX_FILE` makes git write into
-/// the wrong one.
+/// They are removed from calls for another repository: a leaked `GIT_DIR` or `GIT_INDEX_FILE` would make git write into the
+/// wrong one.
 pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -35,41 +35,30 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_WORK_TREE",
 ];
 
-/// A call of the git program that did not give an answer.
+/// Why a call of the git program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// There is no git program, or it could not be started.
     #[error("git could not be started ({0}); is it installed and on PATH?")]
     NotStarted(std::io::Error),
-    /// It ran and said no.
+    /// It exited with a failure.
     #[error("git {call} failed: {said}")]
     Failed {
-        /// The subcommand.
         call: String,
-        /// The exit code, where it had one.
+        /// The exit code; none if a signal killed it.
         code: Option<i32>,
-        /// What it wrote to stderr, shortened to its first lines.
+        /// The first lines of its stderr.
         said: String,
     },
     /// It did not finish in time.
-    #[error("git {call} did not answer within {} ms", limit.as_millis())]
-    TooSlow {
-        /// The subcommand.
-        call: String,
-        /// The time it had.
-        limit: Duration,
-    },
-    /// It answered something that is not in its manual.
-    #[error("git {call} answered something unexpected: {what}")]
-    Odd {
-        /// The subcommand.
-        call: String,
-        /// What was wrong with it.
-        what: String,
-    },
+    #[error("git {call} did not finish within {} ms", limit.as_millis())]
+    TooSlow { call: String, limit: Duration },
+    /// Its output is not as documented.
+    #[error("git {call} printed something unexpected: {what}")]
+    Odd { call: String, what: String },
 }
 
-/// A call of the git program, being put together.
+/// A call of the git program that is being prepared.
 #[derive(Debug)]
 pub struct Git {
     command: Command,
@@ -78,30 +67,30 @@ pub struct Git {
 }
 
 impl Git {
-    /// A call in the environment we were started in, as a hook must: the same index, the same quarantine.
+    /// A call in the environment of this process, as hooks need it: with the same index and the same quarantine.
     pub fn here() -> Git {
         Git::in_environment(Command::new("git"))
     }
 
-    /// A call for the repository at `dir`, whatever repository we were started for.
+    /// A call for the repository at `dir`, whatever repository this process was started in.
     pub fn elsewhere(dir: &Path) -> Git {
         let mut command = Command::new("git");
         command.current_dir(dir);
         for name in LOCAL_VARIABLES {
             command.env_remove(name);
         }
-        // The numbered pairs belong to GIT_CONFIG_COUNT, which is gone: git does not read them without it.
+        // Git ignores the numbered pairs without GIT_CONFIG_COUNT, which was removed.
         Git::in_environment(command)
     }
 
     fn in_environment(mut command: Command) -> Git {
         command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
-        // Judged is what really travels, not what this clone shows instead of it.
+        // Checks the real objects, not their local replacements.
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
         Git { command, input: Vec::new(), call: String::new() }
     }
 
-    /// Adds an argument. The first that is no option names the call in messages.
+    /// Adds an argument. The first one that is not an option names the call in messages.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Git {
         let arg = arg.as_ref();
         if self.call.is_empty() && !arg.as_encoded_bytes().starts_with(b"-") {
@@ -116,7 +105,7 @@ impl Git {
         args.into_iter().fold(self, Git::arg)
     }
 
-    /// Settings for this call alone, like `git -c`; come before the subcommand.
+    /// Settings for this call only, like `git -c`. Call it before the subcommand is added.
     pub fn with(mut self, settings: &[&str]) -> Git {
         for setting in settings {
             self.command.arg("-c").arg(setting);
@@ -130,37 +119,37 @@ impl Git {
         self
     }
 
-    /// What the program reads on its stdin; nothing unless given.
+    /// The program's stdin; empty by default.
     pub fn input(mut self, bytes: Vec<u8>) -> Git {
         self.input = bytes;
         self
     }
 
-    /// Starts it and comes back at once, so that two calls can run side by side.
+    /// Starts it without waiting, so that two calls can run at the same time.
     pub fn start(mut self) -> Result<Running, GitError> {
         let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().map_err(GitError::NotStarted)?;
         if let Some(mut pipe) = child.stdin.take() {
             let input = self.input;
-            // Its own thread, because git may answer before it has read everything. A git that stops reading has
-            // its reasons and says them on stderr, so a broken pipe is no news.
+            // In a thread, because git may write before it has read everything. If git stops reading, it says why on
+            // stderr, so a broken pipe is not an error of its own.
             std::thread::spawn(move || pipe.write_all(&input));
         }
         Ok(Running { child, call: self.call })
     }
 
-    /// Runs it to its end and gives what it wrote.
+    /// Runs it and returns its stdout.
     pub fn output(self) -> Result<Vec<u8>, GitError> {
         self.start()?.output()
     }
 
-    /// Runs it to its end; `None` when it exited with 1, which many subcommands use for "no".
+    /// Runs it and returns its stdout; `None` if it exited with 1, which many subcommands use for "no".
     pub fn answer(self) -> Result<Option<Vec<u8>>, GitError> {
         self.start()?.answer()
     }
 
-    /// Runs it, but no longer than `limit`.
+    /// Runs it, but kills it after `limit`.
     pub fn output_within(self, limit: Duration) -> Result<Vec<u8>, GitError> {
         let Running { child, call } = self.start()?;
         let (done, finished) = mpsc::channel();
@@ -176,14 +165,14 @@ impl Git {
         }
     }
 
-    /// Runs it and gives everything it left behind, also when it failed.
+    /// Runs it and returns stdout, stderr and exit status, also if it failed.
     pub fn everything(self) -> Result<Output, GitError> {
         let running = self.start()?;
         running.child.wait_with_output().map_err(GitError::NotStarted)
     }
 }
 
-/// A call that is under way.
+/// A running call.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -191,13 +180,13 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits for its end and gives what it wrote.
+    /// Waits for it and returns its stdout.
     pub fn output(self) -> Result<Vec<u8>, GitError> {
         let output = self.child.wait_with_output().map_err(GitError::NotStarted)?;
         wrote(&self.call, output)
     }
 
-    /// Waits for its end; `None` when it exited with 1.
+    /// Waits for it and returns its stdout; `None` if it exited with 1.
     pub fn answer(self) -> Result<Option<Vec<u8>>, GitError> {
         let output = self.child.wait_with_output().map_err(GitError::NotStarted)?;
         if output.status.code() == Some(1) {
@@ -218,7 +207,7 @@ fn wrote(call: &str, output: Output) -> Result<Vec<u8>, GitError> {
     })
 }
 
-/// The first lines of an error text; a whole usage page helps nobody inside a hook's message.
+/// The first lines of an error text; a whole usage page would be too much for a hook's message.
 fn said(stderr: &[u8], status: ExitStatus) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
@@ -252,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let slow = Git::elsewhere(dir.path()).with(&["alias.nap=!exec sleep 30"]).arg("nap");
         let error = slow.output_within(Duration::from_millis(50)).unwrap_err();
-        assert_eq!(error.to_string(), "git nap did not answer within 50 ms");
+        assert_eq!(error.to_string(), "git nap did not finish within 50 ms");
     }
 
     #[test]

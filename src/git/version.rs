@@ -1,10 +1,9 @@
-//! Which git this is.
+//! The version of the git program.
 
 use std::fmt;
 
 use super::{Git, GitError};
 
-/// The version of a git program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// 2 in 2.54.1.
@@ -14,12 +13,12 @@ pub struct Version {
 }
 
 impl Version {
-    /// The first that knows hooks in its configuration (`hook.<name>.command`).
+    /// The first version with hooks in its configuration (`hook.<name>.command`).
     pub const CONFIG_HOOKS: Version = Version { major: 2, minor: 54 };
-    /// The oldest this program is tested with: `git hook run` and absolute `rev-parse` answers are needed.
+    /// The oldest supported version: `git hook run` and absolute paths from `rev-parse` are needed.
     pub const OLDEST: Version = Version { major: 2, minor: 36 };
 
-    /// Asks the git on PATH.
+    /// The version of the git on PATH.
     pub fn of_git() -> Result<Version, GitError> {
         let text = Git::here().arg("--version").output()?;
         let text = String::from_utf8_lossy(&text);
@@ -27,7 +26,7 @@ impl Version {
         Version::parse(&text).ok_or_else(what)
     }
 
-    /// Reads `git version 2.47.3`, with whatever a vendor adds behind it.
+    /// Reads `git version 2.47.3`, and ignores what a vendor adds after it.
     pub fn parse(text: &str) -> Option<Version> {
         let mut numbers = text.trim().strip_prefix("git version ")?.split(['.', ' ', '-']);
         Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })

@@ -1,7 +1,7 @@
 //! Which paths differ between an index file and a tree, found by walking both side by side.
 //!
-//! The same answer as `git diff-index --cached`, without a process. Directories that git remembers to have written as the
-//! very tree they are compared with are passed over, so what is left to read hardly grows with the repository.
+//! The same result as `git diff-index --cached`, without a process. The index caches the tree of each unchanged directory;
+//! a directory whose cached tree is the tree it is compared with is skipped, so the work hardly grows with the repository.
 
 use std::cmp::Ordering;
 
@@ -10,14 +10,14 @@ use git2::{ObjectType, Oid, Repository};
 use super::Path;
 use super::index::{CacheTree, Entries};
 
-/// Paths whose entries in the index are not those of the tree (none stands for an empty one), sorted, each once.
+/// Paths whose entries in the index differ from those of the tree (`None` means an empty tree), sorted, each once.
 ///
-/// `None` where only the git program can tell.
+/// Returns `None` if only the git program can tell.
 pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) -> Option<Vec<Path>> {
     let (entries, cache) = Entries::of_file(index)?;
     let mut walk = Walk { repo, entries, directory: Vec::new(), depth: 0, changed: Vec::new() };
     walk.directory(tree, cache.as_ref())?;
-    // Entries must be in order, or some would have been left behind.
+    // If entries remain, the index is not sorted.
     if walk.entries.entry().is_some() {
         return None;
     }
@@ -28,14 +28,14 @@ pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) ->
 struct Walk<'a> {
     repo: &'a Repository,
     entries: Entries<'a>,
-    /// Where the walk is: empty, or a path with a slash at its end.
+    /// The current directory: empty, or a path with a slash at its end.
     directory: Path,
-    /// How many directories down that is.
+    /// The depth of the current directory.
     depth: usize,
     changed: Vec<Path>,
 }
 
-/// No work tree is deeper, and an index or a tree that is must not use up the stack.
+/// No work tree is deeper. A damaged index or tree that is deeper must not overflow the stack.
 const DEPTH_MAX: usize = 512;
 
 /// A file or a directory.
@@ -46,7 +46,7 @@ struct Next {
 }
 
 impl Walk<'_> {
-    /// Compares one directory, of which the index stands on the first entry.
+    /// Compares one directory. The index is at its first entry.
     fn directory(&mut self, tree: Option<Oid>, cache: Option<&CacheTree<'_>>) -> Option<()> {
         if let (Some((count, oid)), Some(tree)) = (cache.and_then(|cache| cache.written), tree)
             && oid == tree.as_bytes()
@@ -61,7 +61,7 @@ impl Walk<'_> {
                 (None, None) => return Some(()),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                // Git sorts a directory as if its name ended with a slash, here as there.
+                // Git sorts a directory as if its name ended with a slash, in the index and in trees.
                 (Some(next), Some(theirs)) => {
                     let slash = |yes: bool| if yes { &b"/"[..] } else { b"" };
                     let ours = self.name(next).iter().chain(slash(next.is_directory));
@@ -78,7 +78,7 @@ impl Walk<'_> {
                 (Some(_), theirs) => {
                     let entry = self.entries.entry()?;
                     let is_same = match (&theirs, entry.is_intended) {
-                        // What is only announced is not there yet.
+                        // An intent-to-add entry is not part of the commit.
                         (None, is_intended) => is_intended,
                         (Some(_), true) => false,
                         (Some(theirs), false) => {
@@ -96,7 +96,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Everything of a tree's entry is no longer there.
+    /// Lists everything below a tree's entry as deleted.
     fn gone(&mut self, entry: &git2::TreeEntry<'_>) -> Option<()> {
         if !is_tree(entry) {
             self.changed.push([self.directory.as_slice(), entry.name_bytes()].concat());
@@ -106,7 +106,7 @@ impl Walk<'_> {
         self.within(entry.name_bytes(), |walk| tree.iter().try_for_each(|entry| walk.gone(&entry)))
     }
 
-    /// The next thing of the index in this directory.
+    /// The next file or directory of the index in this directory.
     fn next(&self) -> Option<Next> {
         self.entries.entry()?;
         let name = self.entries.name().strip_prefix(self.directory.as_slice())?;
@@ -114,7 +114,7 @@ impl Walk<'_> {
         Some(Next { length: slash.unwrap_or(name.len()), is_directory: slash.is_some() })
     }
 
-    /// Its name in this directory.
+    /// The name in this directory.
     fn name(&self, next: Next) -> &[u8] {
         &self.entries.name()[self.directory.len()..][..next.length]
     }
@@ -138,7 +138,7 @@ fn is_tree(entry: &git2::TreeEntry<'_>) -> bool {
     entry.kind() == Some(ObjectType::Tree)
 }
 
-/// A mode as git writes it today; trees of long ago have others.
+/// The mode as git writes it today; old trees have other modes.
 fn canonical(mode: i32) -> u32 {
     match mode.cast_unsigned() & 0o170_000 {
         0o100_000 if mode & 0o100 != 0 => 0o100_755,

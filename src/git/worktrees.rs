@@ -11,9 +11,9 @@ use super::{GitError, Repo};
 pub struct Worktree {
     /// Its top directory.
     pub path: PathBuf,
-    /// It has no files: the bare repository itself.
+    /// It is the bare repository itself, which has no files.
     pub bare: bool,
-    /// Its directory is gone.
+    /// Its directory no longer exists.
     pub gone: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The doctor: does all of this really work here, and if not, what to do?
+//! The doctor: tests whether hooks and server work here, and says what to do if not.
 //!
-//! A hook that is installed but never run is the worst kind, so every hook is run in every worktree, by git itself, with
+//! An installed hook that git never runs would go unnoticed. Therefore git runs every hook in every worktree, with
 //! [`super::PROBE`] set: the program then only answers that it was reached.
 
 use std::path::Path;
@@ -8,33 +8,33 @@ use std::time::{Duration, SystemTime};
 
 use crate::client::{Endpoint, Limits};
 use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
+use crate::text::terminal;
 use crate::wire;
 
 use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{AskError, Moment, PROBE, Policy, ask, probe_answer, text};
-use crate::local::{Environment, Found};
+use super::{Moment, PROBE, probe_answer};
+use crate::judge::{CheckError, CheckPolicy};
+use crate::local::{Environment, Lookup, ServerAccess, discover};
 
-/// A server's clock further off than this confuses people who read its times.
+/// A larger difference between the server's clock and this machine's is reported.
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it should be.
+    /// It works.
     Good,
-    /// Works, but worth knowing.
+    /// It works, but is worth knowing.
     Note,
-    /// Does not work.
+    /// It does not work.
     Bad,
 }
 
-/// One thing the doctor looked at.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
     pub level: Level,
-    /// What was found.
+    /// What was found, as a sentence.
     pub what: String,
     /// What to do about it.
     pub advice: Option<String>,
@@ -42,27 +42,27 @@ pub struct Finding {
 
 /// What a server tells about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct ServerStatus {
     version: String,
-    /// Its clock, and ours in the same moment.
+    /// The server's clock, and this machine's at the same time.
     clocks: Option<(SystemTime, SystemTime)>,
 }
 
-/// Looks at everything.
+/// Tests everything.
 pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
     let mut findings = Findings::default();
     let git = findings.versions(repo);
     let in_config = git.is_some_and(|git| git >= Version::CONFIG_HOOKS);
     match hooks_dirs(repo) {
         Ok(dirs) => findings.hooks(repo, &dirs, in_config),
-        Err(error) => findings.bad(error.to_string(), "Is this a git repository?"),
+        Err(error) => findings.bad(error.to_string(), "Check that this is a git repository."),
     }
     match Settings::of(repo) {
         Ok(settings) => {
             findings.settings(environment, &settings);
-            match ask::find(None, repo, environment, &settings).and_then(|found| Ok((look(&found)?, found))) {
-                Ok((seen, found)) => findings.server(&found, &seen),
-                Err(error) => findings.silence(&error),
+            match reach(repo, environment, &settings) {
+                Ok((access, server)) => findings.server(&access, &server),
+                Err(error) => findings.unreachable(&error),
             }
         }
         Err(error) => findings.bad(error.to_string(), "Repair git's configuration."),
@@ -80,15 +80,15 @@ impl Findings {
         match &git {
             Ok(git) if *git < Version::OLDEST => {
                 let advice = format!("Use git {} or newer.", Version::OLDEST);
-                self.bad(format!("git {git} is older than git-dibs {own} is tested with"), &advice);
+                self.bad(format!("git {git} is too old for git-dibs {own}"), &advice);
             }
             Ok(git) => self.good(format!("git-dibs {own}, git {git}")),
             Err(error) => self.bad(error.to_string(), "Install git."),
         }
         if git2::Repository::open(&repo.git_dir).is_err() {
             let what =
-                "libgit2 cannot open this repository (format or owner), so the git program is asked for everything";
-            self.note(what.to_owned(), "Nothing: answers are the same, a little slower.");
+                "libgit2 cannot open this repository (format or owner), so git-dibs runs the git program instead";
+            self.note(what.to_owned(), "Nothing to do; hooks are a little slower.");
         }
         git.ok()
     }
@@ -97,7 +97,7 @@ impl Findings {
         let gone = worktrees(repo).unwrap_or_default().into_iter().filter(|worktree| worktree.gone);
         for worktree in gone {
             let what = format!("the worktree {} no longer exists", worktree.path.display());
-            self.note(what, "Forget it with: git worktree prune");
+            self.note(what, "Remove it from git's list with: git worktree prune");
         }
         for dir in dirs {
             let there = Moment::ALL.map(|moment| (moment, Effective::find(repo, dir, moment, in_config)));
@@ -115,29 +115,33 @@ impl Findings {
             Owner::Repository => "Run: git dibs install".to_owned(),
             Owner::Outside => "Run: git dibs install, and follow what it prints.".to_owned(),
             Owner::Manager(manager) => {
-                format!("Run: git dibs install, and put what it prints into {}", manager.config())
+                format!("Run: git dibs install, and add what it prints to {}", manager.config())
             }
         };
         match how {
             Effective::Missing => self.bad(format!("{moment} is not installed in {place}"), &install),
             Effective::Foreign => {
                 let file = dir.path.join(moment.name());
-                self.bad(format!("{} in {place} does not lead to git-dibs", file.display()), &install);
+                self.bad(format!("{} in {place} does not run git-dibs", file.display()), &install);
             }
             Effective::Ours { gently } => match fires(top, moment, *gently) {
-                Ok(true) => self.good(format!("{moment} fires in {place}")),
+                Ok(true) => self.good(format!("{moment} works in {place}")),
                 Ok(false) => {
-                    let what = format!("{moment} is installed, but running it in {place} did not reach git-dibs");
-                    self.bad(what, &format!("{install}; if that does not help, see: git -C {place} hook run {moment}"));
+                    let what =
+                        format!("{moment} is installed, but git-dibs was not reached when git ran it in {place}");
+                    self.bad(
+                        what,
+                        &format!("{install}; if that does not help, look at: git -C {place} hook run {moment}"),
+                    );
                 }
-                Err(error) => self.bad(format!("{moment} in {place} could not be tried: {error}"), &install),
+                Err(error) => self.bad(format!("{moment} in {place} could not be run: {error}"), &install),
             },
         }
     }
 
     fn settings(&mut self, environment: &Environment, settings: &Settings) {
-        let commit = Policy::read(Moment::PreCommit, environment, settings);
-        let push = Policy::read(Moment::PrePush, environment, settings);
+        let commit = CheckPolicy::read(&Moment::PreCommit.occasion(), environment, settings);
+        let push = CheckPolicy::read(&Moment::PrePush.occasion(), environment, settings);
         for complaint in &commit.complaints {
             self.bad(complaint.clone(), "Correct the setting.");
         }
@@ -146,19 +150,22 @@ impl Findings {
         self.good(format!("{enforce}; {require}; at a commit {at_commit}, at a push {at_push}"));
     }
 
-    fn server(&mut self, found: &Found, seen: &Seen) {
-        let (version, own) = (text::clean(&seen.version, 40), env!("CARGO_PKG_VERSION"));
-        let at = found.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
+    fn server(&mut self, access: &ServerAccess, server: &ServerStatus) {
+        let (version, own) = (terminal::clean(&server.version, 40), env!("CARGO_PKG_VERSION"));
+        let at = access.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ");
         self.good(format!("the server answers (git-dibs {version} at {at})"));
-        if seen.version != own {
-            self.note(format!("the server is {version}, this program {own}"), "Use the same version on both sides.");
+        if server.version != own {
+            self.note(
+                format!("the server is git-dibs {version}, this program is {own}"),
+                "Use the same version on both sides.",
+            );
         }
-        match (&found.session, &found.credential) {
-            (Some(session), _) => self.good(format!("the token speaks for session {}", text::clean(session, 130))),
+        match (&access.session, &access.credential) {
+            (Some(session), _) => self.good(format!("the token belongs to session {}", terminal::clean(session, 130))),
             (None, Some(credential)) => {
                 let from = &credential.from;
                 let what = format!(
-                    "no session works here; the token in {from} is a person's, kept only from what others hold"
+                    "no session works here; the token in {from} belongs to no session, so hooks only block what sessions hold"
                 );
                 self.note(what, "To reserve files yourself: git dibs session start");
             }
@@ -166,24 +173,25 @@ impl Findings {
                 self.note("there is no token here".to_owned(), "Get one with: git dibs session start");
             }
         }
-        if let Some((theirs, ours)) = seen.clocks {
+        if let Some((theirs, ours)) = server.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();
             if skew > SKEW_MAX {
-                let what = format!("the server's clock and ours differ by {}", text::time_left(skew));
-                self.note(what, "Set the clocks by NTP; reservations last as long as they should all the same.");
+                let what =
+                    format!("the clocks of the server and of this machine differ by {}", terminal::time_left(skew));
+                self.note(what, "Set the clocks by NTP. Reservations still last as long as they should.");
             } else {
-                self.good("the server's clock agrees with ours".to_owned());
+                self.good("the clocks of the server and of this machine agree".to_owned());
             }
         }
     }
 
-    fn silence(&mut self, error: &AskError) {
+    fn unreachable(&mut self, error: &CheckError) {
         let advice = match error {
-            AskError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
-            AskError::Unauthorized(_) | AskError::Ended(_) => "Start a session with: git dibs session start",
-            AskError::Broken(_) => "See whether dibs.url or DIBS_URL really names a git-dibs server.",
+            CheckError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
+            CheckError::Unauthorized(_) | CheckError::SessionEnded(_) => "Start a session with: git dibs session start",
+            CheckError::BadReply(_) => "Check that dibs.url or DIBS_URL names a git-dibs server.",
         };
-        self.bad(text::clean(&error.to_string(), 600), advice);
+        self.bad(terminal::clean(&error.to_string(), 600), advice);
     }
 
     fn good(&mut self, what: String) {
@@ -199,34 +207,39 @@ impl Findings {
     }
 }
 
-/// Asks the server how it is, and whether it takes our token.
-fn look(found: &Found) -> Result<Seen, AskError> {
-    let mut client = ask::client(found, Limits::default().total)?;
-    let health = client.health().map_err(ask::failed)?;
+/// Finds the server and asks it for its status.
+fn reach(
+    repo: &Repo,
+    environment: &Environment,
+    settings: &Settings,
+) -> Result<(ServerAccess, ServerStatus), CheckError> {
+    let access = discover(&Lookup::new(Some(repo), environment, settings))?;
+    let mut client = access.client(Limits::default())?;
+    let health = client.health()?;
     let ours = SystemTime::now();
-    // A question about nothing is answered to whoever may ask.
+    // A check of no paths succeeds if the server accepts the token.
     let nothing = wire::Check { paths: Some(Vec::new()), ..wire::Check::default() };
-    client.check(found.session.as_deref(), &nothing).map_err(ask::failed)?;
+    client.check(access.session.as_deref(), &nothing)?;
     let theirs = health.now.and_then(|now| u64::try_from(now.0).ok());
     let clocks = theirs.map(|theirs| (SystemTime::UNIX_EPOCH + Duration::from_millis(theirs), ours));
-    Ok(Seen { version: health.version.to_string(), clocks })
+    Ok((access, ServerStatus { version: health.version.to_string(), clocks }))
 }
 
-/// What git would run.
+/// What git runs for a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
     /// Nothing.
     Missing,
-    /// A script that never mentions us. It is not run: it may do anything.
+    /// A script that does not mention git-dibs. It is not run, because it may do anything.
     Foreign,
-    /// A shim of ours, or somebody's script that calls us. The latter is run gently: with nothing staged.
+    /// Our shim, or another script that calls git-dibs. The latter is run `gently`: with nothing staged.
     Ours { gently: bool },
 }
 
 impl Effective {
     fn find(repo: &Repo, dir: &HooksDir, moment: Moment, in_config: bool) -> Effective {
         let [command, _] = config_keys(moment);
-        // An older git reads the keys as well as any other, and runs nothing.
+        // An older git has the keys too, but does not run them.
         if in_config && matches!(repo.git().args(["config", "--get", &command]).answer(), Ok(Some(_))) {
             return Effective::Ours { gently: false };
         }
@@ -241,8 +254,8 @@ impl Effective {
     }
 }
 
-/// Whether a hook should be there: those of people who work in a repository always do, `pre-receive` and
-/// `reference-transaction` where they were installed. A bare repository that receives pushes needs no others.
+/// Whether a hook should be installed: `pre-receive` and `reference-transaction` only if they are, the others always,
+/// except in a bare repository that receives pushes.
 fn is_expected(repo: &Repo, moment: Moment, there: &[(Moment, Effective)]) -> bool {
     let ours =
         |wanted: Moment| there.iter().any(|(moment, how)| *moment == wanted && matches!(how, Effective::Ours { .. }));
@@ -252,7 +265,7 @@ fn is_expected(repo: &Repo, moment: Moment, there: &[(Moment, Effective)]) -> bo
     }
 }
 
-/// Runs the hook as git would, and sees whether it got to us.
+/// Lets git run the hook, and tells whether git-dibs was reached.
 fn fires(top: &Path, moment: Moment, gently: bool) -> Result<bool, GitError> {
     let probe = uuid::Uuid::new_v4().simple().to_string();
     let mut call = Git::elsewhere(top);
@@ -290,19 +303,12 @@ fn mentions_us(script: &[u8]) -> bool {
 
 fn manager_mentions_us(dir: &HooksDir, moment: Moment) -> bool {
     let Owner::Manager(manager) = dir.owner else { return false };
-    let names: Vec<String> = match manager {
-        Manager::Husky => vec![format!(".husky/{moment}")],
-        Manager::Lefthook => ["lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml"]
-            .map(str::to_owned)
-            .to_vec(),
-        Manager::PreCommit => vec![".pre-commit-config.yaml".to_owned(), ".pre-commit-config.yml".to_owned()],
-    };
-    let mentions = |name: &String| dir.worktrees.iter().any(|top| reads_us(&top.join(name)));
-    names.iter().any(mentions)
-}
-
-fn reads_us(file: &Path) -> bool {
-    std::fs::read(file).is_ok_and(|text| mentions_us(&text))
+    let mut names = manager.config_files();
+    if manager == Manager::Husky {
+        names.push(format!(".husky/{moment}"));
+    }
+    let mentions = |file: &Path| std::fs::read(file).is_ok_and(|text| mentions_us(&text));
+    names.iter().any(|name| dir.worktrees.iter().any(|top| mentions(&top.join(name))))
 }
 
 #[cfg(test)]
@@ -310,8 +316,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_and_clocks_that_differ_are_told() {
-        let found = Found {
+    fn the_doctor_reads_every_configuration_file_of_lefthook() {
+        for name in Manager::Lefthook.config_files() {
+            let dir = tempfile::tempdir().unwrap();
+            git2::Repository::init(dir.path()).unwrap();
+            let file = dir.path().join(&name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "run: git-dibs hook pre-commit").unwrap();
+            let dirs = hooks_dirs(&Repo::at(dir.path()).unwrap()).unwrap();
+            assert_eq!(dirs[0].owner, Owner::Manager(Manager::Lefthook), "{name}");
+            assert!(manager_mentions_us(&dirs[0], Moment::PreCommit), "{name}");
+        }
+    }
+
+    #[test]
+    fn versions_and_clocks_that_differ_are_reported() {
+        let access = ServerAccess {
             endpoints: vec![Endpoint::parse("http://x:1").unwrap()],
             credential: None,
             session: None,
@@ -320,18 +340,28 @@ mod tests {
             secret_file: None,
         };
         let now = SystemTime::now();
-        let told = |version: &str, skew: u64| {
-            let seen = Seen { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };
+        let findings = |version: &str, skew: u64| {
+            let server =
+                ServerStatus { version: version.to_owned(), clocks: Some((now, now + Duration::from_secs(skew))) };
             let mut findings = Findings::default();
-            findings.server(&found, &seen);
+            findings.server(&access, &server);
             findings.0.into_iter().map(|finding| (finding.level, finding.what)).collect::<Vec<_>>()
         };
-        let off = told("9.9.9\x1b", 90);
-        assert!(off.contains(&(Level::Note, "the server's clock and ours differ by 1 min 30 s".to_owned())), "{off:?}");
+        let off = findings("9.9.9\x1b", 90);
+        assert!(
+            off.contains(&(
+                Level::Note,
+                "the clocks of the server and of this machine differ by 1 min 30 s".to_owned()
+            )),
+            "{off:?}"
+        );
         let own = env!("CARGO_PKG_VERSION");
-        assert!(off.contains(&(Level::Note, format!("the server is 9.9.9\\x1b, this program {own}"))), "{off:?}");
+        assert!(
+            off.contains(&(Level::Note, format!("the server is git-dibs 9.9.9\\x1b, this program is {own}"))),
+            "{off:?}"
+        );
         assert!(off.contains(&(Level::Note, "there is no token here".to_owned())), "{off:?}");
-        let fine = told(own, 1);
+        let fine = findings(own, 1);
         assert_eq!(fine.iter().filter(|(level, _)| *level == Level::Note).count(), 1, "only the token: {fine:?}");
     }
 }

@@ -1,37 +1,32 @@
-//! The git hooks: collect the changed paths, ask the server, give a verdict.
+//! The git hooks: when git calls us, what a change touches, installing the hooks, and the doctor.
 //!
-//! Three steps that know nothing of each other: [`collect`] reads git, [`ask`] reaches the server, and [`verdict`] is
-//! a pure function of what was heard and what the settings say. [`main`] does them in turn.
-//! No rule about reservations is in here; the server decides who holds what.
+//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`](crate::judge) asks the server and
+//! decides. No rule about reservations is in here.
 
-pub mod ask;
 pub mod collect;
 pub mod doctor;
 pub mod install;
 mod moment;
 mod next;
 mod passed;
-mod policy;
 pub mod shim;
-pub mod text;
-pub mod verdict;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use ask::{Answer, AskError, Conflict, Pause};
 pub use moment::Moment;
-pub use policy::{Enforce, OnUnreachable, Policy, Require, Setting};
 
-use collect::Told;
-use verdict::{Trouble, Verdict};
+use collect::HookInput;
 
+use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
-use crate::local::Environment;
+use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
+use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover};
 
-/// When it is set, a hook answers the doctor and does nothing else.
+/// If this variable is set, a hook only tells the doctor that it was reached.
 pub const PROBE: &str = "DIBS_PROBE";
 
 /// Exit codes of a hook.
@@ -39,91 +34,100 @@ const PASS: i32 = 0;
 const BLOCK: i32 = 1;
 const USAGE: i32 = 2;
 
-/// A hook waits for others, a remote and the server, no longer than this in all; git's own reading takes as long as it
-/// takes.
-pub const PATIENCE: Duration = Duration::from_millis(2900);
+/// The longest time a hook waits for a remote and the server, in all. The time that git needs to list a change comes on
+/// top.
+pub const WAIT_MAX: Duration = Duration::from_millis(2900);
+
+// A slow remote must leave the server its time.
+const _: () = assert!(LS_REMOTE_LIMIT.as_millis() + ASK_TIME_MIN.as_millis() <= WAIT_MAX.as_millis());
 
 /// A call of `git-dibs hook <name> [--next FILE] -- ARGS…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Call {
     /// Git's name of the hook.
     pub name: String,
-    /// The hook that was there before us.
+    /// The hook that was there before ours was installed.
     pub next: Option<PathBuf>,
-    /// What git gave the hook.
+    /// The arguments that git passed to the hook.
     pub args: Vec<OsString>,
 }
 
-/// Runs one hook and gives its exit code: 0 lets git go on, 1 stops it.
+/// Runs one hook and returns its exit code: 0 lets git go on, 1 stops it.
 ///
-/// `say` hears what there is to say, whole lines of it, and nothing when all is well.
-pub fn main(call: &Call, stdin: &mut dyn Read, say: &mut dyn FnMut(&str)) -> i32 {
+/// Messages go to `out`, in whole lines; if all is well there are none.
+pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
     let environment = Environment::of_process();
     let Some(moment) = Moment::parse(&call.name) else {
         let known = Moment::ALL.map(Moment::name).join(", ");
-        say(&format!("git-dibs: there is no hook {:?}; it takes part in {known}.\n", call.name));
+        show(out, &format!("git-dibs: there is no hook {:?}; the hooks are {known}.\n", call.name));
         return USAGE;
     };
     if let Some(probe) = environment.text(PROBE) {
-        say(&format!("{}\n", probe_answer(&probe, moment)));
+        show(out, &format!("{}\n", probe_answer(&probe, moment)));
         return PASS;
     }
     let mut input = Vec::new();
     if moment.reads_stdin() {
-        // What cannot be read is judged as if git had said nothing more.
+        // If reading fails, what was read until then is checked.
         let _ = stdin.read_to_end(&mut input);
     }
-    let next = |say: &mut dyn FnMut(&str)| {
+    let next = |out: &mut dyn Write| {
         let stdin = moment.reads_stdin().then_some(&*input);
-        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, say)).unwrap_or(PASS)
+        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, out)).unwrap_or(PASS)
     };
     if moment.next_goes_first() {
-        let code = next(say);
+        let code = next(out);
         if code != PASS {
             return code;
         }
     }
-    match judged(Told { moment, args: &call.args, stdin: &input, environment: &environment }) {
+    match check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }) {
         Verdict::Pass => {}
-        Verdict::Warn(text) => say(&text),
+        Verdict::Warn(text) => show(out, &text),
         Verdict::Block(text) => {
-            say(&text);
+            show(out, &text);
             return BLOCK;
         }
     }
-    if moment.next_goes_first() { PASS } else { next(say) }
+    if moment.next_goes_first() { PASS } else { next(out) }
 }
 
-/// What a hook says to the doctor's probe.
+/// Writes a message. A hook whose stderr is closed still decides.
+fn show(out: &mut dyn Write, text: &str) {
+    let _ = out.write_all(text.as_bytes());
+}
+
+/// What a hook answers to the doctor's probe.
 pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn judged(told: Told<'_>) -> Verdict {
-    let deadline = Instant::now() + PATIENCE;
-    // The environment counts before every setting, so where it says off nothing else need be read.
-    if Policy::read(told.moment, told.environment, &Settings::default()).enforce.value == Enforce::Off {
+fn check(input: HookInput<'_>) -> Verdict {
+    let deadline = Instant::now() + WAIT_MAX;
+    let occasion = input.moment.occasion();
+    // The environment takes precedence over every setting: if it turns checks off, nothing else needs to be read.
+    if CheckPolicy::read(&occasion, input.environment, &Settings::default()).enforce.value == Enforce::Off {
         return Verdict::Pass;
     }
-    // Git has decided to run this repository's hooks, so it trusts it.
+    // Git runs this repository's hooks, so it trusts the repository.
     git::trust_every_owner();
     let unread = |settings: &Settings, error: git::GitError| {
-        let policy = Policy::read(told.moment, told.environment, settings);
-        verdict::judge(told.moment, &policy, &[], Err(&Trouble::Unread(error.to_string())), &Default::default())
+        let policy = CheckPolicy::read(&occasion, input.environment, settings);
+        judge::verdict(&occasion, &policy, Err(&Unchecked::Paths(error.to_string())))
     };
     let repo = match Repo::from_environment() {
         Ok(repo) => repo,
         Err(error) => return unread(&Settings::default(), error),
     };
-    let Some(plan) = collect::plan(&repo, told) else { return Verdict::Pass };
-    // Where git has to be started for both, it is started for both at once.
+    let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass };
+    // If both need the git program, both run at the same time.
     let settings = SettingsCall::start(&repo);
     let collected = plan.collect(&repo);
     let settings = match settings.and_then(SettingsCall::finish) {
         Ok(settings) => settings,
         Err(error) => return unread(&Settings::default(), error),
     };
-    let policy = Policy::read(told.moment, told.environment, &settings);
+    let policy = CheckPolicy::read(&occasion, input.environment, &settings);
     if policy.enforce.value == Enforce::Off {
         return Verdict::Pass;
     }
@@ -135,17 +139,91 @@ fn judged(told: Told<'_>) -> Verdict {
     if paths.is_empty() {
         return Verdict::Pass;
     }
-    let found = ask::find(Some(told.moment), &repo, told.environment, &settings);
-    let heard = found.and_then(|found| ask::ask(&found, paths, deadline)).map_err(Trouble::Silence);
-    let forgiven = match &heard {
-        Ok(answer) => collected.forgiven(&repo, &policy, &verdict::suspects(&policy, paths, answer)),
-        Err(_) => Ok(Default::default()),
+    let asked = find_server(&repo, input, &settings).and_then(|access| {
+        let reply = judge::ask(&access, &judge::question(paths), deadline)?;
+        Ok((access, reply))
+    });
+    let verdict = match asked {
+        Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
+        Ok((access, reply)) => {
+            let now = reply.server_time.unwrap_or_else(clock::now);
+            let session = access.session.as_deref();
+            // If git cannot tell whether a path is only undone, it counts.
+            let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
+                collected.undone(&repo, &policy, suspects).unwrap_or_default()
+            };
+            let objections = Objections::find(&policy, paths, session, reply, now, undone);
+            judge::verdict(&occasion, &policy, Ok(&objections))
+        }
     };
-    // Not being able to find out whether a path is only undone forgives nothing.
-    let forgiven = forgiven.unwrap_or_default();
-    let verdict = verdict::judge(told.moment, &policy, paths, heard.as_ref(), &forgiven);
-    if matches!(told.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
+    if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
         passed::note(&repo);
     }
     verdict
+}
+
+fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result<ServerAccess, CheckError> {
+    let side = match input.moment {
+        Moment::PreReceive => Side::Receiver { pushed_token: input.environment.push_option("dibs-token") },
+        _ => Side::Worktree,
+    };
+    Ok(discover(&Lookup { side, ..Lookup::new(Some(repo), input.environment, settings) })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _dir: tempfile::TempDir,
+        repo: Repo,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let dir = tempfile::tempdir().unwrap();
+            git2::Repository::init(dir.path()).unwrap();
+            Place { repo: Repo::at(dir.path()).unwrap(), _dir: dir }
+        }
+
+        fn file(&self, name: &str, text: &str) {
+            let file = self.repo.common_dir.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+
+        fn find(&self, moment: Moment, variables: &[(&str, &str)]) -> Result<ServerAccess, CheckError> {
+            let environment = Environment::from_pairs(variables.iter().copied());
+            let input = HookInput { moment, args: &[], stdin: b"", environment: &environment };
+            find_server(&self.repo, input, &Settings::default())
+        }
+
+        fn token(&self, moment: Moment, variables: &[(&str, &str)]) -> Option<String> {
+            let access = self.find(moment, &[&[("DIBS_URL", "http://x")], variables].concat()).unwrap();
+            access.credential.map(|credential| credential.token().to_owned())
+        }
+    }
+
+    #[test]
+    fn only_pre_receive_takes_a_token_from_a_push_option() {
+        let place = Place::new();
+        place.file("dibs/token", "mine");
+        let pushed =
+            [("GIT_PUSH_OPTION_COUNT", "1"), ("GIT_PUSH_OPTION_0", "dibs-token=pushed"), ("DIBS_TOKEN", "variable")];
+        assert_eq!(place.token(Moment::PreReceive, &pushed).as_deref(), Some("pushed"));
+        assert_eq!(place.token(Moment::PreReceive, &pushed[2..]).as_deref(), Some("variable"));
+        assert_eq!(place.token(Moment::PreReceive, &[]), None);
+        assert_eq!(place.token(Moment::PrePush, &pushed[..2]).as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn a_missing_server_and_a_bad_token_are_different_errors() {
+        let place = Place::new();
+        let error = |variables: &[(&str, &str)]| place.find(Moment::PreCommit, variables).unwrap_err();
+        assert!(matches!(error(&[]), CheckError::Unreachable(text) if text.contains("git dibs serve")));
+        place.file("dibs/token", " \n");
+        assert!(
+            matches!(error(&[("DIBS_URL", "http://x")]), CheckError::Unauthorized(text) if text.contains("is empty"))
+        );
+    }
 }

@@ -1,6 +1,8 @@
-//! The moments at which git asks us: one for each hook we take part in.
+//! The git hooks that git-dibs installs.
 
 use std::fmt;
+
+use crate::judge::{Occasion, OnUnreachable};
 
 /// A git hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +24,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// All of them, in the order they are installed.
+    /// All hooks, in the order they are installed.
     pub const ALL: [Moment; 7] = [
         Moment::PreCommit,
         Moment::PreMergeCommit,
@@ -33,7 +35,7 @@ impl Moment {
         Moment::ReferenceTransaction,
     ];
 
-    /// Takes git's name of the hook.
+    /// Reads git's name of the hook.
     pub fn parse(name: &str) -> Option<Moment> {
         Moment::ALL.into_iter().find(|moment| moment.name() == name)
     }
@@ -51,7 +53,14 @@ impl Moment {
         }
     }
 
-    /// What is stopped, in a sentence for a person.
+    /// What git is about to do.
+    pub fn occasion(self) -> Occasion {
+        // After a push the commits are out of reach, so an unchecked one is blocked. The push checks commits again.
+        let on_unreachable = if self.is_push() { OnUnreachable::Block } else { OnUnreachable::Warn };
+        Occasion { noun: self.noun(), on_unreachable }
+    }
+
+    /// The word for it in a sentence.
     pub fn noun(self) -> &'static str {
         match self {
             Moment::PreCommit | Moment::PrepareCommitMsg => "commit",
@@ -62,20 +71,20 @@ impl Moment {
         }
     }
 
-    /// Whether git tells this hook something on stdin.
+    /// Whether git writes to this hook's stdin.
     pub fn reads_stdin(self) -> bool {
         matches!(self, Moment::PrePush | Moment::PreReceive | Moment::ReferenceTransaction)
     }
 
-    /// Whether commits leave this repository or arrive in it, so that nobody can take them back quietly.
+    /// Whether commits leave this repository or arrive in it.
     pub fn is_push(self) -> bool {
         matches!(self, Moment::PrePush | Moment::PreReceive)
     }
 
-    /// Whether a hook that was there before us goes first.
+    /// Whether the hook that was there before runs first.
     ///
-    /// At a commit it may still change the index, and we must see the result. At a push it may upload for minutes
-    /// (git-lfs), which is wasted if we say no.
+    /// At a commit it may still change the index, and the result is what must be checked. At a push it may upload for
+    /// minutes (git-lfs), which is wasted if the push is then blocked.
     pub fn next_goes_first(self) -> bool {
         !self.reads_stdin()
     }

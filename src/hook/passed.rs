@@ -1,11 +1,10 @@
-//! A note from `pre-commit` to the `prepare-commit-msg` of the same commit: this index was judged and passed.
+//! A note from `pre-commit` to the `prepare-commit-msg` of the same commit: this index was checked and passed.
 //!
-//! Git runs both for an ordinary commit, but only the second for `--no-verify`, a cherry-pick or a revert. The note
-//! saves asking twice. It is a second name of the index file that passed, called after the git process that runs both
-//! hooks. Git never changes an index in its place but puts a new file there, so while both names lead to one file nothing
-//! has changed; a formatter that adds to the index in between makes the note void. The shim of `prepare-commit-msg`
-//! compares the two by itself, so that this program is not even started; it cannot take the note away, which the next
-//! `pre-commit` does.
+//! Git runs both hooks for an ordinary commit, but only the second for `--no-verify`, a cherry-pick or a revert. The note
+//! avoids a second check. It is a hard link to the index file that passed, named after the git process that runs both
+//! hooks. Git never changes an index file in place but replaces it, so while link and index are the same file, nothing has
+//! changed; if a formatter adds to the index in between, the note is void. The shim of `prepare-commit-msg` compares the
+//! two itself, so that this program is not even started. It cannot remove the note; the next `pre-commit` does.
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::parent_id;
@@ -17,7 +16,7 @@ use crate::git::Repo;
 const NOTES_DIR: &str = "dibs";
 const NOTE: &str = "passed-";
 
-/// Leaves the note. Where that is not possible the next hook simply asks again.
+/// Leaves the note. If that fails, the next hook checks again.
 pub fn note(repo: &Repo) {
     let (index, note) = (repo.index_file(), note_file(repo));
     forget(repo);
@@ -26,7 +25,7 @@ pub fn note(repo: &Repo) {
     }
 }
 
-/// Whether the note of this very commit is there; takes it away.
+/// Whether there is a note for this commit and this index; removes the note.
 pub fn is_same(repo: &Repo) -> bool {
     let identity = |file: &Path| std::fs::metadata(file).ok().map(|about| (about.dev(), about.ino()));
     let note = note_file(repo);
@@ -35,7 +34,7 @@ pub fn is_same(repo: &Repo) -> bool {
     passed.is_some() && passed == identity(&repo.index_file())
 }
 
-/// Takes away what earlier commits left.
+/// Removes the notes of earlier commits.
 fn forget(repo: &Repo) {
     for entry in std::fs::read_dir(repo.git_dir.join(NOTES_DIR)).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(NOTE.as_bytes()) {
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_good_once_and_only_for_the_index_it_was_made_for() {
+    fn a_note_is_valid_once_and_only_for_its_index() {
         let dir = tempfile::tempdir().unwrap();
         git2::Repository::init(dir.path()).unwrap();
         let repo = Repo::at(dir.path()).unwrap();

@@ -1,56 +1,43 @@
-//! The shell scripts git runs, and telling ours from other people's.
+//! The shell scripts that git runs, and how to recognise them.
 //!
-//! They live in `hooks/` and are part of the binary. Each only finds the program and hands over.
+//! They are in `hooks/` and part of the binary. Each only finds the program and runs it.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::Moment;
+use crate::text::shell;
 
-/// What every shim of this version carries in its second line.
+/// The text in the second line of every shim of this version.
 pub const MARKER: &str = "git-dibs shim v1";
 
-/// What the line that names the program looks like before installation.
+/// The program in a shim before installation.
 const PLACEHOLDER: &[u8] = b"'@GIT_DIBS@'";
 const PROGRAM_LINE: &[u8] = b"dibs=";
 
-/// Whose file a hook is.
+/// Who wrote a hook file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A shim of this version, as it was installed.
+    /// A shim of this version, unchanged.
     Ours,
-    /// A shim that somebody has edited since, or of another version.
+    /// A shim that was edited, or of another version.
     OursChanged,
-    /// Somebody else's.
+    /// Not a shim.
     Foreign,
 }
 
-/// The shim for a hook, with the program to hand over to.
+/// The shim for a hook that runs `program`.
 pub fn shim(moment: Moment, program: &Path) -> Vec<u8> {
-    with_program(template(moment), &quoted(program.as_os_str().as_bytes()))
+    with_program(template(moment), &shell::quote(program.as_os_str().as_bytes()))
 }
 
-/// Whose file this is.
+/// Who wrote this file.
 pub fn whose(moment: Moment, text: &[u8]) -> Whose {
     if with_program(text, PLACEHOLDER) == template(moment) {
         return Whose::Ours;
     }
     let second_line = text.split(|&b| b == b'\n').nth(1).unwrap_or_default();
     if second_line.starts_with(b"# git-dibs shim v") { Whose::OursChanged } else { Whose::Foreign }
-}
-
-/// As one word of a shell script.
-pub(crate) fn quoted(bytes: &[u8]) -> Vec<u8> {
-    let mut word = vec![b'\''];
-    for &b in bytes {
-        if b == b'\'' {
-            word.extend_from_slice(b"'\\''");
-        } else {
-            word.push(b);
-        }
-    }
-    word.push(b'\'');
-    word
 }
 
 fn template(moment: Moment) -> &'static [u8] {
@@ -65,7 +52,7 @@ fn template(moment: Moment) -> &'static [u8] {
     }
 }
 
-/// The script with another word in its first line that names the program.
+/// The script with another word for the program.
 fn with_program(script: &[u8], word: &[u8]) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = script.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
     if let Some(line) = lines.iter_mut().find(|line| line.starts_with(PROGRAM_LINE)) {
@@ -99,7 +86,10 @@ mod tests {
             assert!(text.lines().nth(1).unwrap().contains(MARKER), "{moment}");
             assert!(text.contains(&format!("hook {moment} --next")), "{moment}");
             let default = if moment.is_push() { "|| echo block)}\nif" } else { "|| echo warn)}\nif" };
-            assert!(text.contains(default) && text.contains(&format!("this {} (", moment.noun())), "{moment}");
+            assert!(
+                text.contains(default) && text.contains(&format!("this {} was not checked (", moment.noun())),
+                "{moment}"
+            );
         }
     }
 }

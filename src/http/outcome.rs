@@ -1,34 +1,48 @@
 //! What the engine answered, as a client hears it.
 
+use crate::desk::Trouble;
 use crate::engine::{
-    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Person, SessionId, Timestamp, UnlockRequest, Why,
+    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Person, Refusal, SessionId, Timestamp, UnlockRequest, Why,
 };
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
 use super::error::ApiError;
-use super::happened::why_over;
+use super::event_json::why_over;
 
 /// The longest a refused client is told to stay away, in seconds: the holder may let go long before the time is up.
 const RETRY_AFTER_MAX: u64 = 60;
 
-/// The answer to anything that was not granted.
-pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
-    match outcome {
-        Outcome::Refused(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, &[], now),
-        Outcome::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
+/// The error for a result that is not what the handler's command achieves.
+pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
+    match result {
+        Err(refused) => refusal(refused, now),
+        Ok(outcome) => {
+            // A mistake in a handler. The command was carried out, so no error may say that it was refused: the
+            // connection is closed without an answer.
+            tracing::error!(?outcome, "a command had an outcome that its handler does not expect");
+            ApiError::from(Trouble::Unclear)
+        }
+    }
+}
+
+/// The error for a refusal.
+pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
+    match refusal {
+        Refusal::Locked(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, &[], now),
+        Refusal::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
             let sentence = "waited, and it is still reserved by somebody else";
             blocked(Code::LockAcquisitionFailed, sentence, &conflicts, &[], now)
         }
-        Outcome::WaitOver { why: LeftWhy::Ended, .. } => {
+        Refusal::WaitOver { why: LeftWhy::Ended, .. } => {
             ApiError::new(Code::SessionEnded, "the session ended while it waited")
         }
-        Outcome::WaitOver { .. } => {
+        Refusal::WaitOver { .. } => {
             let sentence = "the server is stopping, so nobody can wait any longer; ask again in a moment";
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
-        Outcome::Deadlock(cycle) => {
-            let steps = cycle.iter().map(|step| wire::Wait {
+        Refusal::Deadlock(cycle) => {
+            let steps = cycle.iter().map(|step| wire::CycleStep {
                 session: step.session.as_str().into(),
                 holds: step.holds.shown(),
                 wants: step.wants.shown(),
@@ -41,14 +55,14 @@ pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
             let body = ErrorBody { cycle: Some(steps.collect()), ..ErrorBody::new(Code::PossibleDeadlock, sentence) };
             ApiError::from(body).retry_after(1)
         }
-        Outcome::WrongVersion { key, version } => {
+        Refusal::WrongVersion { key, version } => {
             let sentence =
                 format!("{} is at version {version} by now; look at it again before changing it", shown(&key));
             let body = ErrorBody { version: Some(version), ..ErrorBody::new(Code::VersionMismatch, sentence) };
             ApiError::from(ErrorBody { field: Some(key.shown()), ..body }).retry_after(1)
         }
-        Outcome::Paused(pause) => paused(&pause),
-        Outcome::NotHeld { key, holder } => {
+        Refusal::Paused(pause) => paused(&pause),
+        Refusal::NotHeld { key, holder } => {
             let sentence = match &holder {
                 Some(person) => format!("{} is held by {}, not by this session", shown(&key), named(person)),
                 None => format!("this session does not hold {}", shown(&key)),
@@ -58,53 +72,46 @@ pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
             let body = ErrorBody::new(Code::LockNotHeld, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name, ..body })
         }
-        Outcome::Lapsed { key } => {
+        Refusal::Lapsed { key } => {
             let sentence = format!("the reservation of {} ran out in the meantime; reserve it again", shown(&key));
             ApiError::new(Code::LockTimeout, sentence)
         }
-        Outcome::SessionEnded { session, state } => {
+        Refusal::SessionEnded { session, state } => {
             let state = end_state(state);
             let sentence = format!("session {session} has ended ({}); its token is dead", state.as_str());
             let mut body = ErrorBody::new(Code::SessionEnded, sentence);
             body.more.insert("state".to_owned(), state.as_str().into());
             ApiError::from(body)
         }
-        Outcome::NotYours => ApiError::new(Code::Forbidden, "this session belongs to somebody else"),
-        Outcome::NoSession(session) => {
+        Refusal::NotOwner => ApiError::new(Code::Forbidden, "this session belongs to somebody else"),
+        Refusal::UnknownSession(session) => {
             let sentence = format!("there is no session {session}; an admin makes one with POST /api/sessions");
             ApiError::new(Code::NotFound, sentence)
         }
-        Outcome::NoReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it is over"),
-        Outcome::NobodyHolds(key) => {
+        Refusal::UnknownReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it is over"),
+        Refusal::NoOtherHolder(key) => {
             ApiError::new(Code::NotFound, format!("nobody else holds {}; reserve it", shown(&key)))
         }
-        Outcome::NoRequest => ApiError::new(Code::NotFound, "there is no such unlock request"),
-        Outcome::AnsweredBefore(request) => {
+        Refusal::UnknownRequest => ApiError::new(Code::NotFound, "there is no such unlock request"),
+        Refusal::AnsweredBefore(request) => {
             let status = unlock_status(request.answer);
             let sentence = format!("this request is {} already; nothing was changed", status.as_str());
             let mut body = ErrorBody::new(Code::OperationNotPermitted, sentence);
             body.more.insert("status".to_owned(), status.as_str().into());
             ApiError::from(body)
         }
-        Outcome::NotTheHolder(holder) => {
+        Refusal::NotTheHolder(holder) => {
             let sentence = format!("only {} can answer this request", named(&holder));
             let reserved_by = Some(holder.session.as_str().into());
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
         }
-        Outcome::OverQuota { what, limit } => {
+        Refusal::OverQuota { what, limit } => {
             let sentence = format!("the limit of {limit} {what} is reached; release something or ask for a higher one");
             let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
             body.more.insert("limit".to_owned(), limit.into());
             ApiError::from(body).retry_after(1)
         }
-        Outcome::Done
-        | Outcome::Granted(_)
-        | Outcome::Queued(_)
-        | Outcome::Released(_)
-        | Outcome::Alive { .. }
-        | Outcome::Ended { .. }
-        | Outcome::Request(_) => unreachable!("handlers take the answers they asked for"),
     }
 }
 

@@ -32,7 +32,9 @@ pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
 pub use name::NAMESPACES;
 use pattern::BadPattern;
 use smallvec::SmallVec;
-use text::{compared, percent_decode, percent_encode};
+use text::compared;
+
+use crate::text::percent;
 
 /// What a repository says about its keys: how text is compared and which words are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +130,7 @@ impl Key {
     /// Reads text whose `file:` part carries each bad byte as `%XX` and a literal `%` as `%25`.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
-        let Some(name) = percent_decode(coded) else {
+        let Some(name) = percent::decode(coded) else {
             return Err(bad_path(text, "a \"%\" is followed by two hexadecimal digits, and stands for itself as %25"));
         };
         Key::literal(&name, rules)
@@ -154,7 +156,7 @@ impl Key {
             (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
                 Cow::Borrowed(path)
             }
-            (Kind::Path, _) => Cow::Owned(format!("file:{}", percent_encode(self.spelled()))),
+            (Kind::Path, _) => Cow::Owned(format!("file:{}", percent::encode(self.spelled()))),
             _ => Cow::Owned(self.shown()),
         }
     }
@@ -168,7 +170,7 @@ impl Key {
                 let key = Key::pattern(&pattern::folded_structure(pattern), fold_case, glob::OLD);
                 return key.map_err(|reason| bad_pattern(text, &reason));
             }
-            Form::File(coded) => percent_decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
+            Form::File(coded) => percent::decode(coded).unwrap_or(Cow::Borrowed(coded.as_bytes())),
             Form::Path(path) => Cow::Borrowed(path.as_bytes()),
         };
         match path::lenient(&name) {
@@ -220,7 +222,7 @@ impl Key {
             (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
             (Kind::Glob, Ok(pattern)) if !is_plain_pattern(pattern) => format!("./{pattern}"),
             (_, Ok(text)) => text.to_owned(),
-            (_, Err(_)) => format!("file:{}", percent_encode(self.spelled())),
+            (_, Err(_)) => format!("file:{}", percent::encode(self.spelled())),
         }
     }
 

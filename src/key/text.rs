@@ -1,4 +1,4 @@
-//! Text under the keys: the form that is compared, percent encoding, and quoting for sentences.
+//! Text under the keys: the form that is compared, and quoting for sentences.
 
 use std::borrow::Cow;
 
@@ -36,44 +36,6 @@ pub(super) fn compared_text(text: &str, fold_case: bool) -> Cow<'_, str> {
         return Cow::Owned(folded.nfc().collect());
     }
     if is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
-}
-
-/// Writes each byte that is not part of UTF-8 text, each control byte and `%` itself as `%XX`.
-pub(super) fn percent_encode(name: &[u8]) -> String {
-    let mut out = String::with_capacity(name.len() + 8);
-    for chunk in name.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c == '%' || c.is_ascii_control() { push_percent(&mut out, c as u8) } else { out.push(c) }
-        }
-        chunk.invalid().iter().for_each(|&byte| push_percent(&mut out, byte));
-    }
-    out
-}
-
-fn push_percent(out: &mut String, byte: u8) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    out.push('%');
-    out.push(HEX[usize::from(byte >> 4)] as char);
-    out.push(HEX[usize::from(byte & 15)] as char);
-}
-
-/// Undoes [`percent_encode`]; `None` where a `%` is not followed by two hexadecimal digits.
-pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text.as_bytes()));
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let high = (bytes.next()? as char).to_digit(16)?;
-        let low = (bytes.next()? as char).to_digit(16)?;
-        out.push((high << 4 | low) as u8);
-    }
-    Some(Cow::Owned(out))
 }
 
 /// The text as a sentence shows it: in quotes, escaped, and cut when it is long.
@@ -122,19 +84,6 @@ mod tests {
                 assert!(!form.bytes().any(|b| b.is_ascii_control()), "{c:?}");
                 assert!(!fold_case || !form.bytes().any(|b| b.is_ascii_uppercase()), "{c:?} becomes {form:?}");
             }
-        }
-    }
-
-    #[test]
-    fn percent_round_trip() {
-        for name in [&b"plain"[..], b"100%", b"a\xff\xfeb", b"a\nb\x7f", "é%é".as_bytes(), b"\xf0\x9f"] {
-            let text = percent_encode(name);
-            assert_eq!(percent_decode(&text).unwrap(), name, "{text}");
-        }
-        assert_eq!(percent_encode(b"a\xffb%\n"), "a%FFb%25%0A");
-        assert_eq!(percent_decode("%fF").unwrap(), &b"\xff"[..]);
-        for bad in ["%", "%4", "%zz", "a%", "%+1"] {
-            assert!(percent_decode(bad).is_none(), "{bad}");
         }
     }
 

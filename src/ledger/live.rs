@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Want};
+    use crate::engine::{Actor, Command, Engine, Intro, Owner, Policy, Reserve, Turn, Want};
     use crate::key::KeyRules;
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
@@ -252,7 +252,9 @@ mod tests {
             wait: None,
             if_version: None,
         };
-        engine.execute(&Actor::Session(intro), Command::Reserve(ask), Timestamp(1_700_000_000_000), records);
+        let mut turn = Turn::at(Timestamp(1_700_000_000_000));
+        engine.execute(&mut turn, &Actor::Session(intro), Command::Reserve(ask)).unwrap();
+        records.extend(turn.records);
     }
 
     #[test]
@@ -264,7 +266,9 @@ mod tests {
         reserve(&mut engine, "cy", &["shared"], Mode::Shared, &mut records);
         reserve(&mut engine, "bo", &["mine"], Mode::Exclusive, &mut records);
         let release = Command::ReleaseAll { session: SessionId::parse("bo").unwrap() };
-        engine.execute(&Actor::Admin("ops".into()), release, Timestamp(1_700_000_001_000), &mut records);
+        let mut turn = Turn::at(Timestamp(1_700_000_001_000));
+        engine.execute(&mut turn, &Actor::Admin("ops".into()), release).unwrap();
+        records.extend(turn.records);
         let mut live = Live::default();
         let mut touched = Vec::new();
         records.iter().for_each(|record| live.apply(record, &mut touched));

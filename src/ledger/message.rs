@@ -4,6 +4,7 @@ use git2::Oid;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Event, Record, Seq, SessionId, Text, Timestamp};
+use crate::text::terminal::clean;
 
 /// The longest key or name in a subject, in characters.
 const SHOWN_MAX: usize = 60;
@@ -81,7 +82,7 @@ pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
         text.push_str(&format!("Dibs-Event: {} {} {session}", line.seq.0, verb(&line.event)));
         for key in line.event.keys() {
             text.push(' ');
-            text.push_str(&clean(&key.text()));
+            text.push_str(&clean(&key.text(), usize::MAX));
         }
         text.push('\n');
     }
@@ -147,29 +148,16 @@ fn subject(lines: &[Line], trailers: &Trailers) -> String {
     let mut text = verb(&first.event).to_owned();
     let mut keys = first.event.keys();
     if let Some(key) = keys.next() {
-        text.push_str(&format!(" {}", shown(&key.text())));
+        text.push_str(&format!(" {}", clean(&key.text(), SHOWN_MAX)));
     }
     let more = keys.count() + lines.len() - 1;
     if more > 0 {
         text.push_str(&format!(" (+{more})"));
     }
     if let Some(session) = first.event.session() {
-        text.push_str(&format!(" by {}", shown(first.name.as_deref().unwrap_or(session.as_str()))));
+        text.push_str(&format!(" by {}", clean(first.name.as_deref().unwrap_or(session.as_str()), SHOWN_MAX)));
     }
     text
-}
-
-fn shown(text: &str) -> String {
-    let text = clean(text);
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-/// Without anything that would begin a line of its own or draw on a terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -188,6 +176,14 @@ mod tests {
             reason: None,
         };
         Line { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
+    }
+
+    #[test]
+    fn a_name_cannot_reorder_or_break_a_subject() {
+        let strange = Line { name: Some("a\u{202e}na\nDibs-Seq: 9".into()), ..line(4, "src/a.rs") };
+        let trailers = Trailers { seq: Seq(4), events: vec![Seq(4)], gap: None, restated: false, previous: None };
+        let text = compose(&[strange], &trailers);
+        assert!(text.starts_with("reserve src/a.rs by a\\u{202e}na\\nDibs-Seq: 9\n\n"), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::key::{Key, Kind};
+use crate::text::percent;
 
 /// The directory at the top of the tree that is the ledger's own.
 pub const OWN: &str = ".dibs";
@@ -59,7 +60,7 @@ fn encoded(text: &[u8]) -> String {
         if plain && !(at == 0 && matches!(byte, b'.' | b'-')) {
             name.push(char::from(byte));
         } else {
-            name.push_str(&format!("%{byte:02X}"));
+            name.push_str(percent::escape(byte));
         }
     }
     name

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::engine::{
     Actor, Command, EndState, Engine, Intro, Mode, Named, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
-    Timestamp, Ttl, Want,
+    Timestamp, Ttl, Turn, Want,
 };
 use crate::journal::{Journal, JournalReader, MemoryJournal};
 use crate::key::{Key, KeyRules};
@@ -40,10 +40,10 @@ impl World {
 
     fn execute(&mut self, actor: Actor, command: Command) {
         let after = self.engine.head();
-        let mut records = Vec::new();
         self.now = self.now.after(Duration::from_millis(250));
-        self.engine.execute(&actor, command, self.now, &mut records);
-        self.journal.append(after, &records).unwrap();
+        let mut turn = Turn::at(self.now);
+        self.engine.execute(&mut turn, &actor, command).unwrap();
+        self.journal.append(after, &turn.records).unwrap();
     }
 
     fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {

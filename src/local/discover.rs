@@ -1,291 +1,180 @@
-//! Where the server is and who is asking, from flags, the environment, git's configuration and two files.
+//! Which server to ask, and as whom: from flags, the environment, git's configuration and files in the repository.
 //!
-//! | question | answer |
-//! |---|---|
-//! | where | `--url`, else `DIBS_URL`, else `dibs.url`, else what a local server recorded in `<common dir>/dibs/server.json` |
-//! | who | `--token-file`, else `DIBS_TOKEN`, else `<git dir>/dibs/token`, else a person: `dibs.tokenFile`, else the local server's `read-token` |
-//!
-//! Whoever pushes into a repository is not whoever works in it, so there the token comes from a push option, else from
-//! `DIBS_TOKEN`, and never from the worktree's file.
+//! [`server`](super::server) finds the address, [`identity`](super::identity) the token and the session. Every front end
+//! calls [`discover`], so they all find the same.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use super::environment::Environment;
+use super::identity::{self, Side};
+use super::server;
+use crate::client::{Client, Credential, Endpoint, Limits, Origin};
+use crate::git::{Repo, Settings};
 
-use crate::client::{Credential, Endpoint, Origin, is_absent};
-
-/// Under a worktree's git directory: the token of the session that works there, mode 0600.
-pub const TOKEN_FILE: &str = "dibs/token";
-
-/// Under the common directory: where a local server listens, as a [`ServerRecord`].
-pub const SERVER_FILE: &str = "dibs/server.json";
-
-/// Under the common directory: a token for looking, made by a local server for the people beside it.
-pub const READ_TOKEN_FILE: &str = "dibs/read-token";
-
-/// What there is to look at. Plain values and functions, so that nothing in here opens a repository.
-pub struct Surroundings<'a> {
-    /// What the command line said.
+/// Where to look. Plain values, so that tests need no repository.
+pub struct Lookup<'a> {
     pub flags: Flags,
-    /// Whose work it is.
-    pub door: Door,
-    /// Looks up a variable of the environment.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Looks up a setting of git, such as `dibs.url`.
-    pub config: &'a dyn Fn(&str) -> Option<String>,
-    /// The worktree's git directory, inside a repository.
-    pub git_dir: Option<PathBuf>,
-    /// The repository's git directory, shared by its worktrees.
-    pub common_dir: Option<PathBuf>,
+    pub side: Side,
+    pub environment: &'a Environment,
+    pub settings: &'a Settings,
+    /// The worktree's git directory; none outside of a repository.
+    pub git_dir: Option<&'a Path>,
+    /// The git directory that all worktrees of the repository share.
+    pub common_dir: Option<&'a Path>,
 }
 
-/// What the command line said; it counts before everything else.
+impl<'a> Lookup<'a> {
+    /// Looks in this repository, its settings and the environment, without flags.
+    pub fn new(repo: Option<&'a Repo>, environment: &'a Environment, settings: &'a Settings) -> Lookup<'a> {
+        Lookup {
+            flags: Flags::default(),
+            side: Side::Worktree,
+            environment,
+            settings,
+            git_dir: repo.map(|repo| repo.git_dir.as_path()),
+            common_dir: repo.map(|repo| repo.common_dir.as_path()),
+        }
+    }
+
+    /// The value of an environment variable. An empty one counts as unset.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.environment.text(name).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The value of the setting `dibs.<name>`. An empty one counts as unset.
+    pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
+        self.settings.get(name).filter(|text| !text.trim().is_empty())
+    }
+}
+
+/// Command line flags. They take precedence over everything else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// The server.
     pub url: Option<String>,
-    /// A file with the token.
     pub token_file: Option<PathBuf>,
     /// The session to act for.
     pub session: Option<String>,
-    /// The repository, as the server calls it.
+    /// The server's name for the repository.
     pub repo: Option<String>,
 }
 
-/// Whose work is asked about.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub enum Door {
-    /// That of whoever works in this worktree.
-    #[default]
-    Worktree,
-    /// That of somebody who pushes into this repository, with the token of their push option, where they gave one.
-    Receiving(Option<String>),
-}
-
-/// Where the server is, and who is asking.
+/// How to reach the server, and who is asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Ways to reach the server, in the order to try them; at least one.
+pub struct ServerAccess {
+    /// Addresses of one server, in the order to try them; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// Who is asking; nobody that the server knows where there is nothing.
+    /// The token to send; none if no token was found.
     pub credential: Option<Credential>,
-    /// The session to act for: `--session`, else the one the credential names, else `DIBS_SESSION`.
+    /// The session to act for; none for a person without one.
     pub session: Option<String>,
-    /// How the server calls the repository, where somebody says so.
+    /// The server's name for the repository, if one is configured.
     pub repo: Option<String>,
-    /// Who says where the server is, for messages.
+    /// What named the server (`--url`, `DIBS_URL`, a file …), for messages.
     pub source: String,
-    /// Where the server's secret is, if it is the local one.
+    /// The file with the server's secret, if the server is the local one.
     pub secret_file: Option<PathBuf>,
 }
 
-/// What a local server writes down about itself, in `<common dir>/dibs/server.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerRecord {
-    /// Its process.
-    pub pid: u32,
-    /// Its socket, where it has one.
-    #[serde(default)]
-    pub socket: Option<PathBuf>,
-    /// Its address on the loopback device, where it has one.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// Since when it runs.
-    pub started_at: crate::wire::Time,
-    /// How it calls this repository.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repo: Option<String>,
-    /// The file with the secret that signs its tokens, where it is in a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_file: Option<PathBuf>,
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Undiscovered {
-    /// No server is named anywhere.
-    #[error("no server is known here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url")]
-    NoServer,
-    /// Something names a server, and it makes no sense.
-    #[error("{from} says {text:?}, which is not an address: {why}")]
-    BadAddress {
-        /// Who says so.
-        from: &'static str,
-        /// What it says.
-        text: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// The local server's record makes no sense.
-    #[error("{} {why}; starting the server again writes it anew: git dibs serve", path.display())]
-    BadRecord {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// There is a token, and it cannot be used.
-    #[error("the token in {from} {why}")]
-    BadToken {
-        /// Where it is.
-        from: Origin,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
-/// Says where the server is and who is asking.
-pub fn discover(here: &Surroundings<'_>) -> Result<Found, Undiscovered> {
-    let record = recorded(here)?;
-    let local = record.iter().flat_map(ways).collect::<Vec<_>>();
-    let (endpoints, source, is_local) = match named(here)? {
-        // The local server under its public name: its socket is still the better way.
-        Some((from, endpoint)) if local.contains(&endpoint) => (local, from.to_owned(), true),
-        Some((from, endpoint)) => (vec![endpoint], from.to_owned(), false),
-        None if local.is_empty() => return Err(Undiscovered::NoServer),
-        None => (local, in_dir(&here.common_dir, SERVER_FILE).unwrap_or_default().display().to_string(), true),
-    };
-    let credential = credential(here, is_local)?;
-    // A token that is a session's own acts for no other, so a variable left over from elsewhere must not matter.
-    let own = credential.as_ref().and_then(|who| who.session.clone());
-    let session = here.flags.session.clone().or(own).or_else(|| env(here, "DIBS_SESSION"));
-    let record = record.filter(|_| is_local);
-    let (recorded_repo, secret_file) = record.map_or((None, None), |record| (record.repo, record.secret_file));
-    let repo = here.flags.repo.clone().or_else(|| env(here, "DIBS_REPO")).or_else(|| config(here, "dibs.repo"));
-    Ok(Found { endpoints, credential, session, repo: repo.or(recorded_repo), source, secret_file })
-}
-
-/// The server that somebody named, and who did.
-fn named(here: &Surroundings<'_>) -> Result<Option<(&'static str, Endpoint)>, Undiscovered> {
-    let by_flag = here.flags.url.clone().map(|text| ("--url", text));
-    let by_env = || env(here, "DIBS_URL").map(|text| ("DIBS_URL", text));
-    let by_config = || config(here, "dibs.url").map(|text| ("git config dibs.url", text));
-    let Some((from, text)) = by_flag.or_else(by_env).or_else(by_config) else { return Ok(None) };
-    match Endpoint::parse(text.trim()) {
-        Ok(endpoint) => Ok(Some((from, endpoint))),
-        Err(why) => Err(Undiscovered::BadAddress { from, text, why }),
+impl ServerAccess {
+    /// A client for this server, with the token that was found.
+    pub fn client(&self, limits: Limits) -> io::Result<Client> {
+        self.client_as(self.credential.clone(), limits)
     }
-}
 
-/// What the local server wrote down; nothing where none was started here.
-fn recorded(here: &Surroundings<'_>) -> Result<Option<ServerRecord>, Undiscovered> {
-    let Some(path) = in_dir(&here.common_dir, SERVER_FILE) else { return Ok(None) };
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(Undiscovered::BadRecord { path, why: format!("cannot be read ({error})") }),
-    };
-    match serde_json::from_slice(&bytes) {
-        Ok(record) => Ok(Some(record)),
-        Err(error) => Err(Undiscovered::BadRecord { path, why: format!("is not a server's record ({error})") }),
+    /// A client for this server, with another token.
+    pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
+        let client = Client::new(self.endpoints.clone(), credential, limits)?;
+        Ok(client.for_repo(self.repo.clone()))
     }
-}
 
-/// The ways to a recorded server, socket first: it is faster, and nobody else can be listening there.
-fn ways(record: &ServerRecord) -> impl Iterator<Item = Endpoint> {
-    let socket = record.socket.clone().map(Endpoint::Unix);
-    let tcp = record.url.as_deref().and_then(|url| Endpoint::parse(url).ok());
-    socket.into_iter().chain(tcp)
-}
-
-/// Who is asking: the session in the environment, the worktree's session, or a person who only looks.
-fn credential(here: &Surroundings<'_>, is_local: bool) -> Result<Option<Credential>, Undiscovered> {
-    if let Some(path) = &here.flags.token_file {
-        return in_file(Origin::Flag(path.clone()), path, Some("--token-file"));
-    }
-    let pushed = match &here.door {
-        Door::Receiving(Some(text)) if !text.trim().is_empty() => Some((Origin::PushOption, text.clone())),
-        _ => None,
-    };
-    let told = pushed.or_else(|| env(here, "DIBS_TOKEN").map(|text| (Origin::Environment, text)));
-    if let Some((from, text)) = told {
-        let bad = |why: &str| Undiscovered::BadToken { from: from.clone(), why: why.to_owned() };
-        return Credential::new(&text, from.clone()).map(Some).map_err(bad);
-    }
-    if let Some(path) = in_dir(&here.git_dir, TOKEN_FILE).filter(|_| here.door == Door::Worktree)
-        && let Some(found) = in_file(Origin::Worktree(path.clone()), &path, None)?
-    {
-        return Ok(Some(found));
-    }
-    if let Some(name) = config(here, "dibs.tokenFile") {
-        let path = token_file(here, &name);
-        return in_file(Origin::TokenFile(path.clone()), &path, Some("git config dibs.tokenFile"));
-    }
-    // What the local server left is for the local server: elsewhere it counts for nothing and is nobody's business.
-    match in_dir(&here.common_dir, READ_TOKEN_FILE).filter(|_| is_local) {
-        Some(path) => in_file(Origin::LocalServer(path.clone()), &path, None),
-        None => Ok(None),
-    }
-}
-
-/// The token in a file; one that somebody named must be there.
-fn in_file(from: Origin, path: &Path, named_by: Option<&str>) -> Result<Option<Credential>, Undiscovered> {
-    match (Credential::read(path, from.clone()), named_by) {
-        (Ok(None), Some(name)) => {
-            Err(Undiscovered::BadToken { from, why: format!("is not there, but {name} names it") })
+    /// The session to act for, or a sentence that says how to get one.
+    pub fn require_session(&self) -> Result<&str, String> {
+        if let Some(session) = &self.session {
+            return Ok(session);
         }
-        (Ok(found), _) => Ok(found),
-        (Err(why), _) => Err(Undiscovered::BadToken { from, why }),
+        Err(match &self.credential {
+            None | Some(Credential { from: Origin::LocalServer(_), .. }) => {
+                "this command needs a session, and there is none here; start one with: git dibs session start, \
+                 or run a command in a new session with: git dibs run -- COMMAND"
+                    .to_owned()
+            }
+            Some(credential) => format!(
+                "the token in {} does not belong to a session; name the session with --session ID or DIBS_SESSION, \
+                 or start one with: git dibs session start",
+                credential.from
+            ),
+        })
     }
 }
 
-/// Where `dibs.tokenFile` points: `~` is the home directory, and what is relative lies in the git directory.
-fn token_file(here: &Surroundings<'_>, name: &str) -> PathBuf {
-    match (name.strip_prefix("~/"), env(here, "HOME"), &here.common_dir) {
-        (Some(rest), Some(home), _) => Path::new(&home).join(rest),
-        (_, _, Some(dir)) => dir.join(name),
-        _ => PathBuf::from(name),
-    }
+/// Why no server, or no usable token, was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoverError {
+    #[error(
+        "no server is configured here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url"
+    )]
+    NoServer,
+    /// There is no repository that could name a server.
+    #[error("{0}")]
+    NoRepository(String),
+    #[error("{from} is {text:?}, which is not an address: {why}")]
+    BadAddress { from: &'static str, text: String, why: &'static str },
+    /// The file that a local server wrote cannot be used.
+    #[error("{} {why}; start the server again to write a new one: git dibs serve", path.display())]
+    BadRecord { path: PathBuf, why: String },
+    #[error("the token in {from} {why}")]
+    BadToken { from: Origin, why: String },
 }
 
-fn in_dir(dir: &Option<PathBuf>, name: &str) -> Option<PathBuf> {
-    dir.as_ref().map(|dir| dir.join(name))
-}
-
-/// A variable that says something; an empty one is as good as none.
-fn env(here: &Surroundings<'_>, name: &str) -> Option<String> {
-    (here.env)(name).filter(|text| !text.trim().is_empty())
-}
-
-/// A setting that says something.
-fn config(here: &Surroundings<'_>, name: &str) -> Option<String> {
-    (here.config)(name).filter(|text| !text.trim().is_empty())
+/// Finds the server, the token and the session.
+pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
+    let server = server::find(lookup)?;
+    let credential = identity::credential(lookup, server.is_local)?;
+    let session = identity::session(lookup, credential.as_ref());
+    let flag = lookup.flags.repo.clone();
+    let repo = flag.or_else(|| lookup.variable("DIBS_REPO")).or_else(|| lookup.setting("repo").map(str::to_owned));
+    Ok(ServerAccess {
+        endpoints: server.endpoints,
+        credential,
+        session,
+        repo: repo.or(server.repo),
+        source: server.source,
+        secret_file: server.secret_file,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
     /// A repository without git: a worktree's directory, the common one, variables and settings.
     struct Place {
         dir: tempfile::TempDir,
-        env: HashMap<&'static str, String>,
-        config: HashMap<&'static str, String>,
+        variables: Vec<(&'static str, String)>,
+        settings: Vec<(&'static str, String)>,
         flags: Flags,
-        door: Door,
+        side: Side,
     }
 
     impl Place {
         fn new() -> Place {
             Place {
                 dir: tempfile::tempdir().unwrap(),
-                env: HashMap::new(),
-                config: HashMap::new(),
+                variables: Vec::new(),
+                settings: Vec::new(),
                 flags: Flags::default(),
-                door: Door::default(),
+                side: Side::default(),
             }
         }
 
         fn env(mut self, name: &'static str, value: &str) -> Place {
-            self.env.insert(name, value.to_owned());
+            self.variables.push((name, value.to_owned()));
             self
         }
 
-        fn config(mut self, name: &'static str, value: &str) -> Place {
-            self.config.insert(name, value.to_owned());
+        fn setting(mut self, name: &'static str, value: &str) -> Place {
+            self.settings.push((name, value.to_owned()));
             self
         }
 
@@ -306,14 +195,16 @@ mod tests {
             self.dir.path()
         }
 
-        fn discover(&self) -> Result<Found, Undiscovered> {
-            discover(&Surroundings {
+        fn discover(&self) -> Result<ServerAccess, DiscoverError> {
+            discover(&Lookup {
                 flags: self.flags.clone(),
-                door: self.door.clone(),
-                env: &|name| self.env.get(name).cloned(),
-                config: &|name| self.config.get(name).cloned(),
-                git_dir: Some(self.path().join("worktree")),
-                common_dir: Some(self.path().join("common")),
+                side: self.side.clone(),
+                environment: &Environment::from_pairs(
+                    self.variables.iter().map(|(name, value)| (*name, value.as_str())),
+                ),
+                settings: &Settings::from_pairs(self.settings.iter().map(|(name, value)| (*name, value.as_str()))),
+                git_dir: Some(&self.path().join("worktree")),
+                common_dir: Some(&self.path().join("common")),
             })
         }
 
@@ -333,46 +224,37 @@ mod tests {
     const BOTH: [&str; 2] = ["unix:/run/x.sock", "http://127.0.0.1:3427"];
 
     #[test]
-    fn the_nearest_word_on_where_counts() {
+    fn a_variable_names_the_server_before_a_setting_before_a_record() {
         assert_eq!(Place::new().served().endpoints(), BOTH);
-        let configured = Place::new().served().config("dibs.url", "http://team:1");
+        let configured = Place::new().served().setting("url", "http://team:1");
         assert_eq!(configured.endpoints(), ["http://team:1"]);
         assert_eq!(configured.env("DIBS_URL", "http://env:2").endpoints(), ["http://env:2"]);
-        assert_eq!(Place::new().served().env("DIBS_URL", "").endpoints(), BOTH, "empty is as good as none");
+        assert_eq!(Place::new().served().env("DIBS_URL", "").endpoints(), BOTH, "empty counts as unset");
     }
 
     #[test]
-    fn the_local_server_by_its_public_name_is_still_reached_by_socket() {
+    fn the_local_server_named_by_url_is_still_reached_by_socket() {
         assert_eq!(Place::new().served().env("DIBS_URL", "http://127.0.0.1:3427/").endpoints(), BOTH);
     }
 
     #[test]
     fn without_a_server_the_sentence_says_what_to_do() {
         let error = Place::new().discover().unwrap_err();
-        assert_eq!(error, Undiscovered::NoServer);
+        assert_eq!(error, DiscoverError::NoServer);
         assert!(error.to_string().contains("git dibs serve"));
         let nowhere = r#"{"pid": 1, "socket": null, "url": null, "startedAt": "2026-01-01T00:00:00Z"}"#;
         let place = Place::new().file("common/dibs/server.json", nowhere);
-        assert_eq!(place.discover().unwrap_err(), Undiscovered::NoServer);
-        let outside = Surroundings {
-            flags: Flags::default(),
-            door: Door::default(),
-            env: &|_| None,
-            config: &|_| None,
-            git_dir: None,
-            common_dir: None,
-        };
-        assert_eq!(discover(&outside).unwrap_err(), Undiscovered::NoServer);
+        assert_eq!(place.discover().unwrap_err(), DiscoverError::NoServer);
+        let (environment, settings) = (Environment::default(), Settings::default());
+        let outside = Lookup::new(None, &environment, &settings);
+        assert_eq!(discover(&outside).unwrap_err(), DiscoverError::NoServer);
     }
 
     #[test]
-    fn nonsense_is_said_to_be_nonsense_and_where() {
+    fn a_bad_address_or_record_is_named_in_the_error() {
         let sentence = Place::new().env("DIBS_URL", "team:1").sentence();
-        assert_eq!(
-            sentence,
-            r#"DIBS_URL says "team:1", which is not an address: it should begin with http:// or unix:"#
-        );
-        assert!(Place::new().config("dibs.url", "https://x").sentence().starts_with("git config dibs.url says"));
+        assert_eq!(sentence, r#"DIBS_URL is "team:1", which is not an address: it should begin with http:// or unix:"#);
+        assert!(Place::new().setting("url", "https://x").sentence().starts_with("git config dibs.url is"));
         for record in ["", "{}", "[]", "{\"pid\":\"x\"}", "<html>"] {
             let sentence = Place::new().file("common/dibs/server.json", record).sentence();
             assert!(sentence.contains("server.json is not a server's record"), "{sentence}");
@@ -380,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_on_who_counts() {
+    fn a_variable_gives_the_token_before_the_worktree_before_a_setting() {
         let person = Place::new().served();
         assert_eq!(person.token().as_deref(), Some("reader"));
         assert!(matches!(person.discover().unwrap().credential.unwrap().from, Origin::LocalServer(_)));
         let file = person.path().join("mine").to_str().unwrap().to_owned();
-        let person = person.file("mine", "mine").config("dibs.tokenFile", &file);
+        let person = person.file("mine", "mine").setting("tokenFile", &file);
         assert_eq!(person.token().as_deref(), Some("mine"));
         let session = person.file("worktree/dibs/token", "worktree");
         assert_eq!(session.token().as_deref(), Some("worktree"));
@@ -398,19 +280,19 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_cannot_be_used_is_a_sentence() {
+    fn an_unusable_token_is_named_in_the_error() {
         let sentence = Place::new().served().file("worktree/dibs/token", "\n").sentence();
         assert!(sentence.ends_with("worktree/dibs/token is empty"), "{sentence}");
         let sentence = Place::new().served().file("worktree/dibs/token/x", "").sentence();
         assert!(sentence.contains("worktree/dibs/token cannot be read"), "{sentence}");
-        let sentence = Place::new().served().config("dibs.tokenFile", "/nowhere/token").sentence();
-        assert!(sentence.contains("/nowhere/token is not there"), "{sentence}");
+        let sentence = Place::new().served().setting("tokenFile", "/nowhere/token").sentence();
+        assert!(sentence.contains("/nowhere/token does not exist"), "{sentence}");
         let sentence = Place::new().served().env("DIBS_TOKEN", "secret secret").sentence();
-        assert_eq!(sentence, "the token in DIBS_TOKEN does not hold a token");
+        assert_eq!(sentence, "the token in DIBS_TOKEN has a character that a token cannot have");
     }
 
     #[test]
-    fn the_session_is_the_tokens_or_the_environments() {
+    fn the_session_comes_from_the_token_before_the_variable() {
         // {"sub":"ana"}, unsigned: the server would refuse it, the client only reads the name.
         let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEifQ.x";
         let place = Place::new().served().env("DIBS_TOKEN", token).env("DIBS_SESSION", "bo");
@@ -423,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_counts_before_everything() {
+    fn a_flag_takes_precedence_over_everything() {
         let mut place = Place::new().served().env("DIBS_URL", "http://env:2").env("DIBS_TOKEN", "env");
         let file = place.path().join("given");
         place = place.file("given", "given\n");
@@ -431,37 +313,37 @@ mod tests {
         assert_eq!((place.endpoints(), place.token().as_deref()), (vec!["http://flag:3".to_owned()], Some("given")));
         assert_eq!(place.discover().unwrap().source, "--url");
         place.flags.token_file = Some("/nowhere/token".into());
-        assert!(place.sentence().ends_with("/nowhere/token is not there, but --token-file names it"));
+        assert!(place.sentence().ends_with("/nowhere/token does not exist, but --token-file names it"));
     }
 
     #[test]
-    fn whoever_pushes_here_is_not_whoever_works_here() {
+    fn a_push_does_not_use_the_token_of_the_worktree_that_receives_it() {
         let mut place = Place::new().served().file("worktree/dibs/token", "mine");
-        place.door = Door::Receiving(Some("pushed".to_owned()));
+        place.side = Side::Receiver { pushed_token: Some("pushed".to_owned()) };
         assert_eq!(place.token().as_deref(), Some("pushed"));
-        place.door = Door::Receiving(None);
-        assert_eq!(place.token().as_deref(), Some("reader"), "a stranger may look");
+        place.side = Side::Receiver { pushed_token: None };
+        assert_eq!(place.token().as_deref(), Some("reader"), "a pusher without a token may look");
         assert_eq!(place.env("DIBS_TOKEN", "env").token().as_deref(), Some("env"));
     }
 
     #[test]
-    fn a_token_file_may_lie_at_home_or_beside_the_repository() {
+    fn a_token_file_may_be_in_the_home_directory_or_in_the_git_directory() {
         let place = Place::new().served().file("home/t", "home").file("common/t", "common");
         let home = place.path().join("home").to_str().unwrap().to_owned();
-        let place = place.env("HOME", &home).config("dibs.tokenFile", "~/t");
+        let place = place.env("HOME", &home).setting("tokenFile", "~/t");
         assert_eq!(place.token().as_deref(), Some("home"));
-        assert_eq!(place.config("dibs.tokenFile", "t").token().as_deref(), Some("common"));
+        assert_eq!(place.setting("tokenFile", "t").token().as_deref(), Some("common"));
     }
 
     #[test]
-    fn the_local_server_says_how_it_calls_the_repository() {
+    fn the_local_servers_record_names_the_repository() {
         let record = r#"{"pid": 1, "url": "http://127.0.0.1:3427", "startedAt": "2026-01-01T00:00:00Z", "repo": "app", "secretFile": "/x/secret"}"#;
         let place = Place::new().file("common/dibs/server.json", record);
         let found = place.discover().unwrap();
         assert_eq!((found.repo.as_deref(), found.secret_file), (Some("app"), Some("/x/secret".into())));
         assert!(found.source.ends_with("common/dibs/server.json"));
         assert_eq!(place.discover().unwrap().repo.as_deref(), Some("app"));
-        let place = place.config("dibs.repo", "config");
+        let place = place.setting("repo", "config");
         assert_eq!(place.discover().unwrap().repo.as_deref(), Some("config"));
         let place = place.env("DIBS_REPO", "env").env("DIBS_URL", "http://team:1");
         let found = place.discover().unwrap();

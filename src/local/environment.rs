@@ -1,23 +1,22 @@
-//! The environment variables a hook was started with, as a value.
+//! The environment variables of the process, as a value.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use crate::git::Oid;
 
-/// A copy of the process environment, so that what depends on it can be tried with any other.
+/// A copy of the environment, so that tests can use another one.
 ///
-/// It has no `Debug`: a token may be in it.
+/// It has no `Debug`: it may contain a token.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// The one this process has.
     pub fn of_process() -> Environment {
         Environment(std::env::vars_os().collect())
     }
 
-    /// One made of pairs.
+    /// An environment for tests.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
         Environment(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
@@ -27,21 +26,21 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// The value of a variable as text; bytes that are no UTF-8 become replacement marks.
+    /// The value of a variable as text; bytes that are not UTF-8 become replacement characters.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// The commits `git merge` is merging, which it names in variables while `MERGE_HEAD` does not exist yet.
+    /// The commits that `git merge` is merging. It names them in variables while `MERGE_HEAD` does not exist yet.
     pub fn merging(&self) -> Vec<Oid> {
         let names = self.0.keys().filter_map(|name| name.as_encoded_bytes().strip_prefix(b"GITHEAD_"));
         names.filter_map(Oid::parse).collect()
     }
 
-    /// The value of a push option `name=value`; the last one counts.
+    /// The value of a push option `name=value`, the last one if it was given several times.
     pub fn push_option(&self, name: &str) -> Option<String> {
         let count: usize = self.text("GIT_PUSH_OPTION_COUNT")?.parse().ok()?;
-        // Git numbers what it was given, so a count beyond the variables there are is made up.
+        // Git sets one variable for each option, so a larger count is not from git.
         let options = (0..count.min(self.0.len())).filter_map(|n| self.text(&format!("GIT_PUSH_OPTION_{n}")));
         options.filter_map(|option| option.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)).next_back()
     }

@@ -1,14 +1,32 @@
 //! Where am I (repository, server, address), who am I (session, token), what did I type (paths).
 //!
-//! Nothing in here prints, and nothing in here decides whether a change may go ahead.
+//! | question | file |
+//! |---|---|
+//! | which repository, which settings | [`workspace`](Workspace) |
+//! | which server | `server.rs` |
+//! | which token, which session | `identity.rs` |
+//! | server, token and session in one call | [`discover()`] |
+//! | what a typed path or key means | `names.rs` |
+//! | which session works in this worktree, what it should know | [`worktree`], [`notices`] |
+//!
+//! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
+pub mod clock;
 pub mod data_dir;
+pub mod describe;
 mod discover;
 mod environment;
+mod identity;
 mod names;
+pub mod notices;
+mod server;
+pub mod session;
+mod workspace;
+pub mod worktree;
 
-pub use discover::{
-    Door, Flags, Found, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, Surroundings, TOKEN_FILE, Undiscovered, discover,
-};
+pub use discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 pub use environment::Environment;
+pub use identity::{READ_TOKEN_FILE, Side, TOKEN_FILE};
 pub use names::{BadName, Cwd, Names, split_paths};
+pub use server::{SERVER_FILE, ServerRecord};
+pub use workspace::Workspace;

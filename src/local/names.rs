@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::git::{self, Repo};
-use crate::hook::text;
-use crate::wire::{Encoding, percent_encode};
+use crate::text::{percent, terminal};
+use crate::wire::Encoding;
 
 /// An argument that cannot be a key; the text is a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,7 @@ impl Names {
     pub fn texts(&self) -> Vec<String> {
         let write = |name: &Name| match name {
             Name::Text(text) => text.clone(),
-            Name::Literal(bytes) => format!("file:{}", percent_encode(bytes)),
+            Name::Literal(bytes) => format!("file:{}", percent::encode(bytes)),
         };
         self.0.iter().map(write).collect()
     }
@@ -108,7 +108,7 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     if typed.starts_with(b":(") || typed.starts_with(b":!") || typed.starts_with(b":^") {
         return Err(format!(
             "{} looks like a git pathspec with magic, and git-dibs knows only :/; to name a file like this, write file:{0}",
-            text::path(typed)
+            terminal::path(typed)
         ));
     }
     match leading_word(typed) {
@@ -119,7 +119,9 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
         },
         Some(_) => match std::str::from_utf8(typed) {
             Ok(name) => Ok(Name::Text(name.to_owned())),
-            Err(_) => Err(format!("{} is not UTF-8; if it is a file, write file: before its name", text::path(typed))),
+            Err(_) => {
+                Err(format!("{} is not UTF-8; if it is a file, write file: before its name", terminal::path(typed)))
+            }
         },
         None => file_or_pattern(cwd, typed),
     }
@@ -132,7 +134,7 @@ fn file_or_pattern(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
         if is_pattern {
             return Err(format!(
                 "{} cannot be used as a pattern here, because the name of the current directory is not UTF-8",
-                text::path(typed)
+                terminal::path(typed)
             ));
         }
         return Ok(Name::Literal(found.path));
@@ -210,7 +212,10 @@ fn relative(cwd: &Cwd, typed: &[u8], is_pattern: bool) -> Result<Resolved, Strin
 /// The part of an absolute path below the top of the work tree.
 fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
     let Some(root) = &cwd.root else {
-        return Err(format!("{} is absolute, and there is no work tree here that could contain it", text::path(typed)));
+        return Err(format!(
+            "{} is absolute, and there is no work tree here that could contain it",
+            terminal::path(typed)
+        ));
     };
     match typed.strip_prefix(root.as_os_str().as_bytes()) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => Ok(rest),
@@ -227,7 +232,7 @@ fn inside<'a>(cwd: &Cwd, typed: &'a [u8]) -> Result<&'a [u8], String> {
 
 fn outside(cwd: &Cwd, typed: &[u8]) -> String {
     let root = cwd.root.as_ref().map(|root| format!(" at {}", root.display())).unwrap_or_default();
-    format!("{} is outside the repository{root}", text::path(typed))
+    format!("{} is outside the repository{root}", terminal::path(typed))
 }
 
 fn components(path: &[u8]) -> Vec<&[u8]> {
@@ -350,7 +355,7 @@ mod tests {
             ("file:a[1].rs", "file:src/a[1].rs"),
             ("file:../100%", "file:100%25"),
             ("file:C:x", "file:src/C:x"),
-            ("file:a\\b\n", "file:src/a\\b\n"),
+            ("file:a\\b\n", "file:src/a\\b%0A"),
             ("file:x/", "file:x/"),
         ] {
             assert_eq!(sent("src", typed), expected, "{typed}");
@@ -386,7 +391,7 @@ mod tests {
         assert_eq!(names.encoding(), Some(Encoding::Percent));
         assert_eq!(Names::typed(&cwd("src"), &[os(b"a%25")]).unwrap().encoding(), None);
         let names = Names::from_git(split_paths(b"a\nb\0\xff\0\0src/[id].ts\0", 0));
-        assert_eq!(names.texts(), ["file:a\nb", "file:%FF", "file:src/[id].ts"]);
+        assert_eq!(names.texts(), ["file:a%0Ab", "file:%FF", "file:src/[id].ts"]);
         assert!(refused_bytes(b"db:\xff").contains("not UTF-8"));
         let strange = Cwd { prefix: b"caf\xe9".to_vec(), ..cwd("") };
         assert!(

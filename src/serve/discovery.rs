@@ -1,44 +1,49 @@
-//! What a server leaves in its repositories for hooks and commands: where it is, and a token that may look.
+//! The files by which hooks and commands on this machine find the server, in each repository's `dibs` directory:
+//! `server.json` with its addresses, and `read-token`, a token that may only read.
+//!
+//! The directory is private, so every program that can read these files may also see who holds what.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 
-use super::repositories::Plan;
+use super::repositories::ServedRepository;
 use super::unix_seconds;
 use crate::engine::Text;
 use crate::local::ServerRecord;
 use crate::local::data_dir;
 use crate::token::{Keyring, Mint, Scope};
 
-/// How long the token counts that lets people on this machine look.
+/// How long a read token is valid.
 const READ_TOKEN_SECONDS: i64 = 7 * 24 * 3600;
 
-/// Everybody who finds the server through a repository.
-pub struct Residents {
-    /// Names, and the directory of each.
-    places: Vec<(Text, PathBuf)>,
+/// How often the read tokens are replaced.
+const READ_TOKEN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+
+pub struct DiscoveryFiles {
+    /// The name of each repository, and the directory for its files.
+    directories: Vec<(Text, PathBuf)>,
     record: Mutex<ServerRecord>,
     keyring: Arc<Keyring>,
 }
 
-impl Residents {
-    /// Of these repositories.
-    pub fn new(plans: &[Plan], record: ServerRecord, keyring: Arc<Keyring>) -> Self {
-        let places = plans.iter().map(|plan| (plan.name.clone(), data_dir::dibs_dir(&plan.repo))).collect();
-        Self { places, record: Mutex::new(record), keyring }
+impl DiscoveryFiles {
+    pub fn new(served: &[ServedRepository], record: ServerRecord, keyring: Arc<Keyring>) -> Self {
+        let directory = |served: &ServedRepository| (served.name.clone(), data_dir::dibs_dir(&served.repo));
+        Self { directories: served.iter().map(directory).collect(), record: Mutex::new(record), keyring }
     }
 
-    /// Tells them, in each repository's own directory. Whoever can read that may see who holds what.
-    pub fn tell(&self) -> Result<()> {
+    /// Writes the files, with new read tokens.
+    pub fn write(&self) -> Result<()> {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (name, dir) in &self.places {
+        for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
             data_dir::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
-            let minted = self.keyring.mint(&Mint {
+            let token = self.keyring.mint(&Mint {
                 subject: "local".into(),
                 scope: Scope::Read,
                 repo: Some(name.clone()),
@@ -46,27 +51,39 @@ impl Residents {
                 expires: now + READ_TOKEN_SECONDS,
                 ..Mint::default()
             })?;
-            data_dir::write_private(&dir.join("read-token"), minted.as_bytes())?;
+            data_dir::write_private(&dir.join("read-token"), token.as_bytes())?;
         }
         Ok(())
     }
 
-    /// The same while the server runs: what does not work is worth a line, and no more.
-    pub fn try_tell(&self) {
-        if let Err(error) = self.tell() {
-            tracing::warn!(error = format!("{error:#}"), "could not renew the token for people on this machine");
+    /// [`write`](Self::write) while the server runs: a failure is logged, and the server goes on.
+    pub fn write_or_warn(&self) {
+        if let Err(error) = self.write() {
+            let error = format!("{error:#}");
+            tracing::warn!(
+                error,
+                "could not replace server.json and read-token; git dibs on this machine may not work"
+            );
         }
     }
 
-    /// The secret is elsewhere now.
+    /// Changes the secret file that `server.json` names from the next write on.
     pub fn set_secret_file(&self, path: Option<PathBuf>) {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).secret_file = path;
     }
 
-    /// The server is gone.
-    pub fn leave(&self) {
-        for (_, dir) in &self.places {
+    /// Removes `server.json`, because the server is gone.
+    pub fn remove(&self) {
+        for (_, dir) in &self.directories {
             let _ = std::fs::remove_file(dir.join("server.json"));
         }
+    }
+}
+
+/// Replaces the read tokens long before they expire.
+pub async fn renew_read_tokens(files: Arc<DiscoveryFiles>) {
+    loop {
+        tokio::time::sleep(READ_TOKEN_INTERVAL).await;
+        files.write_or_warn();
     }
 }

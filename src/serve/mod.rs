@@ -1,188 +1,144 @@
-//! `git-dibs serve`: puts the rooms together and runs until it is told to stop.
+//! The server as a process: configuration, start, stop, signals and logging; and upkeep of its files while it is off.
 //!
-//! In reading order: `args` are the flags, `settings` what they, the file and the defaults add up to, `check` what is
-//! wrong with that; `plan` names the repositories, `open` opens them, `listen` the sockets; `reload` is for SIGHUP.
+//! This room wires the others together and holds no reservation rules. It prints nothing: `cli` does. Start at [`run`].
+//!
+//! * `config`: flags, environment variables, file and defaults, combined; `serve --check-config`.
+//! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
+//! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
+//! * `discovery` writes the files by which clients on this machine find the server.
+//! * `upkeep`: `git dibs db` and `git dibs ledger`, which need no running server.
 
 mod config;
 mod discovery;
-pub(crate) mod history;
+mod history;
+mod key_files;
 mod listen;
 mod logging;
 mod open;
 mod reload;
 mod repositories;
+mod shutdown;
+mod signals;
 mod systemd;
+pub mod upkeep;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
-use crate::cli::serve::Args;
-use crate::cli::{Exit, talk};
+pub use config::{CommandLine, ConfigValue, Options, check_config};
+pub use logging::LogFormat;
+
 use crate::http::{App, Server, runtime};
-use crate::ledger::Ledger;
 use crate::local::ServerRecord;
 use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;
-use config::Settings;
-use discovery::Residents;
-use listen::Listening;
-use open::{ledger_lag, open};
-use reload::Reload;
-use repositories::{Plan, plan};
+use config::ServerSettings;
+use discovery::DiscoveryFiles;
+use open::Workers;
+use reload::Reloader;
+use repositories::ServedRepository;
+use shutdown::Shutdown;
 
-pub use logging::Format;
+/// A server that accepts connections from now on.
+pub struct Started<'a> {
+    /// The names of the repositories it serves.
+    pub repositories: Vec<&'a str>,
+    /// The process and its addresses.
+    pub record: &'a ServerRecord,
+}
 
-/// How often key files are looked at for rotation.
-const KEYS_EVERY: Duration = Duration::from_secs(1);
-
-/// How often the token is made anew that lets people on this machine look.
-const READ_TOKEN_EVERY: Duration = Duration::from_secs(24 * 3600);
-
-pub fn run(args: Args) -> Result<Exit> {
-    // First of all, because whatever opens a file could otherwise get their numbers mixed up.
-    let handed = listen::handed_over()?;
-    let (settings, problems) = Settings::of(&args);
-    if args.check_config {
-        return config::report(&settings, problems);
-    }
+/// Runs a server until it gets SIGTERM or SIGINT, or until a journal cannot be written any more, which is an error. It logs
+/// to `log_to`, and calls `on_start` once, as soon as it accepts connections.
+pub fn run(
+    command_line: CommandLine,
+    log_to: Box<dyn Write + Send>,
+    on_start: impl FnOnce(&Started<'_>) -> Result<()>,
+) -> Result<()> {
+    // First of all: the sockets are known only by their numbers, and opening any file could take one of these.
+    let inherited = systemd::inherited_sockets()?;
+    let (settings, problems) = ServerSettings::load(&command_line);
     if !problems.is_empty() {
-        let lines: Vec<String> = problems.iter().map(|problem| settings.shown(problem)).collect();
-        bail!("the configuration cannot be used\n{}", lines.join("\n"));
+        let lines: Vec<String> = problems.iter().map(|problem| settings.describe(problem)).collect();
+        bail!("the server does not start, because its configuration has errors\n{}", lines.join("\n"));
     }
-    // Held until the end, so that the last lines are written.
-    let log = logging::begin(settings.log, settings.live.log_level.as_deref())?;
-    raise_open_files();
+    // Kept until the end, because dropping it writes the last lines.
+    let log = logging::start(settings.fixed.log, settings.reloadable.log_level.as_deref(), log_to)?;
+    raise_open_file_limit();
+
     let fixed = settings.fixed.clone();
-    let data = fixed.data.as_ref().map(|told| told.value.clone());
-    let repos: Vec<&str> = fixed.repo.iter().map(|told| &*told.value).collect();
-    let plans = plan(&repos, data.as_deref())?;
-    let home = data.unwrap_or_else(|| plans[0].dir.clone());
+    let served = repositories::find(&fixed)?;
+    let home = repositories::home(&fixed, &served);
     data_dir::make_private(&home)?;
-    let keys = settings.live.keyring(data_dir::secret(&home))?;
+    let default_secret_file = data_dir::secret(&home);
+    let keys = settings.reloadable.keyring(default_secret_file.clone())?;
     let secret_file = keys.secret_file.clone();
     let keyring = Arc::new(Keyring::new(keys)?);
 
-    let stop = watch::Sender::new(false);
-    let failure: Arc<Mutex<Option<String>>> = Arc::default();
-    let mut desks = Vec::new();
-    let (mut ledgers, mut gauges) = (Vec::new(), Vec::new());
-    let mut repositories = Vec::new();
-    for plan in &plans {
-        let (repository, thread, ledger) = open(plan, &settings, stop.clone(), failure.clone())?;
-        desks.push((repository.desk.clone(), thread));
-        if let Some((ledger, status)) = ledger {
-            gauges.extend(ledger_lag(&repository, &status));
-            ledgers.push(ledger);
-        }
+    let shutdown = Shutdown::new();
+    let mut workers = Workers::default();
+    let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
+
+    let runtime = runtime().context("cannot start the server's threads")?;
+    let discovery = runtime.block_on(async {
+        let sockets = listen::listen(&fixed, &home, inherited).await?;
+        let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
+        let (url, socket) = (sockets.url, sockets.unix_path);
+        let record = ServerRecord { pid, socket, url, started_at, repo: None, secret_file };
+        let discovery = Arc::new(DiscoveryFiles::new(&served, record.clone(), keyring.clone()));
+        discovery.write()?;
+        let names = served.iter().map(|repository| &*repository.name).collect();
+        on_start(&Started { repositories: names, record: &record })?;
+
+        tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
+        tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
+        let reloader = Reloader {
+            command_line,
+            settings,
+            default_secret_file,
+            app: app.clone(),
+            log_level: log.level(),
+            discovery: discovery.clone(),
+        };
+        signals::handle(shutdown.clone(), reloader)?;
+        systemd::notify(systemd::READY);
+        let on_stop = || {
+            systemd::notify(systemd::STOPPING);
+            app.set_stopping();
+            workers.close();
+        };
+        Server::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
+        anyhow::Ok(discovery)
+    })?;
+    workers.stop();
+    discovery.remove();
+    shutdown.result()
+}
+
+/// Opens every repository and puts them behind one HTTP application.
+fn open_app(
+    served: &[ServedRepository],
+    settings: &ServerSettings,
+    keyring: &Arc<Keyring>,
+    shutdown: &Shutdown,
+    workers: &mut Workers,
+) -> Result<App> {
+    let (mut repositories, mut gauges) = (Vec::new(), Vec::new());
+    for repository in served {
+        let (repository, more) = open::open(repository, settings, shutdown.clone(), workers)?;
         repositories.push(repository);
+        gauges.extend(more);
     }
     let mut app = App::new(repositories, keyring.clone(), unix_seconds);
     app.gauges = gauges;
-    // A session of one repository has no business to know what the others are called.
-    app.open_metrics = !fixed.behind_proxy && plans.len() == 1;
-    app.set_limits(settings.live.limits.clone());
-    app.set_hosts(settings.live.hosts.clone());
-    let app = Arc::new(app);
-
-    let runtime = runtime().context("cannot start the runtime")?;
-    let residents = runtime.block_on(async {
-        let Listening { listeners, url, socket } = listen::listen(&fixed, &home, handed).await?;
-        let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
-        let record = ServerRecord { pid, socket, url, started_at, repo: None, secret_file };
-        let residents = Arc::new(Residents::new(&plans, record.clone(), keyring.clone()));
-        residents.tell()?;
-        announce(&plans, &record, args.json)?;
-        tokio::spawn(watch_keys(keyring.clone(), residents.clone()));
-        tokio::spawn(refresh_read_tokens(residents.clone()));
-        tokio::spawn(stop_on_signal(stop.clone())?);
-        let usual_secret = data_dir::secret(&home);
-        let reload =
-            Reload { args, settings, usual_secret, app: app.clone(), level: log.level(), residents: residents.clone() };
-        tokio::spawn(reload.on_signal()?);
-        let closing = || {
-            systemd::notify(systemd::STOPPING);
-            app.set_stopping();
-            desks.iter().for_each(|(desk, _)| desk.close());
-        };
-        systemd::notify(systemd::READY);
-        Server::of(&app, listeners).run(stop.subscribe(), closing).await;
-        anyhow::Ok(residents)
-    })?;
-    for (desk, thread) in desks {
-        desk.stop();
-        let _ = thread.join();
-    }
-    // After the desks, so that the last of what they decided is in.
-    ledgers.into_iter().for_each(Ledger::stop);
-    residents.leave();
-    match failure.lock().expect("nobody panics with it").take() {
-        Some(sentence) => bail!(sentence),
-        None => Ok(Exit::Ok),
-    }
-}
-
-/// Says where the server is to whoever started it.
-fn announce(plans: &[Plan], record: &ServerRecord, json: bool) -> Result<()> {
-    if json {
-        return Ok(talk::document(&serde_json::to_vec(record)?)?);
-    }
-    let names: Vec<&str> = plans.iter().map(|plan| &*plan.name).collect();
-    let socket = record.socket.as_ref().map(|path| path.display().to_string());
-    let ways: Vec<String> = record.url.clone().into_iter().chain(socket).collect();
-    talk::data(&format!("git-dibs serves {} at {}\n", names.join(", "), ways.join("\nand at ")))?;
-    if record.socket.is_none() && record.url.is_some() {
-        talk::say("no Unix socket, because its path would be too long; name a shorter one with --socket");
-    }
-    Ok(())
-}
-
-async fn refresh_read_tokens(residents: Arc<Residents>) {
-    loop {
-        tokio::time::sleep(READ_TOKEN_EVERY).await;
-        residents.try_tell();
-    }
-}
-
-/// Follows changes of the key files. A broken file is told once, and the keys stay as they were.
-async fn watch_keys(keyring: Arc<Keyring>, residents: Arc<Residents>) {
-    let mut told = None;
-    loop {
-        tokio::time::sleep(KEYS_EVERY).await;
-        match keyring.reload() {
-            Ok(changed) => {
-                if changed {
-                    tracing::info!("the keys have changed and were read again");
-                    // What was signed with the old secret does not count any more.
-                    residents.try_tell();
-                }
-                told = None;
-            }
-            Err(error) => {
-                let sentence = Some(error.to_string());
-                if told != sentence {
-                    tracing::warn!(%error, "the keys stay as they were");
-                    told = sentence;
-                }
-            }
-        }
-    }
-}
-
-fn stop_on_signal(stop: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        stop.send_replace(true);
-    })
+    // With several repositories, a session of one of them must not learn the names of the others.
+    app.open_metrics = !settings.fixed.behind_proxy && served.len() == 1;
+    app.set_limits(settings.reloadable.limits.clone());
+    app.set_hosts(settings.reloadable.hosts.clone());
+    Ok(app)
 }
 
 fn unix_seconds() -> i64 {
@@ -190,9 +146,9 @@ fn unix_seconds() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Every connection is an open file, and the usual limit is made for programs that have a few. A service manager's hard
-/// limit stays.
-fn raise_open_files() {
+/// Raises the soft limit of open files to the hard limit. Every connection is an open file, and the usual soft limit is
+/// too low for a server.
+fn raise_open_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls read or write this one value, and it outlives them.
     unsafe {

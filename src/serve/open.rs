@@ -1,14 +1,14 @@
 //! Opens a repository: its journal, its desk, its ledger.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use tokio::sync::watch;
 
-use super::config::Settings;
-use super::history::Hindsight;
-use super::repositories::Plan;
+use super::config::ServerSettings;
+use super::history::RepositoryHistory;
+use super::repositories::ServedRepository;
+use super::shutdown::Shutdown;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::Policy;
 use crate::git::Repo;
@@ -17,20 +17,40 @@ use crate::journal::{Journal, JournalError, SqliteJournal};
 use crate::ledger::{History, Kept, Ledger, Status};
 use crate::local::data_dir;
 
-/// A ledger that is being written, and how far it is.
-pub type Written = (Ledger, Arc<Status>);
+/// The threads behind the open repositories.
+#[derive(Default)]
+pub struct Workers {
+    desks: Vec<(Desk, JoinHandle<()>)>,
+    ledgers: Vec<Ledger>,
+}
 
-/// Opens it. When its journal cannot be written any more, `failure` says why and `stop` is set.
+impl Workers {
+    /// Refuses new commands from now on.
+    pub fn close(&self) {
+        self.desks.iter().for_each(|(desk, _)| desk.close());
+    }
+
+    /// Ends the threads. The ledgers come last, so that they contain the desks' last records.
+    pub fn stop(self) {
+        for (desk, thread) in self.desks {
+            desk.stop();
+            let _ = thread.join();
+        }
+        self.ledgers.into_iter().for_each(Ledger::stop);
+    }
+}
+
+/// Opens a repository and starts its threads. The server is shut down if its journal cannot be written any more.
 pub fn open(
-    plan: &Plan,
-    settings: &Settings,
-    stop: watch::Sender<bool>,
-    failure: Arc<Mutex<Option<String>>>,
-) -> Result<(Repository, JoinHandle<()>, Option<Written>)> {
-    data_dir::make_private(&plan.dir)?;
-    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&plan.dir))?);
-    let hindsight = journal.reader()?;
-    let written = match settings.fixed.no_ledger {
+    served: &ServedRepository,
+    settings: &ServerSettings,
+    shutdown: Shutdown,
+    workers: &mut Workers,
+) -> Result<(Repository, Vec<Gauge>)> {
+    data_dir::make_private(&served.dir)?;
+    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&served.dir))?);
+    let history_reader = journal.reader()?;
+    let ledger = match settings.fixed.no_ledger {
         true => None,
         false => {
             let status = Arc::<Status>::default();
@@ -39,26 +59,29 @@ pub fn open(
             Some((status, reader))
         }
     };
-    let fold_case = ignores_case(&plan.repo)?;
-    let policy = Policy { fold_case, ..settings.live.rules.clone() };
-    let failed = move |error: JournalError| {
-        *failure.lock().expect("nobody panics with it") = Some(error.to_string());
-        stop.send_replace(true);
-    };
-    let opened = Desk::open(&plan.name, journal, Box::new(SystemClock::new()), policy, failed);
-    let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", plan.name))?;
-    let path = data_dir::ledger(&plan.dir);
-    let status = written.as_ref().map(|(status, _)| status.clone());
-    let history = History::new(hindsight, written.is_some().then(|| path.clone()));
-    let ledger = written.map(|(status, reader)| (Ledger::follow(&plan.name, path, reader, status.clone()), status));
-    let mut repository = Repository::new(plan.name.clone(), desk);
-    repository.set_policy(settings.live.policy.clone().folded(fold_case));
-    repository.past = Some(Arc::new(Hindsight { history, status }));
-    Ok((repository, thread, ledger))
+    let fold_case = ignores_case(&served.repo)?;
+    let policy = Policy { fold_case, ..settings.reloadable.engine_policy.clone() };
+    let on_failure = move |error: JournalError| shutdown.fail(error.to_string());
+    let opened = Desk::open(&served.name, journal, Box::new(SystemClock::new()), policy, on_failure);
+    let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", served.name))?;
+
+    let path = data_dir::ledger(&served.dir);
+    let history = History::new(history_reader, ledger.is_some().then(|| path.clone()));
+    let status = ledger.as_ref().map(|(status, _)| status.clone());
+    let mut repository = Repository::new(served.name.clone(), desk);
+    repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
+    repository.history = Some(Arc::new(RepositoryHistory { history, status }));
+    workers.desks.push((repository.desk.clone(), thread));
+    let mut gauges = Vec::new();
+    if let Some((status, reader)) = ledger {
+        gauges.extend(ledger_lag(&repository, &status));
+        workers.ledgers.push(Ledger::follow(&served.name, path, reader, status));
+    }
+    Ok((repository, gauges))
 }
 
-/// How far the ledger is behind, for whoever watches.
-pub fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
+/// Two gauges: how far the ledger is behind, in records and in seconds.
+fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
     let (name, desk) = (repository.name.clone(), repository.desk.clone());
     let (of_records, of_time) = (status.clone(), status.clone());
     let records = move || desk.feed().head().0.saturating_sub(of_records.written().0) as f64;
@@ -79,8 +102,8 @@ pub fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
     ]
 }
 
-/// Git found out when it made the repository.
+/// Whether the repository's file system ignores case. Git tested that when it created the repository.
 fn ignores_case(repo: &Repo) -> Result<bool> {
-    let said = repo.git().args(["config", "--type=bool", "--get", "core.ignorecase"]).answer()?;
-    Ok(said.is_some_and(|said| said.trim_ascii() == b"true"))
+    let value = repo.git().args(["config", "--type=bool", "--get", "core.ignorecase"]).answer()?;
+    Ok(value.is_some_and(|value| value.trim_ascii() == b"true"))
 }

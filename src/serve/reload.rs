@@ -1,83 +1,72 @@
-//! SIGHUP: what can change while the server runs, changes; what cannot is named.
+//! What runs at SIGHUP: the configuration is read again.
+//!
+//! Settings that can change while the server runs are changed. A setting that cannot is logged by name: it changes at the
+//! next restart. If the new configuration has an error, nothing changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use tokio::signal::unix::{SignalKind, signal};
+use anyhow::Result;
 
-use super::config::{Live, Settings};
-use super::discovery::Residents;
-use super::logging::Level;
-use crate::cli::serve::Args;
+use super::config::{CommandLine, ReloadableSettings, ServerSettings};
+use super::discovery::DiscoveryFiles;
+use super::logging::LogLevel;
 use crate::http::App;
 
-/// Everything that can be told something new.
-pub struct Reload {
-    /// The flags, which still count for more than the file.
-    pub args: Args,
-    /// As they are in force.
-    pub settings: Settings,
-    /// Where the secret is if nobody says otherwise.
-    pub usual_secret: PathBuf,
-    /// Answers requests.
+pub struct Reloader {
+    /// Flags and environment variables, which still take precedence over the file.
+    pub command_line: CommandLine,
+    /// The settings in force.
+    pub settings: ServerSettings,
+    /// The secret file to use if none is configured.
+    pub default_secret_file: PathBuf,
     pub app: Arc<App>,
-    /// How much is logged.
-    pub level: Level,
-    /// Find the server.
-    pub residents: Arc<Residents>,
+    pub log_level: LogLevel,
+    pub discovery: Arc<DiscoveryFiles>,
 }
 
-impl Reload {
-    /// Reads the configuration again at every SIGHUP.
-    pub fn on_signal(mut self) -> Result<impl Future<Output = ()>> {
-        let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-        Ok(async move {
-            while hangup.recv().await.is_some() {
-                self.reload();
-            }
-        })
-    }
-
-    fn reload(&mut self) {
-        let (new, problems) = Settings::of(&self.args);
+impl Reloader {
+    /// Reads the configuration again and applies it, or logs why not.
+    pub fn reload(&mut self) {
+        let (new, problems) = ServerSettings::load(&self.command_line);
         if let Some(first) = problems.first() {
             let more = match problems.len() - 1 {
                 0 => String::new(),
                 more => format!(" (and {more} more)"),
             };
-            let what = new.shown(first);
-            tracing::warn!("the configuration stays as it was: {what}{more}; see git-dibs serve --check-config");
+            tracing::warn!(
+                "the configuration was not reloaded, because it has errors: {}{more}; \
+                 git-dibs serve --check-config lists them all",
+                new.describe(first)
+            );
             return;
         }
-        match self.change(&new.live) {
-            Ok(()) => tracing::info!("the configuration was read again"),
-            Err(error) => {
-                tracing::warn!("the configuration stays as it was: {error:#}");
-                return;
-            }
+        if let Err(error) = self.apply(&new.reloadable) {
+            tracing::warn!("the configuration was not reloaded: {error:#}");
+            return;
         }
-        for name in self.settings.differences(&new) {
-            tracing::warn!(setting = name, "{name} has changed in the configuration, and counts only after a restart");
+        tracing::info!("the configuration was reloaded");
+        for name in self.settings.fixed.differences(&new.fixed) {
+            tracing::warn!(setting = name, "the new value of {name} takes effect when the server is restarted");
         }
-        self.settings.live = new.live;
+        self.settings.reloadable = new.reloadable;
     }
 
-    /// What can fail comes first, so that everything changes or nothing does.
-    fn change(&self, live: &Live) -> Result<()> {
-        let keys = live.keyring(self.usual_secret.clone())?;
+    /// Everything that can fail comes first, so that either all settings change or none.
+    fn apply(&self, new: &ReloadableSettings) -> Result<()> {
+        let keys = new.keyring(self.default_secret_file.clone())?;
         let secret_file = keys.secret_file.clone();
-        self.level.check(live.log_level.as_deref())?;
+        let level = self.log_level.parse(new.log_level.as_deref())?;
         self.app.keyring.reconfigure(keys)?;
-        self.level.set(live.log_level.as_deref());
-        self.residents.set_secret_file(secret_file);
-        self.residents.try_tell();
-        self.app.set_limits(live.limits.clone());
-        self.app.set_hosts(live.hosts.clone());
+        self.log_level.set(level);
+        self.discovery.set_secret_file(secret_file);
+        self.discovery.write_or_warn();
+        self.app.set_limits(new.limits.clone());
+        self.app.set_hosts(new.hosts.clone());
         for repo in self.app.repositories.values() {
             let fold_case = repo.policy().rules.fold_case;
-            repo.set_policy(live.policy.clone().folded(fold_case));
-            repo.desk.set_policy(live.rules.clone());
+            repo.set_policy(new.key_policy.clone().folded(fold_case));
+            repo.desk.set_policy(new.engine_policy.clone());
         }
         Ok(())
     }

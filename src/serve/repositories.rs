@@ -1,67 +1,89 @@
-//! Which repositories are served, under which names, and where each keeps its journal.
+//! Finds the repositories to serve: the name of each, and the directory for its journal and ledger.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::config::named_repo;
+use super::config::FixedSettings;
 use crate::engine::Text;
 use crate::git::Repo;
 use crate::local::data_dir;
 
-/// A repository with everything decided.
-pub struct Plan {
-    /// The name tokens use.
+pub struct ServedRepository {
+    /// The name in tokens, metrics and logs.
     pub name: Text,
-    /// Where it is.
     pub repo: Repo,
-    /// Where its journal goes.
+    /// Where its journal and ledger are.
     pub dir: PathBuf,
 }
 
-/// The repositories as they were named; where none was, the one this process is in.
-pub fn plan(repos: &[&str], data: Option<&Path>) -> Result<Vec<Plan>> {
-    let found = match repos {
+/// The configured repositories; without any, the one around the current directory.
+pub fn find(fixed: &FixedSettings) -> Result<Vec<ServedRepository>> {
+    let found = match &*fixed.repo {
         [] => {
-            let repo =
-                Repo::from_environment().context("no repository here; go into one, or name it with --repo PATH")?;
+            let repo = Repo::from_environment()
+                .context("there is no repository here; go into one, or name one with --repo PATH")?;
             vec![(None, repo)]
         }
-        repos => {
-            let find = |text: &&str| {
-                let (name, path) = named_repo(text);
-                let repo = Repo::at(path).with_context(|| format!("--repo {text}: no repository there"))?;
-                Ok((name.map(Text::from), repo))
-            };
-            repos.iter().map(find).collect::<Result<Vec<_>>>()?
-        }
+        repos => repos.iter().map(|repo| find_one(&repo.value)).collect::<Result<Vec<_>>>()?,
     };
     let several = found.len() > 1;
-    let mut plans: Vec<Plan> = Vec::new();
+    let mut served: Vec<ServedRepository> = Vec::new();
     for (name, repo) in found {
-        let name = name.unwrap_or_else(|| name_of(&repo));
-        if plans.iter().any(|plan| plan.name == name) {
-            bail!("two repositories are called {name}; give them names with --repo NAME=PATH");
+        let name = name.unwrap_or_else(|| default_name(&repo));
+        if served.iter().any(|other| other.name == name) {
+            bail!("two repositories have the name {name}; give each its own name with --repo NAME=PATH");
         }
-        if plans.iter().any(|plan| plan.repo.common_dir == repo.common_dir) {
-            bail!("the repository {name} is given twice");
+        if let Some(other) = served.iter().find(|other| other.repo.common_dir == repo.common_dir) {
+            bail!("{} and {name} are the same repository; give it once", other.name);
         }
-        let dir = match data {
-            Some(data) if several => data.join(&*name),
-            Some(data) => data.to_owned(),
+        let dir = match &fixed.data {
+            Some(data) if several => data.value.join(&*name),
+            Some(data) => data.value.clone(),
             None => data_dir::dibs_dir(&repo),
         };
-        plans.push(Plan { name, repo, dir });
+        served.push(ServedRepository { name, repo, dir });
     }
-    Ok(plans)
+    Ok(served)
 }
 
-/// What people call a repository: the directory its work tree is in, or its own without `.git`.
-fn name_of(repo: &Repo) -> Text {
+/// The server's own directory, for its secret and its socket: `--data`, or that of the first repository.
+pub fn home(fixed: &FixedSettings, served: &[ServedRepository]) -> PathBuf {
+    fixed.data.as_ref().map_or_else(|| served[0].dir.clone(), |data| data.value.clone())
+}
+
+/// Splits `PATH` or `NAME=PATH`.
+pub fn split_name(text: &str) -> (Option<&str>, &Path) {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !name.contains('/') => (Some(name), Path::new(path)),
+        _ => (None, Path::new(text)),
+    }
+}
+
+fn find_one(text: &str) -> Result<(Option<Text>, Repo)> {
+    let (name, path) = split_name(text);
+    let repo = Repo::at(path).with_context(|| format!("--repo {text}: there is no repository"))?;
+    Ok((name.map(Text::from), repo))
+}
+
+/// The name of the directory that contains `.git`; for a bare repository its own name without `.git`.
+fn default_name(repo: &Repo) -> Text {
     let dir = match repo.common_dir.file_name() {
         Some(name) if name == ".git" => repo.common_dir.parent().unwrap_or(&repo.common_dir),
         _ => &repo.common_dir,
     };
     let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.strip_suffix(".git").unwrap_or(&name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_may_be_given_with_a_name() {
+        assert_eq!(split_name("app=/srv/app.git"), (Some("app"), Path::new("/srv/app.git")));
+        assert_eq!(split_name("/srv/app.git"), (None, Path::new("/srv/app.git")));
+        assert_eq!(split_name("/srv/a=b"), (None, Path::new("/srv/a=b")));
+    }
 }

@@ -9,6 +9,7 @@ use crate::engine::SessionId;
 
 /// The secret to sign with.
 pub enum SigningSecret {
+    /// The secret itself.
     Bytes(Vec<u8>),
     /// The file is created, with a new secret, if it does not exist.
     File(PathBuf),

@@ -1,4 +1,4 @@
-//! Refusals: one envelope for all of them, and the codes clients branch on.
+//! Errors: one envelope for all of them, and the codes that clients branch on.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -7,19 +7,18 @@ use super::{Conflict, Text, Time};
 
 macro_rules! codes {
     ($(#[doc = $doc:literal] $name:ident = $text:literal, $status:literal;)*) => {
-        /// What kind of refusal it is. Codes are promises: they are added, never renamed.
+        /// The kind of an error. Codes are part of the contract: they are added, never renamed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code {
             $(#[doc = $doc] $name,)*
-            /// One that only a newer server knows; never sent.
+            /// A code that only a newer server knows. Clients read it; no server sends it.
             Unrecognized,
         }
 
         impl Code {
-            /// Every code there is.
             pub const ALL: &[Code] = &[$(Code::$name),*];
 
-            /// The HTTP status it travels with.
+            /// The HTTP status of an error with this code.
             pub fn status(self) -> u16 {
                 match self {
                     $(Code::$name => $status,)*
@@ -27,15 +26,14 @@ macro_rules! codes {
                 }
             }
 
-            /// What it means, in a sentence.
+            /// One sentence for the published document.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Code::$name => $doc.trim_ascii_start(),)*
-                    Code::Unrecognized => "One that only a newer server knows.",
+                    Code::Unrecognized => "A code that only a newer server knows.",
                 }
             }
 
-            /// As it is written in JSON.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Code::$name => $text,)*
@@ -47,47 +45,47 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The body or query is not what the call takes.
+    /// The body or the query is not what the call accepts.
     InvalidRequest = "INVALID_REQUEST", 400;
-    /// The path cannot be in a repository.
+    /// The path is not valid in a repository.
     InvalidPath = "INVALID_PATH", 400;
-    /// A logical key, URI or pattern does not follow its form.
+    /// A logical key, URI or pattern is malformed.
     InvalidKey = "INVALID_KEY", 400;
-    /// Too short or too long; comes with `min` and `max`.
+    /// The TTL is too short or too long; `min` and `max` are the bounds.
     TtlOutOfRange = "TTL_OUT_OF_RANGE", 400;
-    /// No token, or none that counts.
+    /// There is no token, or it is not valid.
     Unauthenticated = "UNAUTHENTICATED", 401;
     /// The token may not do this.
     Forbidden = "FORBIDDEN", 403;
-    /// Somebody else holds it.
+    /// Another session holds the key.
     LockNotHeld = "LOCK_NOT_HELD", 403;
-    /// Nobody may do this, such as reserving in an unknown namespace.
+    /// The operation is not possible here, such as reserving in an unknown namespace.
     OperationNotPermitted = "OPERATION_NOT_PERMITTED", 403;
-    /// Nothing there.
+    /// There is nothing with this path, name or id.
     NotFound = "NOT_FOUND", 404;
-    /// The path exists, the method does not.
+    /// The path exists, but does not support the method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
-    /// The body is larger than the server reads.
+    /// The body is larger than the call accepts.
     PayloadTooLarge = "PAYLOAD_TOO_LARGE", 413;
     /// The body is not declared as JSON.
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415;
-    /// Somebody else holds what was asked for.
+    /// Another session holds a requested key.
     ResourceLocked = "RESOURCE_LOCKED", 409;
-    /// Waited, and the time ran out.
+    /// The wait in the queue timed out.
     LockAcquisitionFailed = "LOCK_ACQUISITION_FAILED", 409;
-    /// The wait would never end; comes with `cycle`.
+    /// Waiting would close a cycle of sessions that wait for each other; `cycle` shows it.
     PossibleDeadlock = "POSSIBLE_DEADLOCK", 409;
-    /// The key is not at `ifVersion` any more.
+    /// The version of the key is not `ifVersion`.
     VersionMismatch = "VERSION_MISMATCH", 409;
-    /// The session is over, and its token with it.
+    /// The session has ended, and its token is no longer valid.
     SessionEnded = "SESSION_ENDED", 410;
-    /// The reservation expired in the meantime.
+    /// The reservation has expired.
     LockTimeout = "LOCK_TIMEOUT", 410;
     /// The session's feature is paused.
     FeaturePaused = "FEATURE_PAUSED", 423;
-    /// Too much at once; try later.
+    /// A limit is reached; try again later.
     QuotaExceeded = "QUOTA_EXCEEDED", 429;
-    /// The server cannot answer now; nothing was granted, nothing was lost.
+    /// The server cannot answer now. Nothing was granted, nothing was lost.
     Unavailable = "UNAVAILABLE", 503;
 }
 
@@ -110,58 +108,58 @@ impl<'de> Deserialize<'de> for Code {
     }
 }
 
-/// Every refusal: a sentence, a code, and the facts that belong to the code.
+/// The body of every error: a sentence, a code, and the facts that belong to the code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
-    /// For a person.
+    /// A sentence for people.
     pub error: String,
-    /// For a program.
+    /// The kind of the error, for programs.
     pub code: Code,
-    /// Who is in the way: the first of `conflicts`, or the one who paused the feature.
+    /// The session in the way: the holder of the first of `conflicts`, or the session that paused the feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub reserved_by: Option<Text>,
-    /// Their display name.
+    /// The display name of that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub reserved_by_name: Option<Text>,
-    /// What they said.
+    /// Its reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub reason: Option<Text>,
-    /// When the first of `conflicts` runs out.
+    /// When the first of `conflicts` expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
-    /// Everything in the way.
+    /// All reservations in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<Vec<Conflict>>,
-    /// Nothing, always: a request for several keys is granted as a whole or not at all.
+    /// Always empty: a request for several keys is granted completely or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Vec<String>>,
-    /// The circle a wait would close.
+    /// The cycle that waiting would close.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cycle: Option<Vec<Wait>>,
-    /// The least that is allowed.
+    pub cycle: Option<Vec<CycleStep>>,
+    /// The smallest allowed value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i64>,
-    /// The most that is allowed.
+    /// The largest allowed value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
     /// The field or key that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The version the key is at.
+    /// The current version of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// Facts that have no field here.
+    /// Facts without a field of their own.
     #[serde(flatten)]
     #[schema(ignore)]
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
 impl ErrorBody {
-    /// A refusal without facts; set those that belong to it.
+    /// An error without facts.
     pub fn new(code: Code, error: impl Into<String>) -> ErrorBody {
         ErrorBody {
             error: error.into(),
@@ -188,16 +186,15 @@ impl From<super::BadBody> for ErrorBody {
     }
 }
 
-/// One step of a circle: this session waits for the next one.
+/// One step of a cycle: this session waits for the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Wait {
-    /// Who.
+pub struct CycleStep {
     #[schema(value_type = String)]
     pub session: Text,
-    /// What it holds that the one before it wants.
+    /// The key that it holds and the session before it wants.
     pub holds: String,
-    /// What it wants that the next one holds.
+    /// The key that it wants and the next session holds.
     pub wants: String,
 }
 
@@ -216,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_shows_its_facts_beside_the_sentence() {
+    fn an_error_has_its_facts_beside_the_sentence() {
         let refusal = ErrorBody {
             min: Some(1),
             max: Some(300),
@@ -228,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_without_a_field_survive() {
+    fn facts_without_a_field_are_kept() {
         let json = r#"{"error":"No.","code":"FORBIDDEN","moon":"full"}"#;
         let refusal: ErrorBody = serde_json::from_str(json).unwrap();
         assert_eq!(refusal.more["moon"], "full");

@@ -1,25 +1,25 @@
-//! What the worker protocol asks: reserve, release, renew, check.
+//! The requests of the worker protocol: reserve, release, renew, check.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{BadBody, OneOrMany, RESERVE_KEYS_MAX};
+use super::body::{BadBody, OneOrMany};
+use super::limits::RESERVE_KEYS_MAX;
 use super::values::{whole, word};
 use super::{Text, schema};
 
-/// Alone or among others.
+/// Whether other sessions may hold the key at the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nobody else.
+    /// No other session may hold it.
     #[default]
     Exclusive,
-    /// Others may hold it shared too. Requests may also call it `collaborative`.
+    /// Other sessions may hold it in this mode too. Requests may also say `collaborative`.
     Shared,
 }
 
 impl Mode {
-    /// As it is written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Exclusive => "exclusive",
@@ -34,17 +34,33 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// How names are written that are not UTF-8.
+/// How a file name that is not UTF-8 is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// Bad bytes as `%XX`, a literal `%` as `%25`.
+    /// Each byte that is not UTF-8 as `%XX`, a literal `%` as `%25`.
     Percent,
 }
 
 impl<'de> Deserialize<'de> for Encoding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         word(deserializer, &[("percent", Encoding::Percent)])
+    }
+}
+
+/// What the caller of a check is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Intent {
+    /// To change it. Sessions that hold it shared may change it beside each other.
+    Change,
+    /// To look at it. Only exclusive reservations of other sessions are in the way.
+    Look,
+}
+
+impl<'de> Deserialize<'de> for Intent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, &[("change", Intent::Change), ("look", Intent::Look)])
     }
 }
 
@@ -56,45 +72,45 @@ pub struct Reserve {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
-    /// Several keys, all or nothing.
+    /// Several keys; all of them are reserved, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1, max_items = 10_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
-    /// How long without renewal. Where the server was not told otherwise, files are held for 1 to 300 seconds and
-    /// 60 where nothing is said; logical names and resource URIs for 1 to 28,800 and 1,800.
+    /// How long the reservation lasts without renewal. Unless the server is configured otherwise: 1 to 300 seconds for
+    /// files, default 60; 1 to 28,800 seconds for logical names and resource URIs, default 1,800.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
-    /// Exclusive where nothing is said.
+    /// Default: exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AskedMode>)]
+    #[schema(value_type = Option<schema::RequestMode>)]
     pub mode: Option<Mode>,
-    /// What for.
+    /// What the keys are reserved for; other sessions see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 1000)]
+    #[schema(value_type = Option<String>)]
     pub reason: Option<Text>,
-    /// How long to stay in the queue.
+    /// How long to wait in the queue if a key is not free. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    #[schema(minimum = 0, maximum = 300)]
+    #[schema(minimum = 0)]
     pub wait_seconds: Option<i64>,
-    /// Only at this version of every key.
+    /// Reserve only if this is the version of every key.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 0)]
     pub if_version: Option<i64>,
-    /// How the names are written.
+    /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
 
 impl Reserve {
-    /// What is asked for: exactly one of the two fields, 1 to [`RESERVE_KEYS_MAX`] keys.
+    /// The keys: exactly one of the two fields, 1 to [`RESERVE_KEYS_MAX`] keys.
     pub fn one_or_many(&self) -> Result<OneOrMany<'_>, BadBody> {
         match OneOrMany::of(self.file_path.as_deref(), self.file_paths.as_deref())? {
             OneOrMany::Many(keys) if keys.len() > RESERVE_KEYS_MAX => {
-                let what = format!("names {} keys, and {RESERVE_KEYS_MAX} is the most for one request", keys.len());
+                let what = format!("has {} keys, and {RESERVE_KEYS_MAX} is the most for one request", keys.len());
                 Err(BadBody::field("filePaths", what))
             }
-            asked => Ok(asked),
+            keys => Ok(keys),
         }
     }
 }
@@ -111,13 +127,13 @@ pub struct Release {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
-    /// How the names are written.
+    /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
 
 impl Release {
-    /// What is let go: exactly one of the two fields, at least one key.
+    /// The keys: exactly one of the two fields, at least one key.
     pub fn one_or_many(&self) -> Result<OneOrMany<'_>, BadBody> {
         OneOrMany::of(self.file_path.as_deref(), self.file_paths.as_deref())
     }
@@ -135,17 +151,17 @@ pub struct Renew {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
-    /// How long from now on; as long as before where nothing is said.
+    /// The new TTL. Default: the same as before.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
-    /// How the names are written.
+    /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
 
 impl Renew {
-    /// What is renewed: exactly one of the two fields, at least one key.
+    /// The keys: exactly one of the two fields, at least one key.
     pub fn one_or_many(&self) -> Result<OneOrMany<'_>, BadBody> {
         OneOrMany::of(self.file_path.as_deref(), self.file_paths.as_deref())
     }
@@ -155,30 +171,36 @@ impl Renew {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// What would be changed.
+    /// The paths to check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>)]
     pub paths: Option<Vec<String>>,
-    /// The same under its other name.
+    /// Another name of `paths`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Key>>, max_items = 1_000_000)]
+    #[schema(value_type = Option<Vec<schema::Key>>)]
     pub file_paths: Option<Vec<String>>,
-    /// How it would be held; exclusive where nothing is said.
+    /// The mode in which they would be held. Default: exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AskedMode>)]
+    #[schema(value_type = Option<schema::RequestMode>)]
     pub mode: Option<Mode>,
-    /// How the names are written.
+    /// What the caller is about to do. With it, `mode` is ignored; without it, the check is for a reservation in `mode`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    pub intent: Option<Intent>,
+    /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
 
 impl Check {
-    /// What is asked about: exactly one of the two fields. None at all is a fair question with an empty answer.
+    /// The paths: exactly one of the two fields. The list may be empty.
     pub fn into_paths(self) -> Result<Vec<String>, BadBody> {
         match (self.paths, self.file_paths) {
             (Some(paths), None) | (None, Some(paths)) => Ok(paths),
             (None, None) => Err(BadBody::field("paths", "is missing")),
-            (Some(_), Some(_)) => Err(BadBody::field("filePaths", "cannot stand beside paths; send one of the two")),
+            (Some(_), Some(_)) => {
+                Err(BadBody::field("filePaths", "must not be sent together with paths; send one of the two"))
+            }
         }
     }
 }
@@ -188,8 +210,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_sends_only_what_was_set() {
-        let ask = Reserve { file_path: Some("a".to_owned()), wait_seconds: Some(5), ..Reserve::default() };
-        assert_eq!(serde_json::to_string(&ask).unwrap(), r#"{"filePath":"a","waitSeconds":5}"#);
+    fn a_request_contains_only_the_fields_that_are_set() {
+        let request = Reserve { file_path: Some("a".to_owned()), wait_seconds: Some(5), ..Reserve::default() };
+        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"filePath":"a","waitSeconds":5}"#);
     }
 }

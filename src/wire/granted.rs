@@ -1,209 +1,245 @@
-//! What the worker protocol answers: grants, conflicts, releases, renewals, checks.
+//! The answers of the worker protocol: reservations, conflicts, releases, renewals, checks.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, Text, Time};
 
-/// One key was granted.
+/// One new reservation, or one that the session already held and renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reserved {
-    /// The reservation.
     pub reservation_id: String,
-    /// What is held, as its holder wrote it.
+    /// The key, as the holder wrote it.
     pub file_path: String,
-    /// Its holder.
+    /// The holder.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// How.
     pub mode: Mode,
-    /// What for.
+    /// What the holder reserved it for.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
-    /// Since when.
     pub reserved_at: Time,
-    /// Until when without renewal.
+    /// When it expires unless it is renewed.
     pub expires_at: Time,
-    /// Grows with every grant in the repository, never reused.
+    /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
-    /// Of the key: one more each time a holder let go.
+    /// The version of the key: one more each time a holder releases it.
     pub version: u64,
-    /// How the name is written, where that is not plain.
+    /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// All of several keys were granted.
+/// Several keys were reserved, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservedMany {
-    /// One for each key, in the order of the request.
+    /// In the order of the request.
     pub reservations: Vec<Reserved>,
-    /// The keys alone.
+    /// Only the keys.
     pub reserved: Vec<String>,
-    /// Nothing, or it would be a refusal.
+    /// Always empty; with conflicts the answer is an error.
     pub conflicts: Vec<Conflict>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// One reservation in the way of one key.
+/// The answer to a reserve. Its form depends on the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ReserveReply {
+    /// To a request with `filePath`.
+    One(Reserved),
+    /// To a request with `filePaths`.
+    Many(ReservedMany),
+}
+
+impl ReserveReply {
+    /// The reservations, in the order of the request.
+    pub fn into_reservations(self) -> Vec<Reserved> {
+        match self {
+            ReserveReply::One(reservation) => vec![reservation],
+            ReserveReply::Many(reply) => reply.reservations,
+        }
+    }
+}
+
+/// One reservation, or one queued request, in the way of one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Conflict {
-    /// What was asked for, as it was asked.
+    /// The key as the request wrote it.
     pub file_path: String,
-    /// What is held, as its holder wrote it.
+    /// The key, as the holder wrote it.
     pub key: String,
-    /// Its holder.
+    /// The holder.
     #[schema(value_type = String)]
     pub reserved_by: Text,
-    /// The holder's display name.
+    /// The display name of the holder.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reserved_by_name: Option<Text>,
-    /// How it is held.
     pub mode: Mode,
-    /// What for.
+    /// What the holder reserved it for.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
-    /// Until when without renewal.
+    /// When it expires unless it is renewed.
     pub expires_at: Time,
-    /// The holder and since when, in the shape older clients read.
+    /// The holder and the start of the reservation, as older clients read them.
     pub held_by: HeldBy,
-    /// A path that both keys match, where a glob is involved.
+    /// A path that both keys match, if one of them is a pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
-    /// They do not hold it yet: they wait, and were first.
+    /// The other session does not hold the key: it is ahead in the queue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting: bool,
-    /// How many already wait for it.
+    /// How many requests wait for the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_length: Option<u64>,
-    /// How `filePath`, `key` and `example` are written, where that is not plain.
+    /// Set when `filePath`, `key` and `example` are percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
 
-/// Who holds, and since when.
+/// The holder and the start of its reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldBy {
     /// The holder.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// Since when.
     pub reserved_at: Time,
 }
 
-/// What became of a release.
+/// The answer to a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Released {
-    /// Always; letting go of what is not held is fine.
+    /// Always true; releasing a key that is not held is no error.
     pub ok: bool,
-    /// Whether anything was held.
+    /// Whether at least one of the keys was held.
     pub released: bool,
     /// How many reservations ended.
     pub released_count: u64,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// `POST …/files/release-all`.
+/// The answer to `POST …/files/release-all`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasedAll {
     /// How many reservations ended.
     pub released_count: u64,
-    /// Their keys, as the holder wrote them.
+    /// Their keys.
     pub released_paths: Vec<String>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// One reservation runs on.
+/// One renewed reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Renewed {
-    /// The reservation.
     pub reservation_id: String,
-    /// What is held, as its holder wrote it.
+    /// The key, as the holder wrote it.
     pub file_path: String,
-    /// Its holder.
+    /// The holder.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// Until when without another renewal.
+    /// When it expires unless it is renewed again.
     pub expires_at: Time,
-    /// The same as when it was granted.
+    /// The same number as when it was granted.
     pub fence: u64,
-    /// How the name is written, where that is not plain.
+    /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// Several reservations run on.
+/// Several renewed reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RenewedMany {
-    /// The earliest of theirs.
+    /// The earliest expiry.
     pub expires_at: Time,
-    /// One for each key, in the order of the request.
+    /// In the order of the request.
     pub reservations: Vec<Renewed>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// What is in the way of what would be changed.
+/// The answer to a renewal. Its form depends on the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum RenewReply {
+    /// To a request with `filePath`.
+    One(Renewed),
+    /// To a request with `filePaths`.
+    Many(RenewedMany),
+}
+
+impl RenewReply {
+    /// The renewed reservations, in the order of the request.
+    pub fn into_reservations(self) -> Vec<Renewed> {
+        match self {
+            RenewReply::One(reservation) => vec![reservation],
+            RenewReply::Many(reply) => reply.reservations,
+        }
+    }
+}
+
+/// The answer to a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Checked {
-    /// What somebody else holds, in the order of the request.
+pub struct CheckReply {
+    /// What other sessions hold, in the order of the request.
     pub conflicts: Vec<Conflict>,
-    /// The rest, as it was asked.
+    /// The other paths of the request, as it wrote them.
     pub clear: Vec<String>,
-    /// Those of `clear` that the asker holds.
+    /// Those of `clear` that the calling session holds.
     pub held: Vec<String>,
-    /// The pause on the asker's feature.
+    /// The pause on the calling session's feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// What the session should know.
+    /// The server's clock when it checked. A client computes the time left until an `expiresAt` from this, because its
+    /// own clock may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_time: Option<Time>,
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// Somebody paused a feature.
+/// A pause on a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Paused {
-    /// Which.
     #[schema(value_type = String)]
     pub feature: Text,
-    /// Who.
+    /// The session that paused it.
     #[schema(value_type = String)]
     pub reserved_by: Text,
-    /// Their display name.
+    /// The display name of that session.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reserved_by_name: Option<Text>,
-    /// Why.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
-    /// Until when without renewal.
+    /// When it expires unless it is renewed.
     pub expires_at: Time,
 }
 

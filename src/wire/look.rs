@@ -1,38 +1,35 @@
-//! Looking around and operating: everything held, overrides, figures, health.
+//! Lists of reservations, the admin override, statistics and health.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Encoding, Mode, Notice, Text, Time};
 
-/// One live reservation, in the lists.
+/// One reservation in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// Its id.
     pub reservation_id: String,
-    /// What is held, as its holder wrote it.
+    /// The key, as the holder wrote it.
     pub file_path: String,
-    /// Its holder.
+    /// The holder.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// The holder's display name.
+    /// The display name of the holder.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub session_name: Option<Text>,
-    /// How.
     pub mode: Mode,
-    /// What for.
+    /// What the holder reserved it for.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub reason: Option<Text>,
-    /// Since when.
     pub reserved_at: Time,
-    /// Until when without renewal.
+    /// When it expires unless it is renewed.
     pub expires_at: Time,
-    /// Grows with every grant in the repository, never reused.
+    /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
-    /// How the name is written, where that is not plain.
+    /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
@@ -41,16 +38,15 @@ pub struct Reservation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservationList {
-    /// One page of them.
     pub reservations: Vec<Reservation>,
-    /// Where the next page begins.
+    /// Send it as `cursor` to get the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// The last record this page knows of, where it is about everybody. Whoever follows the events after the `seq` of
-    /// the first page, and takes each reservation by its id, knows what is held.
+    /// In `GET /api/reservations`, the number of the last record that this page includes. To keep a list up to date,
+    /// follow the events after the `seq` of the first page, and identify each reservation by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// What the session should know, where it asked about itself.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -59,41 +55,30 @@ pub struct ReservationList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Override {
-    /// Why; the holder and the history get it.
-    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
+    /// The holder gets it in a notice, and the history keeps it.
+    #[schema(value_type = String, pattern = r"\S")]
     pub reason: Text,
-}
-
-/// A change that has nothing more to tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Done {
-    /// Always.
-    pub ok: bool,
-    /// What the session should know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Notice>,
 }
 
 /// `GET /api/stats`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
-    /// Grants since the journal began.
+    /// Reservations granted since the journal began.
     pub total_locks: u64,
-    /// Held now.
+    /// Reservations held now.
     pub active_locks: u64,
-    /// Ended because their time ran out.
+    /// Reservations that expired.
     pub expired_locks: u64,
-    /// Requests refused or queued because somebody held what they wanted.
+    /// Requests refused or queued because another session held a key.
     pub conflicts_detected: u64,
-    /// In seconds, over those that have ended.
+    /// The average duration of the reservations that have ended, in seconds.
     pub average_hold_time: f64,
     /// Requests in the queue now.
     pub waiters: u64,
-    /// Sessions alive now.
+    /// Active sessions now.
     pub sessions: u64,
-    /// What the session that asked should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -102,29 +87,29 @@ pub struct Stats {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// `ok`, or a word for why not, such as `starting`.
+    /// `ok` or `ready`.
     #[schema(value_type = String)]
     pub status: Text,
-    /// The server's version.
+    /// The version of the server.
     #[serde(default)]
     #[schema(value_type = String, required = true)]
     pub version: Text,
-    /// The server's clock, so that a client can see how far its own is off.
+    /// The clock of the server, so that a client can compare its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Time>,
-    /// How far the ledger is that is furthest behind, where one is written. It has no name: no token was asked for.
+    /// The ledger that is furthest behind, if there is one. It is not named, because the call needs no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerHealth>,
 }
 
-/// How far behind the journal a ledger is. Grants do not wait for it.
+/// How far a ledger is behind the journal. Grants do not wait for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerHealth {
-    /// Whether it can be written; the server's log says why not.
+    /// Whether it can be written. If not, the log of the server says why.
     pub ok: bool,
-    /// Records that are not in it yet.
+    /// Records that are not in the ledger yet.
     pub records_behind: u64,
-    /// Since when there are any, in seconds.
+    /// For how long there have been such records, in seconds.
     pub seconds_behind: u64,
 }

@@ -1,96 +1,87 @@
-//! What a session should know, told along with the next answer to it.
+//! Notices: what a session should know. They come with the next answer to the session.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Text, Time, UnlockStatus};
 
-/// One piece of news; `kind` says which.
+/// One notice; `kind` says which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Notice {
-    /// Somebody asks this session to let go of something, and waits for its answer.
+    /// Another session asks this one to release a reservation, and waits for an answer.
     #[schema(rename_all = "camelCase")]
     UnlockRequested {
-        /// The request.
         request_id: String,
-        /// What should be let go.
         reservation_id: String,
-        /// Its key.
+        /// The key of the reservation.
         file_path: String,
-        /// Who asks.
+        /// The session that asks.
         #[schema(value_type = String)]
         requested_by: Text,
-        /// Their display name.
+        /// The display name of that session.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         requested_by_name: Option<Text>,
-        /// Why.
         #[schema(value_type = String)]
         reason: Text,
-        /// Since when.
         requested_at: Time,
     },
-    /// A request this session made is over.
+    /// An unlock request of this session was answered, or became moot.
     #[schema(rename_all = "camelCase")]
     UnlockAnswered {
-        /// The request.
         request_id: String,
-        /// What should have been let go.
+        /// The key that the request was about.
         file_path: String,
-        /// How it ended.
         status: UnlockStatus,
-        /// Who said so; nobody where the reservation ended first.
+        /// The session that answered; null if the reservation ended first.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         responded_by: Option<Text>,
-        /// What they added.
+        /// What it added to its answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         note: Option<Text>,
     },
-    /// Something this session held ended early.
+    /// A reservation of this session ended before the session released it.
     #[schema(rename_all = "camelCase")]
     Released {
-        /// The reservation.
         reservation_id: String,
-        /// What is free again.
+        /// The key of the reservation.
         file_path: String,
-        /// How it ended: `expired`, `overridden`, `approved`.
+        /// Why it ended: `expired`, `overridden`, `approved`.
         #[schema(value_type = String)]
         why: Text,
-        /// Who did it.
+        /// The admin who overrode it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         by: Option<Text>,
-        /// What they said.
+        /// The admin's reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         reason: Option<Text>,
-        /// When.
+        /// When it ended.
         at: Time,
     },
     /// The feature this session works on is paused.
     #[schema(rename_all = "camelCase")]
     Paused {
-        /// Which.
         #[schema(value_type = String)]
         feature: Text,
-        /// Who paused it.
+        /// The session that paused it.
         #[schema(value_type = String)]
         reserved_by: Text,
-        /// Their display name.
+        /// The display name of that session.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         reserved_by_name: Option<Text>,
-        /// Why.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         reason: Option<Text>,
-        /// Until when without renewal.
+        /// When the pause expires unless it is renewed.
         expires_at: Time,
     },
-    /// News of a kind that only a newer server knows; never sent.
+    /// A kind that only a newer server knows. Clients read it; no server sends it.
     #[serde(other)]
     Unrecognized,
 }
@@ -100,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_stands_beside_the_facts() {
+    fn the_kind_is_beside_the_facts() {
         let notice = Notice::Released {
             reservation_id: "res_1".to_owned(),
             file_path: "src/a.rs".to_owned(),
@@ -115,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_an_unknown_kind_does_not_break_an_old_client() {
+    fn a_notice_of_an_unknown_kind_does_not_break_an_old_client() {
         let news: Vec<Notice> = serde_json::from_str(r#"[{"kind": "weather", "sky": {"blue": true}}]"#).unwrap();
         assert_eq!(news, [Notice::Unrecognized]);
     }

@@ -1,4 +1,4 @@
-//! Unlock requests: asking a holder to let go.
+//! Unlock requests: one session asks another to release a reservation.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -10,13 +10,13 @@ use super::{Encoding, Notice, Text, Time, schema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequest {
-    /// What should be let go.
+    /// The key that the holder should release.
     #[schema(value_type = schema::Key)]
     pub file_path: String,
-    /// Why; the holder reads it.
-    #[schema(value_type = String, max_length = 1000, pattern = r"\S")]
+    /// The holder sees it.
+    #[schema(value_type = String, pattern = r"\S")]
     pub reason: Text,
-    /// How the name is written.
+    /// How `filePath` is written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
@@ -25,7 +25,7 @@ pub struct UnlockRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
-    /// Pass the reservation straight to the asker.
+    /// Pass the reservation directly to the session that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<bool>,
 }
@@ -34,23 +34,23 @@ pub struct Approve {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reject {
-    /// What the asker should know.
+    /// A message to the session that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 1000)]
+    #[schema(value_type = Option<String>)]
     pub note: Option<Text>,
 }
 
-/// Where a request stands.
+/// The state of an unlock request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnlockStatus {
-    /// Nobody answered yet.
+    /// The holder has not answered yet.
     Pending,
-    /// The holder let go.
+    /// The holder released the key.
     Approved,
-    /// The holder keeps it.
+    /// The holder keeps the key.
     Rejected,
-    /// The asker does not ask any more.
+    /// The session that asked took the request back.
     Withdrawn,
     /// The reservation ended first.
     Moot,
@@ -65,7 +65,6 @@ impl UnlockStatus {
         ("moot", UnlockStatus::Moot),
     ];
 
-    /// As it is written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             UnlockStatus::Pending => "pending",
@@ -83,50 +82,46 @@ impl<'de> Deserialize<'de> for UnlockStatus {
     }
 }
 
-/// One request, for both sides.
+/// One unlock request, as both sessions see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequestInfo {
     /// A UUID.
     pub id: String,
-    /// What should be let go.
+    /// The reservation that the holder should release.
     pub reservation_id: String,
-    /// Its key, as the holder wrote it.
+    /// The key of the reservation, as the holder wrote it.
     pub file_path: String,
-    /// Who holds it.
+    /// The holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub reserved_by: Option<Text>,
-    /// Who asks.
+    /// The session that asks.
     #[schema(value_type = String)]
     pub requested_by: Text,
-    /// Their display name.
+    /// The display name of that session.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub requested_by_name: Option<Text>,
-    /// Why.
     #[schema(value_type = String)]
     pub reason: Text,
-    /// Since when.
     pub requested_at: Time,
-    /// Where it stands.
     pub status: UnlockStatus,
-    /// When it was answered.
     #[serde(default)]
     #[schema(required = true)]
     pub responded_at: Option<Time>,
-    /// Who answered.
+    /// The session, or the admin, that answered.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub responded_by: Option<Text>,
-    /// What they added.
+    /// What was added to the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub note: Option<Text>,
-    /// How the name is written, where that is not plain.
+    /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -135,11 +130,11 @@ pub struct UnlockRequestInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequests {
-    /// For what the session holds.
+    /// Requests for what the session holds.
     pub incoming: Vec<UnlockRequestInfo>,
-    /// By the session.
+    /// Requests that the session made.
     pub outgoing: Vec<UnlockRequestInfo>,
-    /// What the session should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }

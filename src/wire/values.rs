@@ -1,9 +1,9 @@
-//! Values that the derived readers are too lax or too strict for.
+//! Deserializers for numbers and words, where the derived ones accept too much or too little.
 
 use serde::de::{Deserializer, Visitor};
 
-/// Reads an optional whole number. One that is too large to hold becomes the largest: whether it is in range is a
-/// question for the rules, which know the range, and not for the shape.
+/// Reads an optional whole number. One that does not fit becomes the largest or smallest that does: the handler checks the
+/// range and names it in its error.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     struct Whole;
 
@@ -46,7 +46,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     deserializer.deserialize_any(Whole)
 }
 
-/// Reads one of a few words, and lists them where it is none of them.
+/// Reads one of these words. The error for any other text lists them.
 pub(super) fn word<'de, D: Deserializer<'de>, T: Copy>(
     deserializer: D,
     words: &'static [(&'static str, T)],

@@ -11,11 +11,11 @@ fn a_conflict_explains_itself() {
     world.as_session("ana", ["reserve", "src/", "--reason", "moving\u{7} users"]).ok();
     let said = world.as_session("bo", ["reserve", "src/a.rs", "README"]).fails(3);
     let lines: Vec<&str> = said.err.lines().collect();
-    assert_eq!(lines[0], "git-dibs: nothing was reserved: it is held by somebody else");
+    assert_eq!(lines[0], "git-dibs: nothing was reserved: another session holds it");
     assert!(lines[1].starts_with("  src/a.rs: held by ANA (ana) through src/**, "), "{said:?}");
     assert!(lines[1].ends_with(" left: moving\\x07 users"), "{said:?}");
-    let next = "Ask for it with: git dibs request src/a.rs --reason TEXT — or wait for it: git dibs wait src/a.rs";
-    assert_eq!(lines[2], next);
+    assert_eq!(lines[2], "Ask the holder to release it: git dibs request src/a.rs --reason TEXT");
+    assert_eq!(lines[3], "Or wait for it: git dibs wait src/a.rs");
     assert_eq!(said.out, "");
     assert_eq!(world.held().len(), 1, "all or nothing");
     let below = world.as_session("bo", ["reserve", "a.rs"]).at("src").fails(3);
@@ -39,7 +39,7 @@ fn files_are_relative_and_keys_are_not() {
     let absolute = world.path("app/src/deep").canonicalize().unwrap().join("../b.rs");
     world.as_session("ana", ["check".as_ref(), absolute.as_os_str()]).ok();
     let outside = world.as_session("ana", ["reserve", "../../x"]).at("src").fails(2);
-    assert!(outside.err.contains("../../x is outside of the repository at /"), "{outside:?}");
+    assert!(outside.err.contains("../../x is outside the repository at /"), "{outside:?}");
     let whole = world.as_session("ana", ["reserve", "."]).fails(2);
     assert!(whole.err.contains("the whole repository is \"**\""), "{whole:?}");
     world.as_session("ana", ["release"].iter().chain(&args)).at("src").ok();
@@ -55,14 +55,17 @@ fn renew_and_release() {
     let renewed = world.as_session("ana", ["renew", "a", "--ttl", "200", "--json"]).json();
     assert_eq!(renewed["filePath"], "a");
     let all = world.as_session("ana", ["renew"]).ok();
-    assert!(all.out.starts_with("renewed 2 reservations, the first to run out in "), "{all:?}");
+    assert!(all.out.starts_with("renewed 2 reservations; the first expires in "), "{all:?}");
     let missing = world.as_session("ana", ["renew", "c"]).fails(3);
     assert!(missing.err.contains("does not hold \"c\""), "{missing:?}");
     world.as_session("bo", ["release", "a"]).fails(3);
     let nothing = world.as_session("bo", ["release", "c"]).ok();
     assert!(nothing.out.is_empty() && nothing.err.contains("nothing was released"), "{nothing:?}");
     assert_eq!(world.as_session("ana", ["release", "a"]).ok().out, "released a\n");
-    assert_eq!(world.as_session("ana", ["release", "a", "b"]).ok().out, "released 1 of 2; the rest was not held\n");
+    assert_eq!(
+        world.as_session("ana", ["release", "a", "b"]).ok().out,
+        "released 1 of 2; this session did not hold the rest\n"
+    );
     world.as_session("ana", ["reserve", "c", "--ttl", "301"]).fails(2);
     world.as_session("ana", ["reserve", "c", "--shared"]).ok();
     world.as_session("bo", ["reserve", "c", "--shared"]).ok();
@@ -82,7 +85,7 @@ fn status_is_a_table_with_yours_marked() {
     assert_eq!(lines[0], "PATH HOLDER MODE LEFT REASON");
     assert!(lines[1].starts_with("src/a.rs BO (bo) shared "), "{said:?}");
     assert!(lines[2].starts_with("* src/b.rs ANA (ana) exclusive ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
-    assert_eq!(said.err, "git-dibs: * is yours\n");
+    assert_eq!(said.err, "git-dibs: * marks what your session holds\n");
     let person = world.dibs(["status"]).ok();
     assert!(!person.out.contains('*') && person.out.lines().count() == 3, "{person:?}");
     assert_eq!(world.as_session("ana", ["status", "--mine"]).ok().out.lines().count(), 2);
@@ -115,7 +118,7 @@ fn check_takes_names_from_everywhere() {
     let staged = world.as_session("bo", ["check", "--staged"]).at("src").fails(3);
     let paths: Vec<&str> = staged.out.lines().map(|line| line.split(": held by").next().unwrap()).collect();
     assert_eq!(paths, ["caf\\xe9", "new\\nline", "src/[id].ts"]);
-    assert_eq!(staged.err, "git-dibs: 3 of 4 paths are held by somebody else, 1 clear\n");
+    assert_eq!(staged.err, "git-dibs: 3 of 4 paths are held by other sessions, 1 clear\n");
     let own = world.as_session("ana", ["check", "--staged"]).ok();
     assert_eq!(own.err, "git-dibs: 4 paths clear, 3 of them yours\n");
 
@@ -170,7 +173,10 @@ fn waiting_ends_without_one() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a", "--ttl", "300"]).ok();
     let said = world.as_session("bo", ["wait", "a", "--timeout", "1"]).fails(7);
-    assert!(said.err.contains("git-dibs: waited, and nothing was reserved: it is held by somebody else"), "{said:?}");
+    assert!(
+        said.err.contains("git-dibs: the wait timed out and nothing was reserved: another session holds it"),
+        "{said:?}"
+    );
     world.as_session("bo", ["reserve", "a", "--wait", "1"]).fails(7);
     world.as_session("bo", ["reserve", "a", "--wait", "301"]).fails(2);
     world.as_session("bo", ["wait"]).fails(2);

@@ -41,14 +41,14 @@ fn a_path_has_a_history_with_and_without_a_server() {
     assert_eq!((&list["events"][0]["event"], &list["events"][0]["sessionName"]), (&json!("reserved"), &json!("BO")));
     let who = world.dibs(["who", "src/a.rs"]).ok().out;
     assert!(who.starts_with("src/a.rs: held by BO (bo), "), "{who}");
-    assert_eq!(world.dibs(["who", "README"]).ok().err, "git-dibs: nobody holds it\n");
+    assert_eq!(world.dibs(["who", "README"]).ok().err, "git-dibs: no session holds it\n");
     let said = world.dibs(["log", "--since", "yesterday"]).fails(2);
-    assert!(said.err.contains("is no time"), "{said:?}");
+    assert!(said.err.contains("is not a time"), "{said:?}");
 
     world.crash();
     let said = world.dibs(["log", "src/a.rs"]).ok();
     assert_eq!(told(&said.out), expected);
-    assert!(said.err.contains("what the ledger here tells"), "{said:?}");
+    assert!(said.err.contains("what the ledger in this repository says"), "{said:?}");
     assert_eq!(world.dibs(["who", "src/a.rs"]).ok().out, "src/a.rs: held by BO (bo)\n");
 }
 

@@ -23,7 +23,7 @@ fn a_session_lives_in_its_worktree() {
     let other = world.git(&["worktree", "add", "--quiet", "../other"]);
     assert_eq!(other, "");
     let elsewhere = world.dibs(["reserve", "x"]).at("../other").fails(4);
-    assert!(elsewhere.err.contains("this needs a session"), "the token is this worktree's own: {elsewhere:?}");
+    assert!(elsewhere.err.contains("this command needs a session"), "the token is this worktree's own: {elsewhere:?}");
 
     let ended = world.dibs(["session", "end"]).ok();
     assert_eq!(ended.out, format!("session {id} ended as completed; released 1 reservation\n  src/a.rs\n"));

@@ -25,13 +25,13 @@ fn stranger(status: &str, body: &str) -> String {
 fn no_server_is_a_sentence_and_five() {
     let world = World::new();
     let said = world.dibs(["status"]).fails(5);
-    assert!(said.err.contains("git-dibs: no server is known here; start one with: git dibs serve"), "{said:?}");
+    assert!(said.err.contains("git-dibs: no server is configured here; start one with: git dibs serve"), "{said:?}");
     let said = world.dibs(["status"]).at("../home").fails(5);
     assert!(said.err.contains("there is no repository here"), "{said:?}");
     let said = world.dibs(["status", "--url", "http://127.0.0.1:1"]).fails(5);
     assert!(said.err.contains("no server answers at http://127.0.0.1:1 (connection refused)"), "{said:?}");
     let said = world.dibs(["status", "--url", "127.0.0.1:1"]).fails(2);
-    assert!(said.err.contains("--url says \"127.0.0.1:1\", which is not an address"), "{said:?}");
+    assert!(said.err.contains("--url is \"127.0.0.1:1\", which is not an address"), "{said:?}");
     let json = world.dibs(["status", "--json"]).fails(5);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&document["code"], json.err.as_str()), (&"UNREACHABLE".into(), ""));
@@ -47,7 +47,7 @@ fn foreign_answers_are_said_to_be_foreign() {
     let page = world.dibs(["status", "--url", &stranger("200 OK", "<html>")]).fails(5);
     assert!(page.err.contains("sent a web page (status 200); is that a git-dibs server?"), "{page:?}");
     let error = world.dibs(["status", "--url", &stranger("502 Bad Gateway", "")]).fails(5);
-    assert!(error.err.contains("sent an empty answer (status 502)"), "{error:?}");
+    assert!(error.err.contains("sent an empty reply (status 502)"), "{error:?}");
     let shape = world.dibs(["session", "list", "--url", &stranger("200 OK", r#"{"sessions":[{}]}"#)]).fails(5);
     assert!(shape.err.contains("JSON of another shape"), "{shape:?}");
 }
@@ -70,7 +70,8 @@ fn tokens_that_do_not_count_are_said_to_and_never_shown() {
     let world = World::served();
     let said = world.dibs(["reserve", "a"]).env("DIBS_TOKEN", "abc.def.ghi").fails(4);
     assert!(
-        said.err.contains("this needs a session") || said.err.contains("DIBS_TOKEN is no session's own"),
+        said.err.contains("this command needs a session")
+            || said.err.contains("DIBS_TOKEN does not belong to a session"),
         "{said:?}"
     );
     let forged = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEiLCJleHAiOjk5OTk5OTk5OTl9.c2VjcmV0";
@@ -81,7 +82,7 @@ fn tokens_that_do_not_count_are_said_to_and_never_shown() {
     let said = world.dibs(["status"]).fails(4);
     assert!(said.err.contains(".git/dibs/token is empty"), "{said:?}");
     let said = world.dibs(["status", "--token-file", "/nowhere"]).fails(4);
-    assert!(said.err.contains("/nowhere is not there, but --token-file names it"), "{said:?}");
+    assert!(said.err.contains("/nowhere does not exist, but --token-file names it"), "{said:?}");
     let other = world.dibs(["release", "a", "--session", "bo"]).token("ana", "session").fails(4);
     assert!(other.err.contains("this token acts for another session"), "{other:?}");
 }

@@ -17,10 +17,10 @@ fn a_holder_hears_of_it_and_lets_go() {
     let world = World::served();
     let id = asked(&world);
     let told = world.as_session("ana", ["renew"]).ok();
-    assert!(told.err.contains("BO (bo) asks you to let go of src/a.rs: hot\\x1b[31m fix"), "{told:?}");
+    assert!(told.err.contains("BO (bo) asks you to release src/a.rs: hot\\x1b[31m fix"), "{told:?}");
     assert!(told.err.contains(&format!("git dibs approve {id}")), "{told:?}");
     let listed = world.as_session("ana", ["requests"]).ok();
-    assert!(listed.out.starts_with("Others ask you to let go of:\n"), "{listed:?}");
+    assert!(listed.out.starts_with("Other sessions ask you to release:\n"), "{listed:?}");
     assert!(listed.out.contains(&id) && !listed.out.contains('\u{1b}'), "{listed:?}");
     assert_eq!(listed.err, "", "what is in the table is not said again");
     let done = world.as_session("ana", ["approve", &id]).ok();
@@ -28,7 +28,7 @@ fn a_holder_hears_of_it_and_lets_go() {
     assert_eq!(world.held(), []);
     let heard = world.as_session("bo", ["requests"]).ok();
     assert!(heard.out.contains("approved"), "{heard:?}");
-    assert!(heard.err.contains("ana let go of src/a.rs because you asked"), "{heard:?}");
+    assert!(heard.err.contains("ana released src/a.rs, as you asked"), "{heard:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Intro, Mode, Outcome, Owner, Policy, Record, ReservationId,
-    Reserve, SessionId, Timestamp, Ttl, Want,
+    Actor, Answer, Command, EndState, Engine, Event, Intro, Mode, Outcome, Owner, Policy, Refusal, ReservationId,
+    Reserve, SessionId, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -12,24 +12,28 @@ use uuid::Uuid;
 /// An engine, and an easy way to ask it for something.
 struct Counter {
     engine: Engine,
-    now: Timestamp,
-    records: Vec<Record>,
+    turn: Turn,
     made: u128,
 }
 
 impl Counter {
     fn new() -> Counter {
-        Counter { engine: Engine::new(Policy::default()), now: Timestamp(0), records: Vec::new(), made: 0 }
+        Counter { engine: Engine::new(Policy::default()), turn: Turn::default(), made: 0 }
     }
 
     /// The records are those of the last command.
-    fn ask(&mut self, session: &SessionId, command: Command) -> Outcome {
+    fn ask(&mut self, session: &SessionId, command: Command) -> Result<Outcome, Refusal> {
         let intro = Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
-        self.records.clear();
-        self.engine.execute(&Actor::Session(intro), command, self.now, &mut self.records)
+        self.turn.records.clear();
+        self.engine.execute(&mut self.turn, &Actor::Session(intro), command)
     }
 
-    fn reserve(&mut self, session: &SessionId, keys: impl Iterator<Item = Key>, if_version: Option<u64>) -> Outcome {
+    fn reserve(
+        &mut self,
+        session: &SessionId,
+        keys: impl Iterator<Item = Key>,
+        if_version: Option<u64>,
+    ) -> Result<Outcome, Refusal> {
         let wants = keys.map(|key| Want { id: ReservationId(self.make_id()), key, ttl: Ttl(300) }).collect();
         let (session_id, wait, mode) = (session.clone(), Some(Duration::from_secs(300)), Mode::Exclusive);
         let ask = Reserve { session: session_id, wants, mode, reason: None, wait, if_version };
@@ -55,17 +59,18 @@ fn a_release_wakes_one_of_a_thousand() {
     let mut counter = Counter::new();
     for number in 0..1_000 {
         let outcome = counter.reserve(&session(number), [key(0)].into_iter(), None);
-        assert_eq!(matches!(outcome, Outcome::Granted(_)), number == 0, "only the first is granted at once");
+        assert_eq!(matches!(outcome, Ok(Outcome::Granted(_))), number == 0, "only the first is granted at once");
     }
     for number in 0..999 {
         let release = Command::Release { session: session(number), keys: [key(0).into()].into() };
-        counter.ask(&session(number), release);
-        let events: Vec<&Event> = counter.records.iter().map(|record| &record.event).collect();
+        counter.ask(&session(number), release).unwrap();
+        let events: Vec<&Event> = counter.turn.records.iter().map(|record| &record.event).collect();
         let [Event::Released { .. }, Event::Seated { session: seated, .. }, Event::Reserved { .. }] = events[..] else {
             panic!("one release, one wake-up: {events:?}");
         };
         assert_eq!(*seated, session(number + 1));
-        let [(_, Outcome::Granted(_))] = counter.engine.take_settled()[..] else { panic!("one answer") };
+        let [(_, Ok(Outcome::Granted(_)))] = counter.turn.settled[..] else { panic!("one answer") };
+        counter.turn.settled.clear();
     }
 }
 
@@ -75,28 +80,28 @@ fn the_session_that_ended_first_is_forgotten_first() {
     let remembered = 100_000;
     for number in 0..=remembered {
         let session = session(number);
-        counter.ask(&session, Command::End { session: session.clone(), state: EndState::Completed });
+        counter.ask(&session, Command::End { session: session.clone(), state: EndState::Completed }).unwrap();
     }
-    assert!(matches!(counter.ask(&session(1), Command::Touch), Outcome::SessionEnded { .. }));
-    assert!(matches!(counter.ask(&session(remembered), Command::Touch), Outcome::SessionEnded { .. }));
-    assert_eq!(counter.ask(&session(0), Command::Touch), Outcome::Done);
+    assert!(matches!(counter.ask(&session(1), Command::Touch), Err(Refusal::SessionEnded { .. })));
+    assert!(matches!(counter.ask(&session(remembered), Command::Touch), Err(Refusal::SessionEnded { .. })));
+    assert_eq!(counter.ask(&session(0), Command::Touch), Ok(Outcome::Done));
 }
 
 #[test]
 fn the_unlock_request_that_was_answered_first_is_forgotten_first() {
     let mut counter = Counter::new();
     let (holder, asker) = (session(0), session(1));
-    counter.reserve(&holder, [key(0)].into_iter(), None);
+    counter.reserve(&holder, [key(0)].into_iter(), None).unwrap();
     let mut requests = Vec::new();
     for _ in 0..=10_000 {
         let request = counter.make_id();
         let (key, reason) = (key(0).into(), "please".into());
-        counter.ask(&asker, Command::Ask { session: asker.clone(), request, key, reason });
-        counter.ask(&holder, reject(&holder, request));
+        counter.ask(&asker, Command::Ask { session: asker.clone(), request, key, reason }).unwrap();
+        counter.ask(&holder, reject(&holder, request)).unwrap();
         requests.push(request);
     }
-    assert_eq!(counter.ask(&holder, reject(&holder, requests[0])), Outcome::NoRequest);
-    assert!(matches!(counter.ask(&holder, reject(&holder, requests[1])), Outcome::Request(_)));
+    assert_eq!(counter.ask(&holder, reject(&holder, requests[0])), Err(Refusal::UnknownRequest));
+    assert!(matches!(counter.ask(&holder, reject(&holder, requests[1])), Ok(Outcome::Request(_))));
 }
 
 fn reject(session: &SessionId, request: Uuid) -> Command {
@@ -107,16 +112,16 @@ fn reject(session: &SessionId, request: Uuid) -> Command {
 fn the_key_that_ran_out_first_is_forgotten_first() {
     let mut counter = Counter::new();
     let session = session(0);
-    counter.reserve(&session, (0..257).map(key), None);
-    counter.now = Timestamp(300_000);
-    counter.ask(&session, Command::Tick);
+    counter.reserve(&session, (0..257).map(key), None).unwrap();
+    counter.turn.now = Timestamp(300_000);
+    counter.ask(&session, Command::Tick).unwrap();
     let mut renew = |number| {
         let keys = [key(number).into()].into();
         counter.ask(&session, Command::Renew { session: session.clone(), keys, ttl: None })
     };
-    assert!(matches!(renew(0), Outcome::NotHeld { .. }));
-    assert!(matches!(renew(1), Outcome::Lapsed { .. }));
-    assert!(matches!(renew(256), Outcome::Lapsed { .. }));
+    assert!(matches!(renew(0), Err(Refusal::NotHeld { .. })));
+    assert!(matches!(renew(1), Err(Refusal::Lapsed { .. })));
+    assert!(matches!(renew(256), Err(Refusal::Lapsed { .. })));
 }
 
 #[test]
@@ -125,11 +130,11 @@ fn a_key_whose_version_is_forgotten_starts_above_it() {
     let session = session(0);
     let release_all = || Command::ReleaseAll { session: session.clone() };
     for first in (0..1_000_001).step_by(100_000) {
-        counter.reserve(&session, (first..(first + 100_000).min(1_000_001)).map(key), None);
-        counter.ask(&session, release_all());
+        counter.reserve(&session, (first..(first + 100_000).min(1_000_001)).map(key), None).unwrap();
+        counter.ask(&session, release_all()).unwrap();
     }
     let mut version = |number| match counter.reserve(&session, [key(number)].into_iter(), Some(999)) {
-        Outcome::WrongVersion { version, .. } => version,
+        Err(Refusal::WrongVersion { version, .. }) => version,
         other => panic!("{other:?}"),
     };
     assert_eq!(version(1), 1, "it is remembered");

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Record, ReservationId, Reserve, Seq, SessionId, Timestamp,
-    Ttl, Want,
+    Actor, Command, Engine, Intro, Mode, Outcome, Owner, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
+    Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -81,10 +81,9 @@ fn finish(live: &mut Stage, scene: &str) {
 }
 
 /// Starts again, lets somebody new ask for everything there is, and lets time pass until all of it is over.
-fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Outcome)>, Vec<Outcome>) {
-    let (mut records, mut settled, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut now = Timestamp(1_000_000);
-    engine.resume(now, &mut records);
+fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Result<Outcome, Refusal>)>, Vec<Result<Outcome, Refusal>>) {
+    let (mut turn, mut results) = (Turn::at(Timestamp(1_000_000)), Vec::new());
+    engine.resume(&mut turn);
     let sessions: Vec<SessionId> = engine.sessions().into_iter().map(|session| session.id).collect();
     let keys: Vec<Key> = engine.reservations(Seq::ZERO).map(|(_, grant)| grant.key).collect();
     let everything = Key::parse("**", &KeyRules::default()).unwrap();
@@ -106,9 +105,8 @@ fn go_on(engine: &mut Engine) -> (Vec<Record>, Vec<(Seq, Outcome)>, Vec<Outcome>
         commands.push((Actor::Desk, Command::Tick));
     }
     for (actor, command) in commands {
-        outcomes.push(engine.execute(&actor, command, now, &mut records));
-        settled.extend(engine.take_settled());
-        now = now.after(Duration::from_secs(20));
+        results.push(engine.execute(&mut turn, &actor, command));
+        turn.now = turn.now.after(Duration::from_secs(20));
     }
-    (records, settled, outcomes)
+    (turn.records, turn.settled, results)
 }

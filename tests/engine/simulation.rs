@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intro, LeftWhy, Mode, Named,
-    Notice, Outcome, Owner, Policy, Record, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Want, Why,
+    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, Intro, LeftWhy, Mode,
+    Named, Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Text, Timestamp,
+    Ttl, Turn, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -91,19 +92,19 @@ const INTERESTING: [(&str, &str); 15] = [
     ("settled", "deadlock"),
 ];
 
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Granted(_) => "granted",
-        Outcome::Refused(_) => "refused",
-        Outcome::Queued(_) => "queued",
-        Outcome::WaitOver { .. } => "wait over",
-        Outcome::Deadlock(_) => "deadlock",
-        Outcome::WrongVersion { .. } => "wrong version",
-        Outcome::Paused(_) => "paused",
-        Outcome::Lapsed { .. } => "lapsed",
-        Outcome::NotHeld { .. } => "not held",
-        Outcome::SessionEnded { .. } => "session ended",
-        Outcome::Request(_) => "request",
+fn word(result: &Result<Outcome, Refusal>) -> &'static str {
+    match result {
+        Ok(Outcome::Granted(_)) => "granted",
+        Err(Refusal::Locked(_)) => "refused",
+        Ok(Outcome::Queued(_)) => "queued",
+        Err(Refusal::WaitOver { .. }) => "wait over",
+        Err(Refusal::Deadlock(_)) => "deadlock",
+        Err(Refusal::WrongVersion { .. }) => "wrong version",
+        Err(Refusal::Paused(_)) => "paused",
+        Err(Refusal::Lapsed { .. }) => "lapsed",
+        Err(Refusal::NotHeld { .. }) => "not held",
+        Err(Refusal::SessionEnded { .. }) => "session ended",
+        Ok(Outcome::Request(_)) => "request",
         _ => "otherwise",
     }
 }
@@ -204,12 +205,12 @@ impl Simulation {
         }
         self.last.commands.push_back((self.now, who, session.clone(), ask.clone()));
         let (actor, command) = self.in_words(who, session, &ask);
-        let mut out = Vec::new();
-        let outcome = self.engine.execute(&actor, command, self.now, &mut out);
-        let settled = self.engine.take_settled();
-        *self.seen.entry(("answered", word(&outcome))).or_insert(0) += 1;
-        for (_, outcome) in &settled {
-            *self.seen.entry(("settled", word(outcome))).or_insert(0) += 1;
+        let mut turn = Turn::at(self.now);
+        let result = self.engine.execute(&mut turn, &actor, command);
+        let Turn { records: out, settled, .. } = turn;
+        *self.seen.entry(("answered", word(&result))).or_insert(0) += 1;
+        for (_, result) in &settled {
+            *self.seen.entry(("settled", word(result))).or_insert(0) += 1;
         }
         for record in &out {
             self.follow(record, &ask);
@@ -218,15 +219,15 @@ impl Simulation {
             Event::Ended { session, state: EndState::Lost } => Some(session.clone()),
             _ => None,
         });
-        let queued = if let Outcome::Queued(seq) = outcome { seq } else { Seq(u64::MAX) };
+        let queued = if let Ok(Outcome::Queued(seq)) = result { seq } else { Seq(u64::MAX) };
         let hint = Hint { queued, lost: lost.collect() };
-        if let Outcome::Deadlock(cycle) = &outcome {
+        if let Err(Refusal::Deadlock(cycle)) = &result {
             self.is_a_circle(cycle);
         }
         let expected = self.model.execute(who, session, &ask, self.now, &hint);
-        assert_eq!(self.plain(outcome), in_order(expected), "the outcome (engine left, model right)");
-        for (seq, outcome) in &settled {
-            if let Outcome::Granted(grants) = outcome {
+        assert_eq!(self.plain(result), in_order(expected), "the result (engine left, model right)");
+        for (seq, result) in &settled {
+            if let Ok(Outcome::Granted(grants)) = result {
                 let seated = out.iter().find_map(|record| match &record.event {
                     Event::Seated { waiter, session } if waiter == seq => Some(session.clone()),
                     _ => None,
@@ -235,9 +236,9 @@ impl Simulation {
                 self.granted.truncate(16);
             }
         }
-        let settled: Vec<_> = settled.into_iter().map(|(seq, outcome)| (seq, self.plain(outcome))).collect();
+        let settled: Vec<_> = settled.into_iter().map(|(seq, result)| (seq, self.plain(result))).collect();
         let expected = std::mem::take(&mut self.model.settled);
-        let expected: Vec<_> = expected.into_iter().map(|(seq, outcome)| (seq, in_order(outcome))).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(seq, result)| (seq, in_order(result))).collect();
         assert_eq!(settled, expected, "the waits that ended (engine left, model right)");
         self.records.extend(out);
     }
@@ -267,20 +268,20 @@ impl Simulation {
         }
     }
 
-    /// The outcome without what the model cannot know.
-    fn plain(&self, mut outcome: Outcome) -> Outcome {
-        match &mut outcome {
-            Outcome::Granted(grants) => {
+    /// The result without what the model cannot know.
+    fn plain(&self, mut result: Result<Outcome, Refusal>) -> Result<Outcome, Refusal> {
+        match &mut result {
+            Ok(Outcome::Granted(grants)) => {
                 for grant in grants {
                     let known = self.fences.get(&grant.id).is_none_or(|fence| *fence == grant.fence);
                     assert!(known, "a fence is the number of its grant");
                     grant.fence = Seq::ZERO;
                 }
             }
-            Outcome::Deadlock(cycle) => cycle.clear(),
+            Err(Refusal::Deadlock(cycle)) => cycle.clear(),
             _ => {}
         }
-        in_order(outcome)
+        in_order(result)
     }
 
     /// Each waits for something the next has, and all but one of these waits, the one that is refused, are real.
@@ -329,12 +330,13 @@ impl Simulation {
         if step.is_multiple_of(3) {
             let key = self.any_key();
             let mode = self.any_mode();
+            let intent = *self.chance.pick(&[Intent::Reserve(mode), Intent::Change, Intent::Look]);
             let seat = self.chance.below(SEATS + 1);
             let id = self.seats.get(seat).map(|(id, ..)| id.clone());
             let session = id.as_ref().and_then(|id| self.number(id));
             let asked = self.spelled(key);
-            let mut seen = self.engine.check(id.as_ref(), 0, &asked, mode);
-            let mut expected = self.model.check(session, key, mode);
+            let mut seen = self.engine.check(id.as_ref(), 0, &asked, intent);
+            let mut expected = self.model.check(session, key, intent);
             sort(&mut seen.conflicts);
             sort(&mut expected.conflicts);
             assert_eq!(seen, expected, "a check finds what a scan finds");
@@ -369,9 +371,8 @@ impl Simulation {
             }
             let held = (0..self.model.held.len()).filter(|at| self.model.held[*at].session == number);
             let expected: Vec<_> = held.map(|at| self.model.grant_of(at)).collect();
-            let Outcome::Granted(held) = self.plain(Outcome::Granted(self.engine.held(&session.id).into())) else {
-                unreachable!()
-            };
+            let held = self.plain(Ok(Outcome::Granted(self.engine.held(&session.id).into())));
+            let Ok(Outcome::Granted(held)) = held else { unreachable!() };
             assert_eq!(held.to_vec(), expected, "what {} holds", session.id);
             let (incoming, outgoing) = self.engine.requests(&session.id);
             let requests = self.model.requests.iter();
@@ -389,9 +390,10 @@ impl Simulation {
         } else {
             Engine::restore(policy, through_text(&self.engine.image()))
         };
-        let mut out = Vec::new();
-        self.engine.resume(self.now, &mut out);
-        assert!(self.engine.take_settled().is_empty(), "nobody is there to hear of it");
+        let mut turn = Turn::at(self.now);
+        self.engine.resume(&mut turn);
+        assert!(turn.settled.is_empty(), "nobody is there to hear of it");
+        let out = turn.records;
         for record in &out {
             assert!(matches!(record.event, Event::Left { why: LeftWhy::Stopped, .. }));
             self.follow(record, &Ask::Tick);
@@ -601,12 +603,12 @@ impl Simulation {
     }
 }
 
-fn in_order(mut outcome: Outcome) -> Outcome {
-    match &mut outcome {
-        Outcome::Refused(conflicts) | Outcome::WaitOver { conflicts, .. } => sort(conflicts),
+fn in_order(mut result: Result<Outcome, Refusal>) -> Result<Outcome, Refusal> {
+    match &mut result {
+        Err(Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. }) => sort(conflicts),
         _ => {}
     }
-    outcome
+    result
 }
 
 /// The engine finds conflicts in the order of its index.

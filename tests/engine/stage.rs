@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, EndState, Engine, Event, Grant, Intro, LeftWhy, Mode, Named, Outcome, Owner, Policy,
-    Record, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Want, Why,
+    Actor, Answer, Command, EndState, Engine, Event, Grant, Intent, Intro, LeftWhy, Mode, Named, Outcome, Owner,
+    Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, Timestamp, Ttl, Turn, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -83,30 +83,31 @@ impl Stage {
 
     /// The answer, and after it what else happened.
     fn ask(&mut self, actor: &Actor, command: Command, now: Timestamp, verb: &str) -> Vec<String> {
-        let mut records = Vec::new();
-        let outcome = self.engine.execute(actor, command, now, &mut records);
-        self.tell(outcome, records, verb)
+        let mut turn = Turn::at(now);
+        let result = self.engine.execute(&mut turn, actor, command);
+        self.tell(result, turn, verb)
     }
 
-    fn tell(&mut self, outcome: Outcome, records: Vec<Record>, verb: &str) -> Vec<String> {
-        let settled: HashMap<Seq, Outcome> = self.engine.take_settled().into_iter().collect();
+    fn tell(&mut self, result: Result<Outcome, Refusal>, turn: Turn, verb: &str) -> Vec<String> {
+        let settled: HashMap<Seq, Result<Outcome, Refusal>> = turn.settled.into_iter().collect();
+        let records = turn.records;
         for record in &records {
             if let Event::Reserved { id, .. } = &record.event {
                 self.fences.insert(*id, record.seq);
                 self.ids.insert(record.seq, *id);
             }
         }
-        if let Outcome::Request(request) = &outcome
+        if let Ok(Outcome::Request(request)) = &result
             && !self.requests.contains(&request.id)
         {
             self.requests.push(request.id);
         }
-        let mut said = vec![self.words(&outcome)];
-        let answered = match &outcome {
-            Outcome::Granted(grants) => grants.iter().map(|grant| grant.fence).collect(),
+        let mut said = vec![self.words(&result)];
+        let answered = match &result {
+            Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(outcome, Outcome::Released(_) | Outcome::Ended { .. });
+        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
         for record in &records {
             said.extend(match &record.event {
                 Event::Opened { session, .. } => {
@@ -127,21 +128,21 @@ impl Stage {
                 Event::Queued { .. } => None,
                 Event::Seated { waiter, .. } => Some(format!("seated {waiter}")),
                 Event::Left { waiter, why, .. } => {
-                    let more = settled.get(waiter).map(|outcome| self.words(outcome)).filter(|text| !text.is_empty());
+                    let more = settled.get(waiter).map(|result| self.words(result)).filter(|text| !text.is_empty());
                     let more = more.map(|text| format!(": {text}")).unwrap_or_default();
                     Some(format!("left {waiter} ({}{more})", left_word(*why)))
                 }
                 Event::Counted { conflicts, deadlocks } => Some(format!("counted {conflicts} and {deadlocks}")),
                 Event::UnlockRequested { .. } => None,
-                Event::UnlockAnswered { request, answer, .. } => match &outcome {
-                    Outcome::Request(answered) if answered.id == *request => None,
+                Event::UnlockAnswered { request, answer, .. } => match &result {
+                    Ok(Outcome::Request(answered)) if answered.id == *request => None,
                     _ => Some(format!("{} {}", request_name(*request, &self.requests), answer_word(Some(*answer)))),
                 },
             });
         }
         for record in &records {
             if let Event::Seated { waiter, session } = &record.event
-                && let Some(Outcome::Granted(grants)) = settled.get(waiter)
+                && let Some(Ok(Outcome::Granted(grants))) = settled.get(waiter)
             {
                 self.granted.insert(*waiter, (session.clone(), grants.to_vec()));
             }
@@ -158,9 +159,9 @@ impl Stage {
         } else {
             replay(policy, &self.records)
         };
-        let mut records = Vec::new();
-        self.engine.resume(now, &mut records);
-        self.tell(Outcome::Done, records, "restart").split_off(1)
+        let mut turn = Turn::at(now);
+        self.engine.resume(&mut turn);
+        self.tell(Ok(Outcome::Done), turn, "restart").split_off(1)
     }
 
     /// Verbs that change nothing.
@@ -169,7 +170,7 @@ impl Stage {
         let found = match verb {
             "checks" => {
                 let key = self.key(line.keys[0]);
-                let checked = self.engine.check(id.as_ref(), 0, &key, line.mode());
+                let checked = self.engine.check(id.as_ref(), 0, &key, line.intent());
                 let pause = id.as_ref().and_then(|id| self.engine.paused(id, None));
                 let mut said: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
                 said.sort();
@@ -286,8 +287,8 @@ impl Stage {
         Key::parse(text, &self.rules()).expect("a key")
     }
 
-    fn words(&self, outcome: &Outcome) -> String {
-        outcome_words(outcome, &self.requests)
+    fn words(&self, result: &Result<Outcome, Refusal>) -> String {
+        result_words(result, &self.requests)
     }
 }
 
@@ -320,6 +321,16 @@ impl<'a> Line<'a> {
 
     fn time(&self, name: &str) -> Option<Duration> {
         self.options.get(name).map(|text| time(text))
+    }
+
+    /// What a check is for: `intent=change`, `intent=look`, or a reservation.
+    fn intent(&self) -> Intent {
+        match self.options.get("intent") {
+            Some(&"change") => Intent::Change,
+            Some(&"look") => Intent::Look,
+            Some(other) => panic!("there is no intent {other:?}"),
+            None => Intent::Reserve(self.mode()),
+        }
     }
 
     fn mode(&self) -> Mode {

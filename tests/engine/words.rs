@@ -1,40 +1,30 @@
 //! What the engine says, in the words of the scenarios.
 
-use git_dibs::engine::{Answer, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Timestamp, Why};
+use git_dibs::engine::{
+    Answer, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, Why,
+};
 use git_dibs::key::Key;
 use uuid::Uuid;
 
 /// An answer; `requests` are the unlock requests in the order they were made, so that the first is `r1`.
-pub fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
+pub fn result_words(result: &Result<Outcome, Refusal>, requests: &[Uuid]) -> String {
+    match result {
+        Ok(outcome) => outcome_words(outcome, requests),
+        Err(refusal) => refusal_words(refusal, requests),
+    }
+}
+
+fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
     match outcome {
         Outcome::Done => String::new(),
         Outcome::Granted(grants) => {
             let list: Vec<_> = grants.iter().map(|grant| grant_words(grant, false)).collect();
             format!("granted {}", list.join(" and "))
         }
-        Outcome::Refused(conflicts) => format!("refused: {}", conflicts_words(conflicts)),
         Outcome::Queued(seq) => format!("queued {seq}"),
-        Outcome::WaitOver { conflicts, .. } => conflicts_words(conflicts),
-        Outcome::Deadlock(cycle) => {
-            let steps = cycle
-                .iter()
-                .map(|step| format!("{} holds {} wants {}", step.session, step.holds.shown(), step.wants.shown()));
-            format!("deadlock: {}", steps.collect::<Vec<_>>().join("; "))
-        }
-        Outcome::WrongVersion { key, version } => format!("wrong version: {} is at v{version}", key.shown()),
-        Outcome::Paused(pause) => pause_words(pause),
         Outcome::Released(keys) => format!("released {}", list(keys)),
-        Outcome::NotHeld { key, holder: None } => format!("not held: {}", key.shown()),
-        Outcome::NotHeld { key, holder: Some(person) } => format!("not held: {} is {}'s", key.shown(), person.session),
-        Outcome::Lapsed { key } => format!("lapsed: {}", key.shown()),
         Outcome::Alive { renewed, expires } => format!("alive until {} with {renewed}", moment(*expires)),
         Outcome::Ended { state, released } => format!("ended ({}), released {}", state_word(*state), list(released)),
-        Outcome::SessionEnded { session, state } => format!("{session} has ended ({})", state_word(*state)),
-        Outcome::NotYours => "not yours".to_owned(),
-        Outcome::NoSession(session) => format!("no session {session}"),
-        Outcome::NoReservation => "no such reservation".to_owned(),
-        Outcome::NobodyHolds(key) => format!("nobody else holds {}", key.shown()),
-        Outcome::NoRequest => "no such request".to_owned(),
         Outcome::Request(request) => {
             let name = request_name(request.id, requests);
             format!(
@@ -46,11 +36,35 @@ pub fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
                 request.reason
             )
         }
-        Outcome::AnsweredBefore(request) => {
+    }
+}
+
+fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
+    match refusal {
+        Refusal::Locked(conflicts) => format!("refused: {}", conflicts_words(conflicts)),
+        Refusal::WaitOver { conflicts, .. } => conflicts_words(conflicts),
+        Refusal::Deadlock(cycle) => {
+            let steps = cycle
+                .iter()
+                .map(|step| format!("{} holds {} wants {}", step.session, step.holds.shown(), step.wants.shown()));
+            format!("deadlock: {}", steps.collect::<Vec<_>>().join("; "))
+        }
+        Refusal::WrongVersion { key, version } => format!("wrong version: {} is at v{version}", key.shown()),
+        Refusal::Paused(pause) => pause_words(pause),
+        Refusal::NotHeld { key, holder: None } => format!("not held: {}", key.shown()),
+        Refusal::NotHeld { key, holder: Some(person) } => format!("not held: {} is {}'s", key.shown(), person.session),
+        Refusal::Lapsed { key } => format!("lapsed: {}", key.shown()),
+        Refusal::SessionEnded { session, state } => format!("{session} has ended ({})", state_word(*state)),
+        Refusal::NotOwner => "not yours".to_owned(),
+        Refusal::UnknownSession(session) => format!("no session {session}"),
+        Refusal::UnknownReservation => "no such reservation".to_owned(),
+        Refusal::NoOtherHolder(key) => format!("nobody else holds {}", key.shown()),
+        Refusal::UnknownRequest => "no such request".to_owned(),
+        Refusal::AnsweredBefore(request) => {
             format!("{} is {} already", request_name(request.id, requests), answer_word(request.answer))
         }
-        Outcome::NotTheHolder(person) => format!("only {} can answer", person.session),
-        Outcome::OverQuota { what, limit } => format!("over quota: {limit} {what}"),
+        Refusal::NotTheHolder(person) => format!("only {} can answer", person.session),
+        Refusal::OverQuota { what, limit } => format!("over quota: {limit} {what}"),
     }
 }
 

@@ -44,7 +44,7 @@ fn the_doctor_runs_every_hook_in_every_worktree() {
     // A hook that was there before is not run by a probe.
     script(&world.path("work/.git/hooks/pre-commit.dibs-next"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     let found = silent(&world, "side");
-    assert_eq!(about(&found, " fires in ", "good").len(), 12, "{found:#?}");
+    assert_eq!(about(&found, " works in ", "good").len(), 12, "{found:#?}");
     assert_eq!(about(&found, "no longer exists", "note").len(), 1);
     assert_eq!(about(&found, "no server answers at http://127.0.0.1:1", "bad").len(), 1);
     assert!(!world.path("ran").exists());
@@ -62,16 +62,16 @@ fn the_doctor_sees_hooks_that_do_not_fire() {
     script(&hooks.join("pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     std::fs::set_permissions(hooks.join("pre-applypatch"), PermissionsExt::from_mode(0o644)).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, " fires in ", "good").len(), 2, "{found:#?}");
+    assert_eq!(about(&found, " works in ", "good").len(), 2, "{found:#?}");
     assert_eq!(about(&found, "pre-push is not installed", "bad").len(), 1);
-    assert_eq!(about(&found, "does not lead to git-dibs", "bad").len(), 1);
-    assert_eq!(about(&found, "did not reach git-dibs", "bad").len(), 1);
+    assert_eq!(about(&found, "does not run git-dibs", "bad").len(), 1);
+    assert_eq!(about(&found, "git-dibs was not reached", "bad").len(), 1);
     assert!(!world.path("ran").exists(), "a foreign hook may do anything, so it is not run");
 
     let world = World::with_hooks(false);
     std::fs::remove_file(world.path("bin/git-dibs")).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, "did not reach git-dibs", "bad").len(), 5, "{found:#?}");
+    assert_eq!(about(&found, "git-dibs was not reached", "bad").len(), 5, "{found:#?}");
 
     let world = World::with_hooks(false);
     world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .git/hooks");
@@ -92,7 +92,7 @@ fn the_doctor_tries_a_manager_that_mentions_us_with_nothing_staged() {
     let call = format!("'{}' hook pre-commit -- \"$@\" # git-dibs\n", world.path("bin/git-dibs").display());
     std::fs::write(world.path("work/.husky/pre-commit"), call).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, "pre-commit fires in ", "good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "pre-commit works in ", "good").len(), 1, "{found:#?}");
     assert_eq!(std::fs::read(world.path("work/.husky/_/staged")).unwrap(), b"");
     assert_eq!(world.shell("work", "git diff --cached --name-only"), "a\n");
     let advice = found.iter().filter_map(|(_, _, advice)| advice.as_deref());
@@ -106,7 +106,7 @@ fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
     let found = silent(&world, "origin.git");
     let hooks: Vec<String> = about(&found, " in ", "good");
     assert_eq!(hooks.len(), 1, "{found:#?}");
-    assert!(hooks[0].starts_with(&format!("{} fires in ", Moment::PreReceive)));
+    assert!(hooks[0].starts_with(&format!("{} works in ", Moment::PreReceive)));
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn the_doctor_finds_the_server_and_who_is_asking() {
     let server = Server::start(&world);
     let found = examined(&world, "work", &[]);
     assert_eq!(about(&found, "the server answers (git-dibs ", "good").len(), 1, "{found:#?}");
-    assert_eq!(about(&found, "clock agrees", "good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "clocks of the server and of this machine agree", "good").len(), 1, "{found:#?}");
     assert_eq!(about(&found, "no session works here", "note").len(), 1, "{found:#?}");
     let mut bo = server.session("bo", &[]);
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);
-    assert_eq!(about(&found, "the token speaks for session bo", "good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "the token belongs to session bo", "good").len(), 1, "{found:#?}");
     bo.hold("a", git_dibs::wire::Mode::Exclusive);
     bo.end();
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);

@@ -101,9 +101,9 @@ fn a_server_that_is_no_use_is_a_sentence() {
     let cases = [
         ("http://127.0.0.1:1".to_owned(), "no server answers at http://127.0.0.1:1 (connection refused)"),
         (listening(drop), "it closed the connection without an answer"),
-        (silent(), "did not answer within"),
-        (format!("http://{}", full_queue.local_addr().unwrap()), "did not answer within"),
-        (dripping(), "did not answer within"),
+        (silent(), "did not reply within"),
+        (format!("http://{}", full_queue.local_addr().unwrap()), "did not reply within"),
+        (dripping(), "did not reply within"),
         (answering(web_page), "sent a web page (status 200)"),
         (answering(other_json), "sent JSON of another shape"),
         (answering(elsewhere), "a redirection (status 302)"),
@@ -218,7 +218,7 @@ fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
     let world = World::new();
     world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m");
-    for (url, what) in [("http://127.0.0.1:1".to_owned(), "connection refused"), (silent(), "did not answer within")] {
+    for (url, what) in [("http://127.0.0.1:1".to_owned(), "connection refused"), (silent(), "did not reply within")] {
         world.shell("origin.git", &format!("git config dibs.url {url}"));
         let output = world.try_shell("work", "git push -q origin main:new", &[]);
         let text = said(&output);

@@ -269,12 +269,12 @@ fn a_program_that_moved_is_noticed_and_the_settings_decide() {
         (output.status.success(), said(&output))
     };
     let (passed, text) = told("echo 1 >>a; git commit -qam m");
-    assert!(passed && text.contains("the program is missing, so nobody checked this commit"), "{text}");
+    assert!(passed && text.contains("the program is missing, so this commit was not checked"), "{text}");
     assert!(world.path("ran").exists());
     let (passed, text) = told("git push -q");
     assert!(!passed && text.contains("(dibs.onUnreachable=block)") && text.contains("git dibs install"), "{text}");
     let (passed, text) = told("git -c dibs.onUnreachable=warn push -q --dry-run");
-    assert!(passed && text.contains("nobody checked this push"), "{text}");
+    assert!(passed && text.contains("this push was not checked"), "{text}");
     assert_eq!(told("git -c dibs.onUnreachable=allow push -q --dry-run"), (true, String::new()));
     assert_eq!(told("git -c dibs.enforce=off push -q --dry-run"), (true, String::new()));
     // Second choice: the program on PATH.
@@ -379,7 +379,7 @@ fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
         let world = World::new();
         world.shell("work", setup);
         let report = world.try_install("work", &[]);
-        assert!(report.by_hand[0].starts_with(&format!("{name} runs the hooks here")), "{report:?}");
+        assert!(report.by_hand[0].starts_with(&format!("{name} manages the hooks here")), "{report:?}");
         assert_eq!(report.done.len(), written, "pre-applypatch is unknown to pre-commit: {report:?}");
         assert_eq!(tree(&world.path("work/.husky")), []);
     }

@@ -7,9 +7,11 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 
 use git_dibs::git::{Repo, Settings};
-use git_dibs::hook::collect::{Told, plan};
-use git_dibs::hook::{Moment, Policy, text};
+use git_dibs::hook::Moment;
+use git_dibs::hook::collect::{HookInput, plan};
+use git_dibs::judge::CheckPolicy;
 use git_dibs::local::Environment;
+use git_dibs::text::terminal;
 
 /// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
 pub fn program() -> String {
@@ -41,17 +43,17 @@ fn record(name: &str, args: &[OsString]) {
         std::io::stdin().read_to_end(&mut stdin).unwrap();
     }
     let repo = Repo::from_environment().unwrap();
-    let told = Told { moment, args, stdin: &stdin, environment: &environment };
+    let input = HookInput { moment, args, stdin: &stdin, environment: &environment };
     let mut line = moment.name().to_owned();
-    match plan(&repo, told) {
+    match plan(&repo, input) {
         None => line.push_str(" -"),
         Some(plan) => {
             let collected = plan.collect(&repo).unwrap();
-            let policy = Policy::read(moment, &environment, &Settings::of(&repo).unwrap());
-            let forgiven = collected.forgiven(&repo, &policy, &collected.paths).unwrap();
+            let policy = CheckPolicy::read(&moment.occasion(), &environment, &Settings::of(&repo).unwrap());
+            let undone = collected.undone(&repo, &policy, &collected.paths).unwrap();
             for path in &collected.paths {
-                let mark = if forgiven.contains(path) { "~" } else { "" };
-                write!(line, " {mark}{}", text::path(path)).unwrap();
+                let mark = if undone.contains(path) { "~" } else { "" };
+                write!(line, " {mark}{}", terminal::path(path)).unwrap();
             }
         }
     }

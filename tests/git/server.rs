@@ -141,13 +141,13 @@ impl Session {
             reason: Some("a good reason".into()),
             ..wire::Reserve::default()
         };
-        self.client.reserve_many(&self.id, &ask).unwrap();
+        self.client.reserve(&self.id, &ask).unwrap();
     }
 
     /// Reserves a name as git has it; false where it can never be reserved.
     pub fn try_hold_literally(&mut self, name: &[u8]) -> bool {
         let ask = wire::Reserve {
-            file_path: Some(format!("file:{}", wire::percent_encode(name))),
+            file_path: Some(format!("file:{}", git_dibs::text::percent::encode(name))),
             encoding: Some(wire::Encoding::Percent),
             ..wire::Reserve::default()
         };

@@ -54,8 +54,8 @@ fn a_holder_stopped_past_its_time_neither_commits_nor_pushes() {
     let ended = holder.wait_with_output().unwrap();
     let told = format!("{told}{}", String::from_utf8_lossy(&ended.stderr));
 
-    assert!(told.contains("this commit changes a path held by somebody else; it is blocked"), "{told}");
-    assert!(told.contains("this push changes a path held by somebody else; it is blocked"), "{told}");
+    assert!(told.contains("this commit is blocked: it changes a path that another session holds"), "{told}");
+    assert!(told.contains("this push is blocked: it changes a path that another session holds"), "{told}");
     assert_eq!(told.matches("  a: held by Bo (bo), ").count(), 2, "{told}");
     assert!(told.contains("over\n") && !told.contains("committed") && !told.contains("pushed"), "{told}");
     assert_eq!(world.shell("origin.git", "git rev-parse main"), before);

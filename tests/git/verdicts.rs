@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use git_dibs::hook::text;
+use git_dibs::text::terminal;
 use git_dibs::wire::Mode;
 
 use crate::names::NAMES;
-use crate::server::{Server, Shared};
+use crate::server::{Server, Session, Shared};
 use crate::world::{Memory, World, said};
 
 /// Files that are there in the beginning, and one that never is.
@@ -40,7 +40,9 @@ pub fn try_with_each_path_held(world: &World, before: &Memory<'_>, act: &str, ju
         assert!(stopped, "{path} is held, and this went through:\n{act}\n{text}");
         assert!(text.contains(&format!("{path}: held by Ana (ana), ")), "{text}");
         assert!(
-            text.contains(" left: a good reason") && text.contains("it is blocked (dibs.enforce=block by default)"),
+            text.contains(" left: a good reason")
+                && text.contains(" is blocked: it changes ")
+                && text.contains(" (dibs.enforce=block by default)"),
             "{text}"
         );
     }
@@ -145,6 +147,40 @@ fn a_worktree_has_a_session_of_its_own() {
 }
 
 #[test]
+fn check_staged_agrees_with_the_commit() {
+    let world = World::with_hooks(false);
+    world.shell("work", "echo 1 >>b; git commit -qm one b");
+    let case = Case::new(&world);
+    let (mut ana, mut bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
+    let dibs = |session: &Session, command: &str| {
+        let script = format!("export PATH=$TOP/bin:$PATH; git {command}");
+        world.try_shell("work", &script, &case.server.variables(Some(session)))
+    };
+    let agrees = |session: &Session, option: &str, passes: bool| {
+        let (passed, text) = case.commit(&case.server.variables(Some(session)), option);
+        let check = dibs(session, &format!("{option} dibs check --staged"));
+        let exit = Some(if passes { 0 } else { 3 });
+        assert_eq!((passed, check.status.code()), (passes, exit), "{option}: {text}{}", said(&check));
+    };
+    ana.hold("a", Mode::Shared);
+    agrees(&bo, "", false);
+    bo.hold("a", Mode::Shared);
+    agrees(&bo, "", true);
+    agrees(&bo, "-c dibs.require=held", false);
+    bo.hold("dir/x", Mode::Exclusive);
+    agrees(&bo, "-c dibs.require=held", true);
+    // The change of b is undone, although ana holds it now.
+    ana.hold("b", Mode::Exclusive);
+    world.shell("work", "git checkout HEAD^ -- b");
+    agrees(&bo, "", true);
+    let reply: serde_json::Value = serde_json::from_slice(&dibs(&bo, "dibs check --staged --json").stdout).unwrap();
+    assert_eq!(reply["conflicts"], serde_json::json!([]));
+    assert!(reply["clear"].as_array().unwrap().contains(&"file:b".into()), "{reply}");
+    world.shell("work", "echo 2 >>b; git add b");
+    agrees(&bo, "", false);
+}
+
+#[test]
 fn who_holds_it_shared_may_change_it_beside_the_others() {
     let world = World::with_hooks(false);
     let case = Case::new(&world);
@@ -171,7 +207,10 @@ fn a_paused_feature_stops_its_own_sessions() {
         (case.server.session("bo", &["--feature", "F1"]), case.server.session("cy", &["--feature", "F2"]));
     lead.hold("feature:F1:pause", Mode::Exclusive);
     let (passed, text) = case.commit(&case.server.variables(Some(&inside)), "");
-    assert!(!passed && text.contains("your feature is paused by lead") && text.contains(": a good reason"), "{text}");
+    assert!(
+        !passed && text.contains("your feature F1 is paused by lead") && text.contains(": a good reason"),
+        "{text}"
+    );
     assert!(case.commit(&case.server.variables(Some(&outside)), "").0);
 }
 
@@ -183,7 +222,7 @@ fn settings_decide_and_are_named() {
     ana.hold("a", Mode::Exclusive);
     let variables = case.server.variables(Some(&bo));
     let (passed, text) = case.commit(&variables, "-c dibs.enforce=warn");
-    assert!(passed && text.contains("only a warning (dibs.enforce=warn)"), "{text}");
+    assert!(passed && text.contains("warning for this ") && text.contains(" (dibs.enforce=warn)"), "{text}");
     assert_eq!(text.matches("git-dibs:").count(), 1, "said once: {text}");
     let (passed, text) = case.commit(&variables, "-c dibs.enforce=off");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
@@ -235,7 +274,7 @@ fn odd_names_are_judged_byte_for_byte() {
     };
     for name in NAMES {
         // Some names cannot be reserved by themselves, only with what is around them.
-        let shown = text::path(name);
+        let shown = terminal::path(name);
         let line = match ana.try_hold_literally(name) {
             true => format!("\n  {shown}: held by ana"),
             false => {

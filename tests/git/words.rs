@@ -26,25 +26,28 @@ fn a_blocked_commit_and_a_blocked_push() {
     ana.hold("dir/", Mode::Exclusive);
     let acting = server.variables(Some(&bo));
     insta::assert_snapshot!(told(&world, "echo 1 >>a; echo 1 >>dir/x; git commit -am change", &acting), @r"
-    git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+    git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "git commit -am change", &[]), @r"
-    git-dibs: this commit changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+    git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Talk to the holder, or start a session (git dibs session start) and: git dibs wait :/dir/x
+    Talk to the holder, or start a session and wait: git dibs session start && git dibs wait :/dir/x
     ");
     let push = "git -c dibs.enforce=off commit -qam change; git push 2>&1 | grep -v '^error: failed'";
     insta::assert_snapshot!(told(&world, push, &acting), @r"
-    git-dibs: this push changes a path held by somebody else; it is blocked (dibs.enforce=block by default).
+    git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "cd dir; git -c dibs.enforce=warn push -q", &acting), @r"
-    git-dibs: this push changes a path held by somebody else; this is only a warning (dibs.enforce=warn).
+    git-dibs: warning for this push: it changes a path that another session holds (dibs.enforce=warn).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Ask for it with: git dibs request :/dir/x --reason TEXT — or wait for it: git dibs wait :/dir/x
+    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Or wait for it: git dibs wait :/dir/x
     ");
 }
 
@@ -89,8 +92,8 @@ fn installing_the_doctor_and_uninstalling() {
     …/work/.git/hooks/prepare-commit-msg installed
     …/work/.git/hooks/pre-applypatch installed
     …/work/.git/hooks/pre-push installed
-    git-dibs: the hooks are in place; see that they work with: git dibs doctor
-    git-dibs: the hooks are in place already
+    git-dibs: the hooks are installed; test them with: git dibs doctor
+    git-dibs: the hooks are installed already
     ");
     let server = Server::start(&world);
     let bo = server.session("bo", &[]);
@@ -104,15 +107,15 @@ fn installing_the_doctor_and_uninstalling() {
     let doctor = doctor.replace("unix:…/work/.git/dibs/dibs.sock or ", "");
     insta::assert_snapshot!(doctor, @r"
     good  git-dibs 0.x, git 2.x
-    good  pre-commit fires in …/work
-    good  pre-merge-commit fires in …/work
-    good  prepare-commit-msg fires in …/work
-    good  pre-applypatch fires in …/work
-    good  pre-push fires in …/work
+    good  pre-commit works in …/work
+    good  pre-merge-commit works in …/work
+    good  prepare-commit-msg works in …/work
+    good  pre-applypatch works in …/work
+    good  pre-push works in …/work
     good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
     good  the server answers (git-dibs 0.x at http://127.0.0.1:3427)
-    good  the token speaks for session bo
-    good  the server's clock agrees with ours
+    good  the token belongs to session bo
+    good  the clocks of the server and of this machine agree
     git-dibs: everything works
     ");
     drop(server);
@@ -120,10 +123,10 @@ fn installing_the_doctor_and_uninstalling() {
     let doctor = told(&world, "git dibs doctor || echo exit $?", &[("DIBS_URL", "http://127.0.0.1:1")]);
     insta::assert_snapshot!(doctor.replace(&version, "2.x").replace(env!("CARGO_PKG_VERSION"), "0.x"), @r"
     good  git-dibs 0.x, git 2.x
-    good  pre-commit fires in …/work
-    good  pre-merge-commit fires in …/work
-    good  prepare-commit-msg fires in …/work
-    good  pre-applypatch fires in …/work
+    good  pre-commit works in …/work
+    good  pre-merge-commit works in …/work
+    good  prepare-commit-msg works in …/work
+    good  pre-applypatch works in …/work
     bad   pre-push is not installed in …/work
           Run: git dibs install
     good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
@@ -137,7 +140,7 @@ fn installing_the_doctor_and_uninstalling() {
     …/work/.git/hooks/pre-merge-commit removed
     …/work/.git/hooks/prepare-commit-msg removed
     …/work/.git/hooks/pre-applypatch removed
-    git-dibs: no hook of git-dibs is here
+    git-dibs: no git-dibs hooks are installed here
     ");
 }
 

@@ -128,3 +128,37 @@ fn a_large_check_tells_its_notices_once() {
     assert_eq!((&notices[0]["kind"], &notices[0]["requestedBy"]), (&json!("unlockRequested"), &json!("bo")));
     time(&notices[0]["requestedAt"]);
 }
+
+#[test]
+fn shared_holders_may_change_a_path_beside_each_other() {
+    let world = World::new();
+    let (ana, bo, cy) = (world.session("ana"), world.session("bo"), world.session("cy"));
+    for session in [&ana, &bo] {
+        session.reserve(json!({ "filePath": "shared", "mode": "shared" })).ok();
+    }
+    bo.reserve(json!({ "filePath": "docs/**", "mode": "shared" })).ok();
+    bo.hold("exclusive");
+    let paths = ["shared", "docs/a", "exclusive", "free"];
+    let call = "files/check-conflicts";
+    let in_the_way = |answer: Value| {
+        let conflicts = answer["conflicts"].as_array().unwrap().iter();
+        (conflicts.map(|c| text(&c["filePath"]).to_owned()).collect::<Vec<_>>(), answer["held"].clone())
+    };
+    let check = |session: &crate::world::Session<'_>, intent: &str| {
+        let query = paths.map(|path| format!("path={path}")).join("&");
+        let by_body = in_the_way(session.post(call, json!({ "paths": paths, "intent": intent })).ok());
+        assert_eq!(in_the_way(session.get(&format!("{call}?{query}&intent={intent}")).ok()), by_body);
+        by_body
+    };
+    let found = |paths: &[&str], held: &[&str]| (paths.iter().map(|path| (*path).to_owned()).collect(), json!(held));
+    assert_eq!(check(&ana, "change"), found(&["docs/a", "exclusive"], &["shared"]));
+    assert_eq!(check(&ana, "look"), found(&["exclusive"], &["shared"]));
+    assert_eq!(check(&cy, "change"), found(&["shared", "shared", "docs/a", "exclusive"], &[]));
+    assert_eq!(check(&cy, "look"), found(&["exclusive"], &[]));
+    let without = in_the_way(ana.post(call, json!({ "paths": paths })).ok());
+    assert_eq!(without, found(&["shared", "docs/a", "exclusive"], &[]), "without an intent, for a reservation");
+    ana.post(call, json!({ "paths": paths, "intent": "both" })).refused("INVALID_REQUEST");
+    ana.get(&format!("{call}?path=shared&intent=both")).refused("INVALID_REQUEST");
+    let reader = world.post("/api/check-conflicts", &world.reader(), json!({ "paths": paths, "intent": "look" })).ok();
+    assert_eq!(in_the_way(reader), found(&["exclusive"], &[]));
+}

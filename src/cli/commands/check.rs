@@ -1,20 +1,28 @@
 //! `git-dibs check`: what is in the way of a change, before it is made.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
 
+use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::Failure;
-use crate::cli::here::{Common, Here};
 use crate::cli::package::Package;
 use crate::cli::{Exit, talk};
-use crate::git::{GitError, Repo, changed, range};
-use crate::local::{Names, split_paths};
+use crate::git::{self, GitError, Repo};
+use crate::hook::Moment;
+use crate::hook::collect::{Collected, Plan};
+use crate::judge::{self, CheckPolicy, Objections, explain};
+use crate::local::{Names, describe, split_paths};
+use crate::text::terminal;
 use crate::wire::{self, Mode};
 
-/// Says who holds what would be changed.
+/// The most conflicts that are listed; the others are counted.
+const LINES_MAX: usize = 20;
+
 #[derive(clap::Args)]
 pub struct Args {
     /// Files, directories (with a slash at the end), patterns, logical keys or URIs
@@ -25,24 +33,24 @@ pub struct Args {
     /// Paths on stdin end with NUL bytes, as git prints them with -z, instead of line feeds
     #[arg(short = 'z', requires = "stdin")]
     nul: bool,
-    /// Check for holding it together with others who share it
+    /// Check whether you could hold it shared, together with other sessions that share it
     #[arg(long)]
     shared: bool,
     #[command(flatten)]
-    common: Common,
+    common: CommonArgs,
 }
 
-/// Where names come from, if they are not typed.
+/// Where the paths come from if they are not arguments.
 #[derive(clap::Args)]
 #[group(id = "from", multiple = false, conflicts_with = "keys")]
 struct From {
-    /// Check what is staged, as a commit would
+    /// Check what is staged, as the hook of a commit does
     #[arg(long)]
     staged: bool,
-    /// Check paths from stdin, each as git names it from the top of the repository
+    /// Check paths from stdin, written as git writes them, from the top of the repository
     #[arg(long)]
     stdin: bool,
-    /// Check what the commits of a range change, such as origin/main..HEAD
+    /// Check what the commits of a range change, such as origin/main..HEAD, as the hook of a push does
     #[arg(long, value_name = "A..B")]
     range: Option<String>,
     /// Validate a work package and check what it lists; - reads stdin
@@ -51,70 +59,137 @@ struct From {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    // A package is read before anybody is asked: what is wrong with it does not depend on a server.
+    // The package is read before the server is asked: its mistakes do not depend on a server.
     let package = args.from.package.as_deref().map(|file| Package::read(file, args.common.json)).transpose()?;
-    let mut here = Here::open(&args.common)?;
+    let mut context = Context::open(&args.common)?;
+    if let Some((moment, collected)) = change(&context, &args)? {
+        return check_change(&mut context, &args, moment, &collected);
+    }
     let names = match &package {
         Some(package) => package.names(),
-        None => names(&here, &args)?,
+        None if args.from.stdin => names_on_stdin(args.nul)?,
+        None => context.names(&args.keys)?,
     };
-    let ask = wire::Check {
+    check_keys(&mut context, &args, &names)
+}
+
+/// The change that `--staged` or `--range` means, and the hook that would check it.
+fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>, Failure> {
+    let repo = || -> Result<&Repo, Failure> {
+        let repo = context.workspace.repo.as_ref();
+        repo.ok_or_else(|| Failure::new(Exit::Error, "there is no repository here").for_program(context.json))
+    };
+    let failed = |error: GitError| Failure::new(Exit::Error, error.to_string()).for_program(context.json);
+    if args.from.staged {
+        let repo = repo()?;
+        let collected = Plan::staged(repo).collect(repo).map_err(failed)?;
+        return Ok(Some((Moment::PreCommit, collected)));
+    }
+    match &args.from.range {
+        Some(range) => Ok(Some((Moment::PrePush, Collected::in_range(repo()?, range).map_err(failed)?))),
+        None => Ok(None),
+    }
+}
+
+/// Checks a change as its hook would: with the same question, the same settings, and undone paths left out.
+fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &Collected) -> Result<Exit> {
+    let mut question = judge::question(&collected.paths);
+    if args.shared {
+        (question.mode, question.intent) = (Some(Mode::Shared), None);
+    }
+    let session = context.access.session.clone();
+    let result = context.client.check(session.as_deref(), &question);
+    let reply = context.checked(result)?;
+    let policy = CheckPolicy::read(&moment.occasion(), &context.workspace.environment, &context.workspace.settings);
+    let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
+        let repo = context.workspace.repo.as_ref();
+        repo.and_then(|repo| collected.undone(repo, &policy, suspects).ok()).unwrap_or_default()
+    };
+    let held = reply.held.len();
+    let now = reply.server_time.unwrap_or_else(|| context.now());
+    let objections = Objections::find(&policy, &collected.paths, session.as_deref(), reply, now, undone);
+    if context.json && !objections.undone.is_empty() {
+        talk::document(without_undone(context.client.latest_body(), &objections.undone).to_string().as_bytes())?;
+        context.print_notices();
+    } else {
+        context.print(&lines(&objections.conflicts, question.encoding, context))?;
+    }
+    if !context.json {
+        for path in &objections.unreserved {
+            talk::say(&format!("{} is not reserved, and {} requires it", terminal::path(path), policy.require.source));
+        }
+        report(context, &objections, collected.paths.len(), held);
+    }
+    Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
+}
+
+/// Checks whether keys could be reserved.
+fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit> {
+    let question = wire::Check {
         paths: Some(names.texts()),
         mode: args.shared.then_some(Mode::Shared),
         encoding: names.encoding(),
         ..wire::Check::default()
     };
-    let session = here.found.session.clone();
-    let answer = here.client.check(session.as_deref(), &ask);
-    let checked = here.heard(answer)?;
-    let mut text = String::new();
-    for line in talk::conflicts(&checked.conflicts, ask.encoding, |until| here.left(until)).lines() {
-        text.push_str(line.trim_start());
-        text.push('\n');
+    let session = context.access.session.clone();
+    let result = context.client.check(session.as_deref(), &question);
+    let reply = context.checked(result)?;
+    context.print(&lines(&reply.conflicts, question.encoding, context))?;
+    let held = reply.held.len();
+    let objections =
+        Objections { conflicts: reply.conflicts, paused: reply.paused, now: context.now(), ..Objections::default() };
+    if !context.json {
+        report(context, &objections, names.len(), held);
     }
-    here.tell(&text)?;
-    if !here.json {
-        if let Some(pause) = &checked.paused {
-            talk::say(&talk::paused(pause, |until| here.left(until)));
-        }
-        talk::say(&summary(names.len(), &checked));
-    }
-    Ok(if checked.conflicts.is_empty() && checked.paused.is_none() { Exit::Ok } else { Exit::Conflict })
+    Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
-fn names(here: &Here, args: &Args) -> Result<Names> {
-    let repo = || -> Result<&Repo, Failure> {
-        here.repo.as_ref().ok_or_else(|| Failure::new(Exit::Error, "there is no repository here to look at"))
-    };
-    let failed = |error: GitError| Failure::new(Exit::Error, error.to_string());
-    if args.from.staged {
-        let repo = repo()?;
-        return Ok(Names::from_git(changed::staged_merge(repo, &changed::merge_heads(repo)).map_err(failed)?));
-    }
-    if let Some(range) = &args.from.range {
-        return Ok(Names::from_git(range::written(repo()?, range).map_err(failed)?));
-    }
-    if args.from.stdin {
-        let mut input = Vec::new();
-        std::io::stdin().read_to_end(&mut input).context("cannot read the paths on stdin")?;
-        return Ok(Names::from_git(split_paths(&input, if args.nul { 0 } else { b'\n' })));
-    }
-    Ok(here.names(&args.keys)?)
+fn names_on_stdin(nul: bool) -> Result<Names> {
+    let mut input = Vec::new();
+    std::io::stdin().read_to_end(&mut input).context("cannot read the paths on stdin")?;
+    Ok(Names::from_git(split_paths(&input, if nul { 0 } else { b'\n' })))
 }
 
-fn summary(asked: usize, checked: &wire::Checked) -> String {
-    let clear = checked.clear.len();
-    let yours = match checked.held.len() {
-        0 => String::new(),
-        n => format!(", {n} of them yours"),
-    };
-    match (asked, clear) {
+fn lines(conflicts: &[wire::Conflict], asked: Option<wire::Encoding>, context: &Context) -> String {
+    let lines = explain::conflict_lines(conflicts, asked, context.now(), LINES_MAX);
+    lines.lines().map(|line| format!("{}\n", line.trim_start())).collect()
+}
+
+/// The server's reply with the undone paths moved from the conflicts to the clear ones.
+fn without_undone(reply: &[u8], undone: &HashSet<git::Path>) -> Value {
+    let mut reply: Value = serde_json::from_slice(reply).unwrap_or_default();
+    let mut clear: Vec<Value> = reply["clear"].as_array().cloned().unwrap_or_default();
+    if let Some(conflicts) = reply["conflicts"].as_array_mut() {
+        conflicts.retain(|conflict| {
+            let name = conflict["filePath"].as_str().unwrap_or_default();
+            let counts = !undone.contains(&judge::path_of(name));
+            if !counts && !clear.contains(&conflict["filePath"]) {
+                clear.push(conflict["filePath"].clone());
+            }
+            counts
+        });
+    }
+    reply["clear"] = json!(clear);
+    reply
+}
+
+/// Says what is paused, and how many paths are free.
+fn report(context: &Context, objections: &Objections, asked: usize, held: usize) {
+    if let Some(pause) = &objections.paused {
+        talk::say(&explain::pause_sentence(pause, context.now()));
+    }
+    talk::say(&summary(asked, objections.conflicting_paths().len(), objections.undone.len(), held));
+}
+
+fn summary(asked: usize, taken: usize, undone: usize, held: usize) -> String {
+    let yours = if held == 0 { String::new() } else { format!(", {held} of them yours") };
+    let undone = if undone == 0 { String::new() } else { format!(", {undone} only undoing a change") };
+    match (asked, taken) {
         (0, _) => "there is nothing to check".to_owned(),
-        (asked, clear) if asked == clear => format!("{} clear{yours}", talk::count(asked, "path")),
-        (asked, clear) => {
-            let taken = asked - clear;
-            let verb = if taken == 1 { "is" } else { "are" };
-            format!("{taken} of {} {verb} held by somebody else, {clear} clear{yours}", talk::count(asked, "path"))
+        (asked, 0) => format!("{} clear{yours}{undone}", describe::count(asked, "path")),
+        (asked, taken) => {
+            let verb = if taken == 1 { "is held by another session" } else { "are held by other sessions" };
+            format!("{taken} of {} {verb}, {} clear{yours}{undone}", describe::count(asked, "path"), asked - taken)
         }
     }
 }

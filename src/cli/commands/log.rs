@@ -4,29 +4,28 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 
+use crate::cli::context::{Context, ServerArgs};
 use crate::cli::failure::Failure;
-use crate::cli::here::{Common, Here, ServerArgs, wall_clock};
 use crate::cli::{Exit, talk};
-use crate::client::Past;
+use crate::client::HistoryFilter;
 use crate::git::Repo;
-use crate::hook::text::clean;
-use crate::local::{Cwd, Names, data_dir};
-use crate::serve::history;
-use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
+use crate::local::{Cwd, Names, clock, data_dir, describe};
+use crate::serve::upkeep::ledger;
+use crate::text::terminal::clean;
+use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time};
 
-/// Shows what happened, the latest first.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only what is about this file, directory, pattern or other key; patterns that cover it too
+    /// Only events about this file, directory, pattern or other key, and about patterns that cover it
     #[arg(value_name = "PATH")]
     path: Option<OsString>,
-    /// Only what this session did
+    /// Only events of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only what happened since: 2026-01-31T09:30:00Z, 2026-01-31, or 30m, 12h, 7d ago
+    /// Only events since 2026-01-31T09:30:00Z, since 2026-01-31, or of the last 30m, 12h, 7d
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// At most so many events
+    /// At most this many events
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     max_count: u32,
     /// Print the events as one JSON document
@@ -37,87 +36,154 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let since = args.since.as_deref().map(|text| moment(text, wall_clock())).transpose();
+    let since = args.since.as_deref().map(|text| parse_time(text, clock::now())).transpose();
     let since = since.map_err(|failure| failure.for_program(args.json))?;
     let most = args.max_count as usize;
-    let ask = |cwd: &Cwd| -> Result<Past, Failure> {
+    let query = |cwd: &Cwd| -> Result<HistoryFilter, Failure> {
         let names = args.path.iter().cloned().collect::<Vec<_>>();
         let names = Names::typed(cwd, &names).map_err(|error| Failure::from(error).for_program(args.json))?;
         let percent = names.encoding() == Some(Encoding::Percent);
-        Ok(Past { path: names.texts().pop(), percent, session: args.session.clone(), since })
+        Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };
-    let common = Common { json: args.json, session: None, server: args.server.clone() };
-    let asked = Here::open(&common).and_then(|mut here| {
-        let answer = here.client.history(&ask(&here.cwd)?, most);
-        here.heard(answer).inspect(|_| here.tell_notices())
+    let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
+        let result = context.client.history(&query(&context.workspace.cwd)?, most);
+        context.checked(result).inspect(|_| context.print_notices())
     });
-    let history = match asked {
+    let history = match reply {
         Ok(history) => history,
-        Err(failure) if failure.exit == Exit::Unreachable => match without_server(&ask, most) {
+        Err(failure) if failure.exit == Exit::Unreachable => match without_server(&query, most) {
             Some(history) => history?,
             None => return Err(failure.into()),
         },
         Err(failure) => return Err(failure.into()),
     };
-    show(&history, args.json)?;
+    print(&history, args.json)?;
     Ok(Exit::Ok)
 }
 
-/// What the ledger in this repository tells, if there is one.
-fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
+/// The history in the ledger of this repository; none if there is no ledger.
+fn without_server(query: &dyn Fn(&Cwd) -> Result<HistoryFilter, Failure>, most: usize) -> Option<Result<HistoryReply>> {
     let repo = Repo::from_environment().ok()?;
     let path = data_dir::ledger(&data_dir::dibs_dir(&repo));
     if !path.exists() {
         return None;
     }
-    let asked = ask(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
-    talk::say("no server answers; this is what the ledger here tells");
-    Some(asked.and_then(|which| history::of_ledger(&path, &which, most)))
+    let query = query(&Cwd::of(Some(&repo))).map_err(anyhow::Error::from);
+    talk::say("no server answers; this is what the ledger in this repository says");
+    Some(query.and_then(|filter| ledger::history(&path, &filter, most)))
 }
 
-fn show(history: &History, json: bool) -> Result<()> {
+fn print(history: &HistoryReply, json: bool) -> Result<()> {
     if json {
         return Ok(talk::document(&serde_json::to_vec(history)?)?);
     }
     let text: String = history.events.iter().map(line).collect();
     talk::data(&text)?;
     if history.events.is_empty() {
-        talk::say("nothing of that kind is on record");
+        talk::say("there are no such events");
     }
     for gap in &history.missing {
-        talk::say(&format!("the events #{} to #{} are not on record any more", gap.first, gap.last));
+        talk::say(&format!("the events #{} to #{} are no longer stored", gap.first, gap.last));
     }
     if history.next_cursor.is_some() {
-        talk::say("there is more; say how much with --max-count");
+        talk::say("there are more events; show more with --max-count");
     }
     Ok(())
 }
 
+/// What a line says of an event, besides its time, number and verb.
+#[derive(Default)]
+struct Details<'a> {
+    paths: &'a [String],
+    encoding: Option<Encoding>,
+    session: Option<&'a str>,
+    shared: bool,
+    /// How it ended.
+    why: Option<&'a str>,
+    /// The admin who overrode it.
+    by: Option<&'a str>,
+    reason: Option<&'a str>,
+}
+
+fn details(event: &EventKind) -> Details<'_> {
+    use std::slice::from_ref;
+    match event {
+        EventKind::Opened { session_id, .. }
+        | EventKind::Bound { session_id }
+        | EventKind::Seated { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
+        EventKind::Ended { session_id, state } => {
+            Details { session: Some(session_id), why: Some(state.as_str()), ..Details::default() }
+        }
+        EventKind::Reserved { file_path, session_id, mode, reason, encoding, .. }
+        | EventKind::Amended { file_path, session_id, mode, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(session_id),
+            shared: *mode == Mode::Shared,
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Released { file_path, session_id, why, by, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(session_id),
+            // The verb says it already.
+            why: Some(&**why).filter(|why| *why != "released"),
+            by: by.as_deref(),
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Queued { session_id, file_paths, mode, reason, encoding } => Details {
+            paths: file_paths,
+            encoding: *encoding,
+            session: Some(session_id),
+            shared: *mode == Mode::Shared,
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Left { session_id, why, .. } => {
+            Details { session: Some(session_id), why: Some(why), ..Details::default() }
+        }
+        EventKind::UnlockRequested { file_path, requested_by, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(requested_by),
+            reason: Some(reason),
+            ..Details::default()
+        },
+        EventKind::UnlockAnswered { status, responded_by, note, .. } => Details {
+            session: responded_by.as_deref(),
+            why: Some(status.as_str()),
+            reason: note.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Counted { .. } | EventKind::Unrecognized => Details::default(),
+    }
+}
+
 /// One event on a line.
-fn line(event: &HistoryEvent) -> String {
+fn line(event: &Event) -> String {
     let when = event.at.to_string();
     let when = format!("{} {}", &when[..10], &when[11..19]);
-    let who = event.session_id.as_deref().map(|id| talk::person(id, event.session_name.as_deref()));
-    let mut what = match &event.file_path {
-        Some(path) => format!(" {}", talk::key(path, event.encoding)),
-        None => event.file_paths.iter().map(|path| format!(" {}", talk::key(path, event.encoding))).collect(),
-    };
-    if let Some(who) = who {
-        what.push_str(&format!(" by {who}"));
+    let details = details(&event.kind);
+    let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
+    let mut what: String = paths.collect();
+    if let Some(session) = details.session {
+        what.push_str(&format!(" by {}", describe::session(session, event.session_name.as_deref())));
     }
-    if event.mode == Some(Mode::Shared) {
+    if details.shared {
         what.push_str(", shared");
     }
-    match (event.why.as_deref(), event.by.as_deref()) {
+    match (details.why, details.by) {
         (Some(why), Some(by)) => what.push_str(&format!(", {} by {}", clean(why, 40), clean(by, 200))),
         (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
         _ => {}
     }
-    format!("{when}  #{} {}{what}{}\n", event.seq, clean(&event.event, 40), talk::because(event.reason.as_deref()))
+    format!("{when}  #{} {}{what}{}\n", event.seq, event.kind.verb(), describe::colon_reason(details.reason))
 }
 
-/// A moment as people say it.
-fn moment(text: &str, now: Time) -> Result<Time, Failure> {
+/// Reads a time, a date, or how long ago.
+fn parse_time(text: &str, now: Time) -> Result<Time, Failure> {
     if let Some(time) = Time::parse(text).or_else(|| Time::parse(&format!("{text}T00:00:00Z"))) {
         return Ok(time);
     }
@@ -136,7 +202,7 @@ fn moment(text: &str, now: Time) -> Result<Time, Failure> {
     match ago {
         Some(ms) => Ok(Time(now.0.saturating_sub(ms))),
         None => Err(Failure::usage(format!(
-            "{text:?} is no time; write 2026-01-31T09:30:00Z, 2026-01-31, or how long ago: 30m, 12h, 7d"
+            "{text:?} is not a time; write 2026-01-31T09:30:00Z, 2026-01-31, or how long ago: 30m, 12h, 7d"
         ))),
     }
 }
@@ -146,13 +212,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_moment_or_how_long_ago() {
+    fn a_time_is_absolute_or_how_long_ago() {
         let now = Time(1_000_000_000_000);
-        assert_eq!(moment("2024-02-29T12:34:56Z", now).unwrap(), Time(1_709_210_096_000));
-        assert_eq!(moment("2024-02-29", now).unwrap(), Time(1_709_164_800_000));
-        assert_eq!(moment("2h", now).unwrap(), Time(1_000_000_000_000 - 7_200_000));
+        assert_eq!(parse_time("2024-02-29T12:34:56Z", now).unwrap(), Time(1_709_210_096_000));
+        assert_eq!(parse_time("2024-02-29", now).unwrap(), Time(1_709_164_800_000));
+        assert_eq!(parse_time("2h", now).unwrap(), Time(1_000_000_000_000 - 7_200_000));
         for bad in ["", "h", "-1h", "2 h", "yesterday", "5é", "99999999999999999999d"] {
-            assert!(moment(bad, now).is_err(), "{bad}");
+            assert!(parse_time(bad, now).is_err(), "{bad}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `rlock`, `runlock` and `rlock-heartbeat`: this binary under other names, for scripts that know those.
+//! `rlock`, `runlock` and `rlock-heartbeat`: this binary under other names, for scripts that use those commands.
 //!
-//! They print one JSON object whatever happens, have exit codes of their own, and never claim a lock they did not get: a
-//! server that cannot be reached is a failure like any other.
+//! They always print one JSON object and have exit codes of their own. An unreachable server is a failure; it never counts
+//! as a lock.
 
 use std::process::ExitCode;
 use std::thread;
@@ -9,13 +9,14 @@ use std::thread;
 use clap::Parser;
 use serde_json::{Value, json};
 
+use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::failure::{Failure, sentence_of};
-use crate::cli::here::{Common, Here, ServerArgs};
 use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
-/// How a script learns what happened.
+/// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Status {
@@ -31,10 +32,10 @@ enum Status {
     Usage = 9,
 }
 
-/// The names this binary answers to besides its own.
+/// The names of the commands; install-commands links them to this binary.
 pub const NAMES: [&str; 3] = ["rlock", "runlock", "rlock-heartbeat"];
 
-/// Takes a resource lock and prints {"ok":true,…} or who has it.
+/// Take a resource lock and print {"ok":true,…}, or print who holds it.
 #[derive(Parser)]
 #[command(name = "rlock", version, max_term_width = 100)]
 struct Lock {
@@ -44,54 +45,54 @@ struct Lock {
     /// For how many seconds, unless renewed
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<i64>,
-    /// What for; others see it
+    /// What for; other sessions see it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Wait in the queue for up to so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=300))]
+    /// Wait in the queue for up to this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<i64>,
     #[command(flatten)]
-    asking: Asking,
+    call: CallArgs,
 }
 
-/// Lets go of a resource lock.
+/// Release a resource lock.
 #[derive(Parser)]
 #[command(name = "runlock", version, max_term_width = 100)]
 struct Unlock {
-    /// What to let go of, named as it was locked
+    /// What to release, named as it was locked
     #[arg(value_name = "URI")]
     key: String,
     #[command(flatten)]
-    asking: Asking,
+    call: CallArgs,
 }
 
-/// Renews a resource lock, or without one everything the session holds.
+/// Renew a resource lock, or everything the session holds.
 #[derive(Parser)]
 #[command(name = "rlock-heartbeat", version, max_term_width = 100)]
 struct Beat {
-    /// What to renew, named as it was locked
+    /// What to renew, named as it was locked; without it, everything
     #[arg(value_name = "URI")]
     key: Option<String>,
     /// For how many seconds from now on
     #[arg(long, value_name = "SECONDS", requires = "key")]
     ttl: Option<i64>,
     #[command(flatten)]
-    asking: Asking,
+    call: CallArgs,
 }
 
 #[derive(clap::Args)]
-struct Asking {
-    /// How often to ask again where nobody answers, after 100, 200, 400, 800 and then every 1000 ms
+struct CallArgs {
+    /// How often to try again if no server answers, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: usize,
-    /// The session to act for, with a token that is no session's own [default: DIBS_SESSION]
+    /// The session to act for, if the token does not belong to a session [default: DIBS_SESSION]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
 }
 
-/// Acts as the command of this name, if it is one of ours.
+/// Runs the command of this name; none if it is not one of these commands.
 pub fn called_as(name: &str) -> Option<ExitCode> {
     let (document, status) = match name {
         "rlock" => finished(Lock::try_parse().map(|args| lock(&args)))?,
@@ -99,16 +100,16 @@ pub fn called_as(name: &str) -> Option<ExitCode> {
         "rlock-heartbeat" => finished(Beat::try_parse().map(|args| beat(&args)))?,
         _ => return None,
     };
-    // Nobody who cannot hear the answer can be told that.
+    // If stdout is closed, the exit code still tells the result.
     let _ = talk::document(document.to_string().as_bytes());
     Some(ExitCode::from(status as u8))
 }
 
-/// What came of it. Help and version are printed and end the process; a usage error is told on stderr and as JSON.
-fn finished(parsed: Result<Result<Value, Trouble>, clap::Error>) -> Option<(Value, Status)> {
+/// The result to print. Help and version end the process; a usage error is printed on stderr and as JSON.
+fn finished(parsed: Result<Result<Value, CallError>, clap::Error>) -> Option<(Value, Status)> {
     match parsed {
         Ok(Ok(document)) => Some((document, Status::Ok)),
-        Ok(Err(trouble)) => Some((trouble.document, trouble.status)),
+        Ok(Err(error)) => Some((error.document, error.status)),
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             let _ = error.print();
@@ -119,64 +120,72 @@ fn finished(parsed: Result<Result<Value, Trouble>, clap::Error>) -> Option<(Valu
     }
 }
 
-/// What to print and how to exit where it did not work.
-struct Trouble {
+/// What to print, and the exit code, if the command failed.
+struct CallError {
     document: Value,
     status: Status,
 }
 
-fn lock(args: &Lock) -> Result<Value, Trouble> {
-    let ask = wire::Reserve {
+fn lock(args: &Lock) -> Result<Value, CallError> {
+    let body = wire::Reserve {
         file_path: Some(args.key.clone()),
         ttl_seconds: args.ttl,
         reason: args.reason.as_deref().map(Into::into),
         wait_seconds: args.wait,
         ..wire::Reserve::default()
     };
-    let held = asked(&args.asking, |here, session| here.client.reserve(session, &ask))?;
+    let reply = call(&args.call, |context, session| context.client.reserve(session, &body))?;
+    let wire::ReserveReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
 }
 
-fn unlock(args: &Unlock) -> Result<Value, Trouble> {
-    let ask = wire::Release { file_path: Some(args.key.clone()), ..wire::Release::default() };
-    let done = asked(&args.asking, |here, session| here.client.release(session, &ask))?;
-    Ok(json!({ "ok": true, "resourceKey": args.key, "released": done.released }))
+fn unlock(args: &Unlock) -> Result<Value, CallError> {
+    let body = wire::Release { file_path: Some(args.key.clone()), ..wire::Release::default() };
+    let reply = call(&args.call, |context, session| context.client.release(session, &body))?;
+    Ok(json!({ "ok": true, "resourceKey": args.key, "released": reply.released }))
 }
 
-fn beat(args: &Beat) -> Result<Value, Trouble> {
+fn beat(args: &Beat) -> Result<Value, CallError> {
     let Some(key) = &args.key else {
-        let alive = asked(&args.asking, |here, session| here.client.heartbeat(session))?;
-        return Ok(json!({ "ok": true, "renewedCount": alive.renewed_count, "expiresAt": alive.expires_at }));
+        let reply = call(&args.call, |context, session| context.client.heartbeat(session))?;
+        return Ok(json!({ "ok": true, "renewedCount": reply.renewed_count, "expiresAt": reply.expires_at }));
     };
-    let ask = wire::Renew { file_path: Some(key.clone()), ttl_seconds: args.ttl, ..wire::Renew::default() };
-    let held = asked(&args.asking, |here, session| here.client.renew(session, &ask))?;
+    let body = wire::Renew { file_path: Some(key.clone()), ttl_seconds: args.ttl, ..wire::Renew::default() };
+    let reply = call(&args.call, |context, session| context.client.renew(session, &body))?;
+    let wire::RenewReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
 }
 
-/// Asks, and asks again while nobody answers.
-fn asked<T>(args: &Asking, call: impl Fn(&mut Here, &str) -> Result<T, ClientError>) -> Result<T, Trouble> {
-    let common = Common { json: false, session: args.session.clone(), server: args.server.clone() };
-    let mut failed = 0;
+/// The error for a reply to several keys, if the request named one.
+fn unexpected_list() -> CallError {
+    let sentence = "the server answered a request for one key with a list";
+    CallError { document: json!({ "ok": false, "code": "ERROR", "error": sentence }), status: Status::Other }
+}
+
+/// Calls the server, and again while no server answers.
+fn call<T>(args: &CallArgs, send: impl Fn(&mut Context, &str) -> Result<T, ClientError>) -> Result<T, CallError> {
+    let common = CommonArgs { json: false, session: args.session.clone(), server: args.server.clone() };
+    let mut failures = 0;
     loop {
-        // Found anew each time: a server that was restarted may be somewhere else now.
-        let outcome = Here::open(&common).and_then(|here| here.session().map(|session| (here, session)));
-        let trouble = match outcome {
-            Ok((mut here, session)) => match call(&mut here, &session) {
-                Ok(answer) => return Ok(answer),
+        // Discovered again each time: a restarted server may have another address.
+        let opened = Context::open(&common).and_then(|context| context.session().map(|session| (context, session)));
+        let error = match opened {
+            Ok((mut context, session)) => match send(&mut context, &session) {
+                Ok(reply) => return Ok(reply),
                 Err(error) => refused(&error),
             },
             Err(failure) => undiscovered(&failure),
         };
-        let may_pass = matches!(trouble.status, Status::Unreachable | Status::Unavailable);
-        if !may_pass || failed >= args.retries {
-            return Err(trouble);
+        let is_temporary = matches!(error.status, Status::Unreachable | Status::Unavailable);
+        if !is_temporary || failures >= args.retries {
+            return Err(error);
         }
-        failed += 1;
-        thread::sleep(backoff::pause(failed));
+        failures += 1;
+        thread::sleep(backoff::pause(failures));
     }
 }
 
-fn refused(error: &ClientError) -> Trouble {
+fn refused(error: &ClientError) -> CallError {
     let status = match error {
         ClientError::Unreachable { .. } => Status::Unreachable,
         ClientError::TimedOut { .. } => Status::Timeout,
@@ -202,7 +211,7 @@ fn refused(error: &ClientError) -> Trouble {
     };
     let mut document = json!({ "ok": false });
     if let ClientError::Refused { body, .. } = error {
-        // Scripts read the holder and the time; both stand where they expect them, the rest behind.
+        // Scripts expect the holder and the times first.
         if let Some(holder) = &body.reserved_by {
             document["holder"] = json!(holder);
         }
@@ -215,17 +224,17 @@ fn refused(error: &ClientError) -> Trouble {
         document["code"] = json!(if status == Status::Timeout { "TIMEOUT" } else { "UNREACHABLE" });
     }
     document["error"] = json!(sentence_of(error));
-    Trouble { document, status }
+    CallError { document, status }
 }
 
-fn undiscovered(failure: &Failure) -> Trouble {
+fn undiscovered(failure: &Failure) -> CallError {
     let (status, code) = match failure.exit {
         Exit::Auth => (Status::Auth, "UNAUTHENTICATED"),
         Exit::Usage => (Status::Usage, "USAGE"),
         Exit::Unreachable => (Status::Unreachable, "UNREACHABLE"),
         _ => (Status::Other, "ERROR"),
     };
-    Trouble { document: json!({ "ok": false, "code": code, "error": failure.sentence }), status }
+    CallError { document: json!({ "ok": false, "code": code, "error": failure.sentence }), status }
 }
 
 #[cfg(test)]
@@ -250,9 +259,9 @@ mod tests {
         ];
         for (code, exit) in statuses {
             let body = Box::new(ErrorBody::new(code, "no"));
-            let trouble = refused(&ClientError::Refused { status: code.status(), body, retry_after: None });
-            assert_eq!(trouble.status as u8, exit, "{code}");
-            assert_eq!(trouble.document["ok"], false);
+            let error = refused(&ClientError::Refused { status: code.status(), body, retry_after: None });
+            assert_eq!(error.status as u8, exit, "{code}");
+            assert_eq!(error.document["ok"], false);
         }
         let silent = ClientError::TimedOut { at: "x".to_owned(), limit: std::time::Duration::from_secs(2) };
         assert_eq!(refused(&silent).status as u8, 8);
@@ -261,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_make_sense() {
+    fn the_arguments_are_valid_for_clap() {
         use clap::CommandFactory;
         for command in [Lock::command(), Unlock::command(), Beat::command()] {
             assert!(NAMES.contains(&command.get_name()));

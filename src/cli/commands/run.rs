@@ -1,8 +1,8 @@
 //! `git-dibs run`: a session that lives exactly as long as a command.
 //!
-//! The command finds the session in its environment, and whatever lost that finds it in the worktree's token file. A
-//! thread keeps the session alive. However the command ends, the session ends with it; should this process be killed
-//! itself, the server ends the session when it has been silent for too long.
+//! The command finds the session in its environment; a program that loses its environment finds it in the worktree's token
+//! file. A thread keeps the session alive with heartbeats. When the command ends, the session ends. If this process is
+//! killed, the server ends the session after its timeout.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,61 +13,61 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::session::{NewSessionArgs, active_session, create};
 use crate::cli::child::{self, Ending};
-use crate::cli::failure::Failure;
-use crate::cli::here::{Common, Here};
-use crate::cli::opening::{self, NewSession, Opened};
-use crate::cli::residence::{self, Occupied};
-use crate::cli::{Exit, notices, talk};
+use crate::cli::context::Context;
+use crate::cli::failure::{Failure, sentence_of};
+use crate::cli::{Exit, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
-use crate::hook::text::clean;
+use crate::local::session::CreatedSession;
+use crate::local::worktree::{self, WorktreeLock};
+use crate::local::{clock, describe, notices};
+use crate::text::terminal::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
 
-/// The longest pause between two heartbeats. What is reserved right after one must last until the next, so this is what
-/// `--help` promises; a file's default of 60 s survives five that are lost.
+/// The longest time between two heartbeats; `--help` promises it. A key that is reserved right after a heartbeat must last
+/// until the next one. The default of 60 s for a file survives five lost heartbeats.
 const BEAT_MAX: Duration = Duration::from_secs(10);
 
-/// The shortest, so that a reservation of a second does not keep the server busy.
+/// The shortest time between two heartbeats, so that a reservation of one second does not keep the server busy.
 const BEAT_MIN: Duration = Duration::from_millis(250);
 
-/// More released paths than this are only counted.
+/// The most released paths that are listed; the others are counted.
 const NAMED_MAX: usize = 10;
 
-/// What a shell says when it cannot find a command, and when it cannot start one.
+/// The exit codes of a shell that cannot find a command, and that cannot start one.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
-/// Runs a command in a session of its own.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Say nothing about the session
+    /// Print nothing about the session
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
     #[command(flatten)]
-    new: NewSession,
+    new: NewSessionArgs,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    // Before anything else, so that no signal can come between making a session and being able to end it.
-    let signals = child::Signals::hold();
-    let common = Common { json: false, session: None, server: args.new.server.clone() };
-    let mut here = Here::open(&common)?;
+    // Before anything else, so that no signal can arrive between creating a session and being able to end it.
+    let signals = child::Signals::block();
+    let mut context = Context::open_without_session(&args.new.server, false)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
-    let resident = residence::resident(&mut here);
-    let opened = opening::open(&mut here, &args.new, name)?;
-    let session = Session::begin(&here, opened, resident.as_deref(), args.quiet)?;
+    let other = active_session(&mut context);
+    let created = create(&mut context, &args.new, name)?;
+    let session = RunningSession::begin(&context, created, other.as_deref(), args.quiet)?;
 
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
-    // The port rather than the socket: whatever runs in there may speak HTTP, but not over Unix sockets.
-    let url = here.found.endpoints.last().map(ToString::to_string).unwrap_or_default();
-    command.env("DIBS_URL", url).env("DIBS_TOKEN", session.opened.credential.token());
-    command.env("DIBS_SESSION", &session.opened.session);
+    // The port rather than the socket: the command may be able to use HTTP, but not over Unix sockets.
+    let url = context.access.endpoints.last().map(ToString::to_string).unwrap_or_default();
+    command.env("DIBS_URL", url).env("DIBS_TOKEN", session.created.credential.token());
+    command.env("DIBS_SESSION", &session.created.id);
 
     let ending = signals.run(command);
     let (state, exit) = match &ending {
@@ -77,15 +77,15 @@ pub fn run(args: Args) -> Result<Exit> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (EndState::Failed, NOT_FOUND),
         Err(_) => (EndState::Failed, NOT_STARTED),
     };
-    session.end(&mut here, state, args.quiet);
+    session.end(&context, state, args.quiet);
     if let Err(error) = ending {
-        let sentence = format!("{} cannot be run: {error}", clean(&program, 300));
+        let sentence = format!("cannot run {}: {error}", clean(&program, 300));
         return Err(Failure::new(Exit::Child(exit), sentence).into());
     }
     Ok(Exit::Child(exit))
 }
 
-/// Somebody stopped it, or it broke.
+/// How a command ended that a signal killed: stopped on purpose, or failed.
 fn state_of(signal: i32) -> EndState {
     match signal {
         libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => EndState::Stopped,
@@ -94,27 +94,32 @@ fn state_of(signal: i32) -> EndState {
 }
 
 /// The session while its command runs.
-struct Session {
-    opened: Opened,
-    /// Dropped to stop the heart.
-    beating: Sender<()>,
-    heart: JoinHandle<Option<ClientError>>,
-    /// The worktree's token file is this session's.
-    _occupied: Option<Occupied>,
+struct RunningSession {
+    created: CreatedSession,
+    /// Dropped to stop the heartbeats.
+    stop: Sender<()>,
+    heartbeats: JoinHandle<Option<ClientError>>,
+    /// Held if the worktree's token file belongs to this session.
+    _lock: Option<WorktreeLock>,
 }
 
-impl Session {
-    fn begin(here: &Here, opened: Opened, resident: Option<&str>, quiet: bool) -> Result<Session> {
-        let occupied = match resident {
-            None => residence::occupy(here, &opened).unwrap_or_else(|error| {
-                talk::say(&format!("the session is known only to the command's environment ({error:#})"));
-                None
-            }),
+impl RunningSession {
+    /// Writes the token into the worktree, unless the `other` session works there, and starts the heartbeats.
+    fn begin(context: &Context, created: CreatedSession, other: Option<&str>, quiet: bool) -> Result<RunningSession> {
+        let repo = context.workspace.repo.as_ref();
+        let lock = match other {
+            None => match repo.map(|repo| worktree::occupy(repo, &created.credential)).transpose() {
+                Ok(lock) => lock,
+                Err(error) => {
+                    talk::say(&format!("only the command's environment names the session ({error:#})"));
+                    None
+                }
+            },
             Some(other) => {
                 if !quiet {
                     talk::say(&format!(
-                        "session {} works in this worktree too, so its token file stays; programs that lose their \
-                         environment will act for that session",
+                        "session {} works in this worktree too and keeps its token file; a program that loses its \
+                         environment acts for that session",
                         clean(other, 200)
                     ));
                 }
@@ -122,30 +127,32 @@ impl Session {
             }
         };
         if !quiet {
-            let who = talk::person(&opened.session, opened.name.as_deref());
-            talk::say(&format!("session of {who} at {}", talk::ways(&here.found.endpoints)));
+            let who = describe::session(&created.id, created.name.as_deref());
+            talk::say(&format!("session of {who} at {}", talk::addresses(&context.access.endpoints)));
         }
-        let client = here.client_as(Some(opened.credential.clone()), Limits::default())?;
-        let (beating, stopped) = channel();
-        let (session, repo) = (opened.session.clone(), here.repo.clone());
-        let heart = std::thread::spawn(move || beat(client, &session, repo.as_ref(), &stopped));
-        Ok(Session { opened, beating, heart, _occupied: occupied })
+        let client = context.client_as(Some(created.credential.clone()), Limits::default())?;
+        let (stop, stopped) = channel();
+        let (session, repo) = (created.id.clone(), repo.cloned());
+        let heartbeats = std::thread::spawn(move || send_heartbeats(client, &session, repo.as_ref(), &stopped));
+        Ok(RunningSession { created, stop, heartbeats, _lock: lock })
     }
 
-    /// Ends the session and says what there is to say. The command's own end counts, so nothing here is an error.
-    fn end(self, here: &mut Here, state: EndState, quiet: bool) {
-        let Session { opened, beating, heart, _occupied } = self;
-        drop(beating);
-        let broken = heart.join().ok().flatten();
-        let id = clean(&opened.session, 200);
-        let client = here.client_as(Some(opened.credential.clone()), Limits::default());
-        let ended = client.map(|mut client| client.end(&opened.session, &EndSession { state: Some(state) }));
-        match (ended, broken) {
+    /// Ends the session and reports it. Nothing here changes the exit code, which is the command's.
+    fn end(self, context: &Context, state: EndState, quiet: bool) {
+        let RunningSession { created, stop, heartbeats, _lock } = self;
+        drop(stop);
+        let heartbeat_error = heartbeats.join().ok().flatten();
+        let id = clean(&created.id, 200);
+        let client = context.client_as(Some(created.credential.clone()), Limits::default());
+        let ended = client.map(|mut client| client.end(&created.id, &EndSession { state: Some(state) }));
+        match (ended, heartbeat_error) {
             (_, Some(error)) if error.code() == Some(Code::SessionEnded) => {
-                talk::say(&format!("session {id} ended before the command did; what it held was released then"));
+                talk::say(&format!(
+                    "session {id} ended before the command did; what it held was released at that time"
+                ));
             }
             (Ok(Ok(ended)), _) if !quiet && ended.released_count > 0 => {
-                let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| talk::key(path, None));
+                let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| describe::key(path, None));
                 let paths = paths.collect::<Vec<_>>().join(", ");
                 let more = match ended.released_paths.len().saturating_sub(NAMED_MAX) {
                     0 => String::new(),
@@ -155,38 +162,43 @@ impl Session {
             }
             (Ok(Ok(_)), _) => {}
             (Ok(Err(error)), _) => talk::say(&format!(
-                "session {id} could not be ended ({}); the server ends it when it has been silent for too long",
-                crate::cli::failure::sentence_of(&error)
+                "session {id} could not be ended ({}); the server will end it after its timeout",
+                sentence_of(&error)
             )),
             (Err(failure), _) => talk::say(&failure.sentence),
         }
-        if let Some(repo) = &here.repo {
-            residence::forget(repo, &opened.session);
-            // Nobody is left who could hear of it later.
-            let late = notices::collect(repo, &opened.session);
+        if let Some(repo) = &context.workspace.repo {
+            worktree::forget(repo, &created.id);
+            // No later command of this session could show them.
+            let saved = notices::take(repo, &created.id);
             if !quiet {
-                notices::say(&late, &here.cwd);
+                context.print_sentences(&saved);
             }
         }
     }
 }
 
-/// Keeps the session alive until it is told to stop; gives the last trouble, if it was still there then.
-fn beat(mut client: Client, session: &str, repo: Option<&Repo>, stopped: &Receiver<()>) -> Option<ClientError> {
+/// Sends heartbeats until the channel is closed. Returns the error of the last heartbeat, if it failed.
+fn send_heartbeats(
+    mut client: Client,
+    session: &str,
+    repo: Option<&Repo>,
+    stopped: &Receiver<()>,
+) -> Option<ClientError> {
     let mut pause = BEAT_MIN;
-    let mut trouble = None;
+    let mut last_error = None;
     loop {
         match stopped.recv_timeout(pause) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return trouble,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return last_error,
         }
-        // Nothing is said meanwhile: the terminal belongs to the command.
-        trouble = match client.heartbeat(session) {
-            Ok(alive) => {
+        // Nothing is printed: the terminal belongs to the command.
+        last_error = match client.heartbeat(session) {
+            Ok(reply) => {
                 if let Some(repo) = repo {
-                    notices::leave(repo, session, &alive.notices);
+                    notices::save(repo, session, &reply.notices);
                 }
-                pause = until_next(alive.expires_at, client.server_time());
+                pause = until_next(reply.expires_at, client.server_time());
                 None
             }
             Err(error) => {
@@ -194,17 +206,15 @@ fn beat(mut client: Client, session: &str, repo: Option<&Repo>, stopped: &Receiv
                 Some(error)
             }
         };
-        if trouble.as_ref().is_some_and(|error| error.code() == Some(Code::SessionEnded)) {
-            return trouble;
+        if last_error.as_ref().is_some_and(|error| error.code() == Some(Code::SessionEnded)) {
+            return last_error;
         }
     }
 }
 
-/// A third of the time that is left, so that a lost heartbeat or two do no harm.
+/// A third of the time left, so that one or two lost heartbeats do no harm.
 fn until_next(expires: Time, now: Option<Time>) -> Duration {
-    let now = now.unwrap_or_else(crate::cli::here::wall_clock);
-    let left = Duration::from_millis(u64::try_from(expires.0 - now.0).unwrap_or(0));
-    (left / 3).clamp(BEAT_MIN, BEAT_MAX)
+    (clock::between(now.unwrap_or_else(clock::now), expires) / 3).clamp(BEAT_MIN, BEAT_MAX)
 }
 
 #[cfg(test)]
@@ -212,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_heart_beats_before_anything_runs_out() {
+    fn the_next_heartbeat_comes_before_anything_expires() {
         let next = |ms| until_next(Time(ms), Some(Time(0)));
         assert_eq!(next(60_000), Duration::from_secs(10));
         assert_eq!(next(15_000), Duration::from_secs(5));

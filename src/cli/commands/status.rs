@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use crate::cli::here::{Common, Here};
+use crate::cli::context::{CommonArgs, Context};
 use crate::cli::{Exit, talk};
-use crate::client::Held;
-use crate::hook::text::time_left;
+use crate::client::ReservationFilter;
+use crate::local::describe;
+use crate::text::terminal::time_left;
 use crate::wire::Reservation;
 
-/// Shows who holds what in this repository.
 #[derive(clap::Args)]
 pub struct Args {
     /// Show only what your session holds
@@ -18,37 +18,37 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     holder: Option<String>,
     #[command(flatten)]
-    common: Common,
+    common: CommonArgs,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let mut here = Here::open(&args.common)?;
-    let whose = if args.mine { Some(here.session()?) } else { args.holder };
-    let answer = here.client.reservations(&Held { prefix: None, session: whose });
-    let mut held = here.heard(answer)?;
-    if held.is_empty() && !here.json {
+    let mut context = Context::open(&args.common)?;
+    let holder = if args.mine { Some(context.session()?) } else { args.holder };
+    let result = context.client.reservations(&ReservationFilter { prefix: None, session: holder });
+    let mut held = context.checked(result)?;
+    if held.is_empty() && !context.json {
         talk::say("nothing is reserved");
-        here.tell_notices();
+        context.print_notices();
         return Ok(Exit::Ok);
     }
     held.sort_by(|a, b| (&a.file_path, a.fence).cmp(&(&b.file_path, b.fence)));
-    let own = here.found.session.clone();
+    let own = context.access.session.clone();
     let row = |one: &Reservation| {
         let is_own = own.as_deref() == Some(&one.session_id);
         vec![
             if is_own { "*" } else { "" }.to_owned(),
-            talk::key(&one.file_path, one.encoding),
-            talk::person(&one.session_id, one.session_name.as_deref()),
+            describe::key(&one.file_path, one.encoding),
+            describe::session(&one.session_id, one.session_name.as_deref()),
             one.mode.as_str().to_owned(),
-            time_left(here.left(one.expires_at)),
-            talk::reason(one.reason.as_deref()),
+            time_left(context.time_left(one.expires_at)),
+            describe::reason(one.reason.as_deref()),
         ]
     };
     let rows: Vec<_> = held.iter().map(row).collect();
     let has_own = rows.iter().any(|row| row[0] == "*");
-    here.tell(&talk::table(&["", "PATH", "HOLDER", "MODE", "LEFT", "REASON"], rows))?;
-    if has_own && !here.json {
-        talk::say("* is yours");
+    context.print(&talk::table(&["", "PATH", "HOLDER", "MODE", "LEFT", "REASON"], rows))?;
+    if has_own && !context.json {
+        talk::say("* marks what your session holds");
     }
     Ok(Exit::Ok)
 }

@@ -1,24 +1,29 @@
 //! `git-dibs who`: who holds a key now.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
 
-use crate::cli::here::{Common, Here, ServerArgs};
+use crate::cli::context::{Context, ServerArgs};
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
-use crate::local::{Cwd, Names, data_dir};
-use crate::serve::history;
+use crate::judge::explain;
+use crate::local::{Cwd, Names, data_dir, describe};
+use crate::serve::upkeep::ledger;
 use crate::wire::{self, Encoding};
 
-/// Shows who holds a key, directly or through a pattern.
+/// The most holders that are listed; the others are counted.
+const LINES_MAX: usize = 20;
+
 #[derive(clap::Args)]
 pub struct Args {
     /// A file, directory (with a slash at the end), pattern, logical key or URI
     #[arg(value_name = "PATH")]
     path: OsString,
-    /// Print the answer as one JSON document
+    /// Print the reply as one JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -26,21 +31,12 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let common = Common { json: args.json, session: None, server: args.server.clone() };
-    let asked = Here::open(&common).and_then(|mut here| {
-        let names = here.names(std::slice::from_ref(&args.path))?;
-        let ask = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };
-        // As nobody: whoever holds it is told, also where that is oneself.
-        let answer = here.client.check(None, &ask);
-        let checked = here.heard(answer)?;
-        Ok((here, checked, ask.encoding))
-    });
-    match asked {
-        Ok((here, checked, encoding)) => {
-            let lines = talk::conflicts(&checked.conflicts, encoding, |until| here.left(until));
-            here.tell(&lines.lines().map(|line| format!("{}\n", line.trim_start())).collect::<String>())?;
-            if checked.conflicts.is_empty() && !args.json {
-                talk::say("nobody holds it");
+    match ask(&args) {
+        Ok((context, reply, encoding)) => {
+            let lines = explain::conflict_lines(&reply.conflicts, encoding, context.now(), LINES_MAX);
+            context.print(&lines.lines().map(|line| format!("{}\n", line.trim_start())).collect::<String>())?;
+            if reply.conflicts.is_empty() && !args.json {
+                talk::say("no session holds it");
             }
             Ok(Exit::Ok)
         }
@@ -56,22 +52,33 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-fn without_server(args: &Args, path: &std::path::Path, repo: &Repo) -> Result<Exit> {
+fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Failure> {
+    let mut context = Context::open_without_session(&args.server, args.json)?;
+    let names = context.names(std::slice::from_ref(&args.path))?;
+    let question = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };
+    // Without a session every holder is a conflict, the caller's own session too.
+    let result = context.client.check(None, &question);
+    let reply = context.checked(result)?;
+    Ok((context, reply, question.encoding))
+}
+
+/// Reads the ledger of this repository.
+fn without_server(args: &Args, path: &Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
     let text = names.texts().pop().unwrap_or_default();
-    let held = history::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
-    talk::say("no server answers; this is what the ledger here tells");
+    let holders = ledger::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    talk::say("no server answers; this is what the ledger in this repository says");
     if args.json {
-        talk::document(json!({ "holders": held }).to_string().as_bytes())?;
+        talk::document(json!({ "holders": holders }).to_string().as_bytes())?;
         return Ok(Exit::Ok);
     }
-    for held in &held {
-        let who = talk::person(held.session.as_str(), held.name.as_deref());
-        let why = talk::because(held.reason.as_deref());
-        talk::data(&format!("{}: held by {who}{why}\n", talk::key(&held.key.shown(), None)))?;
+    for held in &holders {
+        let who = describe::session(held.session.as_str(), held.name.as_deref());
+        let reason = describe::colon_reason(held.reason.as_deref());
+        talk::data(&format!("{}: held by {who}{reason}\n", describe::key(&held.key.shown(), None)))?;
     }
-    if held.is_empty() {
-        talk::say("nobody holds it");
+    if holders.is_empty() {
+        talk::say("no session holds it");
     }
     Ok(Exit::Ok)
 }

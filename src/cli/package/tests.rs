@@ -59,16 +59,16 @@ locks:
     let expected = [
         "4: \"../b.rs\" is not a path that can be reserved: it has a \"..\" component; write where the path really leads, from the top of the repository.",
         "5: \"db:x\" is not a file; put it under keys",
-        "6: 17 is a number; write it in quotes if something is called so",
-        "7: a list stands in files, and text should",
-        "8: \"./src//a.rs\" is here a second time; the first is on line 3",
-        "9: nothing stands in files, and text should",
+        "6: 17 is a number; if it is a name, write it in quotes",
+        "7: files must list text, but this is a list",
+        "8: \"./src//a.rs\" appears twice; the first is on line 3",
+        "9: files must list text, but this is nothing",
         "11: \"src/x.rs\" is a file or a pattern; put it under files",
         "12: \"db:Not Good\" is not a key: write one literal like db:migration-slot or lower-case identifiers like db:schema:users.",
         "13: ttl_minutes is text and should be a whole number",
         "14: reason is a list and should be text",
-        "15: there is no field \"file\" in locks; there are files, keys, ttl_minutes and reason",
-        "16: keys is here a second time; the first is on line 10",
+        "15: locks has no field \"file\"; did you mean files?",
+        "16: keys appears twice; the first is on line 10",
     ];
     assert_eq!(problems(text), expected);
 }
@@ -77,17 +77,17 @@ locks:
 fn what_is_no_package_is_said_to_be_none() {
     assert_eq!(problems(""), ["1: locks is missing; see git dibs reserve --help"]);
     assert_eq!(problems("title: x\nlock: {}\n"), ["1: locks is missing; see git dibs reserve --help"]);
-    assert_eq!(problems("- a\n- b\n"), ["1: a list stands here, and a mapping with locks should"]);
-    assert_eq!(problems("just text"), ["1: text stands here, and a mapping with locks should"]);
+    assert_eq!(problems("- a\n- b\n"), ["1: expected a mapping with locks, found a list"]);
+    assert_eq!(problems("just text"), ["1: expected a mapping with locks, found text"]);
     assert_eq!(
         problems("a: 1\nlocks: [a]\n"),
         ["2: locks is a list and should be a mapping with files, keys, ttl_minutes and reason"]
     );
-    assert_eq!(problems("locks: {}"), ["1: locks names nothing; list something under files or keys"]);
-    assert_eq!(problems("locks:\n  files: []"), ["1: locks names nothing; list something under files or keys"]);
+    assert_eq!(problems("locks: {}"), ["1: locks is empty; list something under files or keys"]);
+    assert_eq!(problems("locks:\n  files: []"), ["1: locks is empty; list something under files or keys"]);
     assert_eq!(
         problems("locks: {files: [a]}\nlocks: {files: [b]}\n"),
-        ["2: locks is here a second time; the first is on line 1"]
+        ["2: locks appears twice; the first is on line 1"]
     );
     assert_eq!(
         problems("locks: {files: [a]}\n---\nlocks: {files: [b]}\n"),
@@ -102,19 +102,19 @@ fn tabs_anchors_aliases_and_tags_are_refused() {
     assert_eq!(
         problems("locks:\n\tfiles:\n\t- a\n"),
         [
-            "2: a tab at its beginning; YAML is indented with spaces",
-            "3: a tab at its beginning; YAML is indented with spaces"
+            "2: it starts with a tab; YAML is indented with spaces",
+            "3: it starts with a tab; YAML is indented with spaces"
         ]
     );
     assert_eq!(
         problems("base: &x [a]\nlocks:\n  files: *x\n"),
         [
-            "1: an anchor (&name) is not read here; write the value where it is needed",
-            "3: an alias (*name) is not read here; write the value itself",
+            "1: an anchor (&name) is not allowed here; write the value where it is needed",
+            "3: an alias (*name) is not allowed here; write the value itself",
             "3: files is an alias and should be a list",
         ]
     );
-    assert_eq!(problems("locks:\n  files: [!!binary YQ==]\n"), ["2: a tag (!name) is not read here; take it off"]);
+    assert_eq!(problems("locks:\n  files: [!!binary YQ==]\n"), ["2: a tag (!name) is not allowed here; remove it"]);
     assert_eq!(problems("locks: {files: [a]\nx: y\n").len(), 1, "what is not closed is one problem");
 }
 
@@ -131,7 +131,7 @@ fn numbers_and_reasons_have_bounds() {
     assert_eq!(problems(&long), ["1: reason is longer than 1000 characters"]);
     let many: String = (0..10_001).map(|n| format!("  - f{n}\n")).collect();
     let many = problems(&format!("locks:\n  files:\n{many}"));
-    assert_eq!(many, ["1: locks names 10001 things, and 10000 is the most for one request"]);
+    assert_eq!(many, ["1: locks lists 10001 keys, but one request can have at most 10000"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_huge_file_is_not_read() {
     let failure = Package::read(file.path(), false).unwrap_err();
     assert!(failure.sentence.contains("larger than 1048576 bytes"), "{failure}");
     let failure = Package::read(Path::new("/nowhere/package.yaml"), false).unwrap_err();
-    assert!(failure.sentence.contains("/nowhere/package.yaml cannot be read"), "{failure}");
+    assert!(failure.sentence.contains("cannot read the work package /nowhere/package.yaml"), "{failure}");
 }
 
 proptest::proptest! {

@@ -1,34 +1,34 @@
 //! Hooks in git's configuration (git 2.54 and newer).
 //!
-//! They run whatever `core.hooksPath` says, in every worktree, beside the hooks in files. Git does not tell the command
-//! which event it is run for, so each event has a name of its own. The command is a shim under the common directory:
-//! the same text as a hook file, so a program that moved is noticed the same way.
+//! They run in every worktree, whatever `core.hooksPath` is, beside the hooks in files. Git does not tell the command for
+//! which event it runs, so each event has a name of its own. The command is a shim under the common directory, with the
+//! same text as a hook file, so a program that has moved is noticed in the same way.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::git::{GitError, Repo};
+use crate::text::shell;
 
 use super::super::Moment;
-use super::super::shim::quoted;
 use super::{InstallError, Report, Wish, files, local};
 
-/// Under the common directory: the shims the configuration points to.
+/// Under the common directory: the shims that the configuration names.
 const SHIM_DIR: &str = "dibs/hooks";
 
-/// The two keys of an event: which command, and when.
+/// The two configuration keys of an event: its command, and the event itself.
 pub fn keys(moment: Moment) -> [String; 2] {
     [format!("hook.dibs-{moment}.command"), format!("hook.dibs-{moment}.event")]
 }
 
-/// The command for an event; git adds the hook's arguments behind it.
+/// The command for an event; git appends the hook's arguments.
 ///
-/// Git fails on a command it cannot find, with a message that helps nobody, so it is looked for first.
+/// The command first tests whether the shim exists: git's own message for a missing command does not say what to do.
 pub fn command(moment: Moment, common_dir: &Path) -> Vec<u8> {
-    let shim = quoted(shim_file(moment, common_dir).as_os_str().as_bytes());
+    let shim = shell::quote(shim_file(moment, common_dir).as_os_str().as_bytes());
     let code = if moment.is_push() { "1" } else { "0" };
     let gone = format!(
-        " ] || {{ echo 'git-dibs: its hook is gone, so nobody checked this {}; run: git dibs install' >&2; exit {code}; }}; exec ",
+        " ] || {{ echo 'git-dibs: the hook is missing, so this {} was not checked; run: git dibs install' >&2; exit {code}; }}; exec ",
         moment.noun()
     );
     [b"[ -x ", shim.as_slice(), gone.as_bytes(), &shim].concat()
@@ -53,9 +53,9 @@ pub fn install(repo: &Repo, wish: &Wish, report: &mut Report) -> Result<(), Inst
     Ok(())
 }
 
-/// Removes both.
+/// Removes the keys and the shims.
 pub fn uninstall(repo: &Repo, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
-    // One call for the usual case: nothing there.
+    // One call for the usual case, that there is nothing to remove.
     if local(repo, &["--get-regexp", r"^hook\.dibs-"]).answer()?.is_some() {
         for moment in moments {
             let section = format!("hook.dibs-{moment}");
@@ -68,7 +68,7 @@ pub fn uninstall(repo: &Repo, moments: &[Moment], report: &mut Report) -> Result
     let dir = repo.common_dir.join(SHIM_DIR);
     if dir.is_dir() {
         files::uninstall(&dir, moments, report)?;
-        // Stays where a script was edited by hand.
+        // Fails, and may fail, if a script that was edited by hand is still there.
         let _ = std::fs::remove_dir(&dir);
     }
     Ok(())
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_has_its_own_name() {
+    fn each_event_has_keys_of_its_own() {
         let keys: Vec<String> = Moment::ALL.iter().flat_map(|moment| keys(*moment)).collect();
         assert_eq!(keys[0], "hook.dibs-pre-commit.command");
         assert_eq!(keys[1], "hook.dibs-pre-commit.event");
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_hands_over_its_arguments_and_notices_a_shim_that_is_gone() {
+    fn the_command_passes_its_arguments_and_notices_a_missing_shim() {
         let dir = tempfile::tempdir().unwrap();
         let common = dir.path().join("it's a dir");
         let gone = run(&command(Moment::PreCommit, &common));
         assert_eq!(gone.status.code(), Some(0));
-        assert!(String::from_utf8_lossy(&gone.stderr).contains("nobody checked this commit"));
+        assert!(String::from_utf8_lossy(&gone.stderr).contains("this commit was not checked"));
         assert_eq!(run(&command(Moment::PrePush, &common)).status.code(), Some(1));
         let shim = shim_file(Moment::PreCommit, &common);
         std::fs::create_dir_all(shim.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Shims as files in a hooks directory.
+//! Shim files in a hooks directory.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -9,7 +9,7 @@ use super::super::Moment;
 use super::super::shim::{Whose, shim, whose};
 use super::{InstallError, Report, Wish};
 
-/// Writes the shims into `dir`; a hook that is there already is kept as `<hook>.dibs-next`, which the shim runs.
+/// Writes the shims into `dir`. A hook that exists already is kept as `<hook>.dibs-next`, and the shim runs it.
 pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
     if let Err(error) = fs::create_dir_all(dir) {
         let dir = dir.display();
@@ -26,9 +26,9 @@ pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report)
             Some((Whose::Ours, text)) if text == wanted => continue,
             Some((Whose::OursChanged, _)) => {
                 let file = file.display();
-                report
-                    .by_hand
-                    .push(format!("{file} was edited by hand and is left as it is; delete it to install anew."));
+                report.by_hand.push(format!(
+                    "{file} was edited by hand and stays as it is; to install it again, delete it first."
+                ));
                 continue;
             }
             Some((Whose::Foreign, text)) if !keep(&file, text, report)? => continue,
@@ -40,17 +40,17 @@ pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report)
     Ok(())
 }
 
-/// Removes the shims in `dir` and gives hooks that were kept their names back.
+/// Removes the shims in `dir` and renames the kept hooks back.
 pub fn uninstall(dir: &Path, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
     for &moment in moments {
         let file = dir.join(moment.name());
         let next = next_of(&file);
         match read(&file)?.map(|text| whose(moment, &text)) {
             Some(Whose::Ours) => {
-                // One step either way, so that there is no moment without the old hook.
+                // A single rename, so that there is no time without a hook.
                 if exists(&next) {
                     fs::rename(&next, &file).map_err(failed(&next, "renamed back"))?;
-                    report.done.push(format!("{} is again the hook that was there before", file.display()));
+                    report.done.push(format!("{} is the hook again that was there before", file.display()));
                 } else {
                     fs::remove_file(&file).map_err(failed(&file, "removed"))?;
                     report.done.push(format!("{} removed", file.display()));
@@ -58,15 +58,13 @@ pub fn uninstall(dir: &Path, moments: &[Moment], report: &mut Report) -> Result<
             }
             Some(Whose::OursChanged) => {
                 let file = file.display();
-                report
-                    .by_hand
-                    .push(format!("{file} was edited by hand and is left as it is; remove git-dibs from it."));
+                report.by_hand.push(format!("{file} was edited by hand and stays as it is; remove git-dibs from it."));
             }
             Some(Whose::Foreign) if exists(&next) => {
                 let (file, next) = (file.display(), next.display());
-                report
-                    .by_hand
-                    .push(format!("{file} is not ours, but {next} is kept beside it; see which one you want."));
+                report.by_hand.push(format!(
+                    "{file} does not belong to git-dibs, but {next} is beside it; keep the one you want."
+                ));
             }
             Some(Whose::Foreign) | None => {}
         }
@@ -80,7 +78,7 @@ fn next_of(file: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Gives somebody's hook its second name. False when another hook has that name already.
+/// Keeps an existing hook under its second name. False if another hook has that name already.
 fn keep(file: &Path, text: &[u8], report: &mut Report) -> Result<bool, InstallError> {
     let next = next_of(file);
     if exists(&next) {
@@ -93,11 +91,11 @@ fn keep(file: &Path, text: &[u8], report: &mut Report) -> Result<bool, InstallEr
             .push(format!("{file} cannot be kept because {next} exists; move one of them away and install again."));
         return Ok(false);
     }
-    // A second name first and our shim over the first one later: there is no moment without the old hook.
+    // First the second name, later our shim in place of the first: there is no time without the old hook.
     if fs::hard_link(file, &next).is_err() {
         fs::rename(file, &next).map_err(failed(file, "renamed"))?;
     }
-    report.done.push(format!("{} keeps running as {}", file.display(), next.display()));
+    report.done.push(format!("{} is kept and runs as {}", file.display(), next.display()));
     Ok(true)
 }
 
@@ -108,7 +106,7 @@ fn replace(file: &Path, text: &[u8]) -> Result<(), InstallError> {
     let write = || -> std::io::Result<()> {
         let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&new)?;
         out.write_all(text)?;
-        // The mode of open is cut by umask, and a hook that is not executable is no hook.
+        // The umask limits the mode of open, and git skips a hook that is not executable.
         out.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         fs::rename(&new, file)
     };
@@ -118,7 +116,7 @@ fn replace(file: &Path, text: &[u8]) -> Result<(), InstallError> {
 fn read(file: &Path) -> Result<Option<Vec<u8>>, InstallError> {
     match fs::read(file) {
         Ok(text) => Ok(Some(text)),
-        // A link that leads nowhere is somebody's hook all the same.
+        // A dangling link is an existing hook too.
         Err(error) if error.kind() == ErrorKind::NotFound && exists(file) => Ok(Some(Vec::new())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(failed(file, "read")(error)),

@@ -1,4 +1,4 @@
-//! Programs that own a repository's hooks, and what to write into their configuration.
+//! Hook managers: programs that own a repository's hooks, and what to add to their configuration.
 
 use std::path::Path;
 
@@ -16,21 +16,29 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// Who owns the hooks in a worktree, by the files managers leave.
+    /// The manager that owns the hooks of a worktree, recognised by its files.
     pub fn of(top: &Path, hooks: &Path) -> Option<Manager> {
-        let any = |names: &[&str]| names.iter().any(|name| top.join(name).exists());
-        if any(&[".husky"]) || hooks.components().any(|part| part.as_os_str() == ".husky") {
+        if top.join(".husky").exists() || hooks.components().any(|part| part.as_os_str() == ".husky") {
             return Some(Manager::Husky);
         }
-        let stems = ["lefthook", ".lefthook", ".config/lefthook"];
-        let names = stems.iter().flat_map(|stem| ["yml", "yaml", "toml", "json"].map(|ext| format!("{stem}.{ext}")));
-        if names.into_iter().any(|name| top.join(name).exists()) {
-            return Some(Manager::Lefthook);
-        }
-        any(&[".pre-commit-config.yaml", ".pre-commit-config.yml"]).then_some(Manager::PreCommit)
+        let is_used = |manager: &Manager| manager.config_files().iter().any(|name| top.join(name).exists());
+        [Manager::Lefthook, Manager::PreCommit].into_iter().find(is_used)
     }
 
-    /// What people call it.
+    /// The files that may hold its whole configuration, relative to the top of the worktree. Husky has none: it has a
+    /// script for each hook.
+    pub fn config_files(self) -> Vec<String> {
+        match self {
+            Manager::Husky => Vec::new(),
+            Manager::Lefthook => {
+                let stems = ["lefthook", ".lefthook", ".config/lefthook"];
+                let extensions = ["yml", "yaml", "toml", "json"];
+                stems.iter().flat_map(|stem| extensions.map(|extension| format!("{stem}.{extension}"))).collect()
+            }
+            Manager::PreCommit => [".pre-commit-config.yaml", ".pre-commit-config.yml"].map(str::to_owned).to_vec(),
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Manager::Husky => "husky",
@@ -39,7 +47,7 @@ impl Manager {
         }
     }
 
-    /// Where its users write what should run.
+    /// Where its users configure what runs, for messages.
     pub fn config(self) -> &'static str {
         match self {
             Manager::Husky => ".husky/",
@@ -48,7 +56,7 @@ impl Manager {
         }
     }
 
-    /// Whether it takes part in this hook.
+    /// Whether it can run this hook.
     pub fn runs(self, moment: Moment) -> bool {
         use Moment::{PreApplypatch, PreCommit, PreMergeCommit, PrePush, PrepareCommitMsg};
         match self {
@@ -60,10 +68,10 @@ impl Manager {
 
     /// What to add to its configuration.
     pub fn snippet(self, moments: &[Moment]) -> String {
-        let mut text = format!("{} runs the hooks here, so nothing was written. ", self.name());
+        let mut text = format!("{} manages the hooks here, so nothing was written. ", self.name());
         match self {
             Manager::Husky => {
-                text += "Add to each of these files (a new one needs nothing else):\n";
+                text += "Add this line to each of these files, or create the file with this line alone:\n";
                 for moment in moments {
                     text += &format!("  .husky/{moment}: git-dibs hook {moment} -- \"$@\"\n");
                 }
@@ -92,7 +100,7 @@ impl Manager {
     }
 }
 
-/// What to add to scripts that lie outside the repository and may serve others too.
+/// What to add to scripts outside the repository, which other repositories may use too.
 pub fn outside_snippet(dir: &Path, moments: &[Moment]) -> String {
     let dir = dir.display();
     let mut text = format!(
@@ -100,7 +108,7 @@ pub fn outside_snippet(dir: &Path, moments: &[Moment]) -> String {
          anything that reads stdin (or use git 2.54, which needs none of this):\n"
     );
     for moment in moments {
-        // Other repositories use the same scripts and may not know us.
+        // Other repositories use the same scripts, and git-dibs may not be installed there.
         let mine = "[ ! -d \"$(git rev-parse --git-common-dir)/dibs\" ]";
         text += &format!("  {moment}: {mine} || git-dibs hook {moment} -- \"$@\" || exit\n");
     }
@@ -112,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managers_are_known_by_their_files() {
+    fn managers_are_recognised_by_their_files() {
         let dir = tempfile::tempdir().unwrap();
         let of = |hooks: &str| Manager::of(dir.path(), Path::new(hooks));
         assert_eq!(of("/x/.git/hooks"), None);
@@ -129,12 +137,12 @@ mod tests {
     fn snippets_are_ready_to_paste() {
         let moments = [Moment::PreCommit, Moment::PrePush];
         insta::assert_snapshot!(Manager::Husky.snippet(&moments), @r#"
-        husky runs the hooks here, so nothing was written. Add to each of these files (a new one needs nothing else):
+        husky manages the hooks here, so nothing was written. Add this line to each of these files, or create the file with this line alone:
           .husky/pre-commit: git-dibs hook pre-commit -- "$@"
           .husky/pre-push: git-dibs hook pre-push -- "$@"
         "#);
         insta::assert_snapshot!(Manager::Lefthook.snippet(&moments), @r"
-        lefthook runs the hooks here, so nothing was written. Add to lefthook.yml, then run: lefthook install
+        lefthook manages the hooks here, so nothing was written. Add to lefthook.yml, then run: lefthook install
           pre-commit:
             jobs:
               - name: git-dibs
@@ -146,7 +154,7 @@ mod tests {
                 use_stdin: true
         ");
         insta::assert_snapshot!(Manager::PreCommit.snippet(&moments), @r"
-        pre-commit runs the hooks here, so nothing was written. Add to .pre-commit-config.yaml:
+        pre-commit manages the hooks here, so nothing was written. Add to .pre-commit-config.yaml:
           - repo: local
             hooks:
               - id: git-dibs-pre-commit

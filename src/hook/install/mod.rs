@@ -1,8 +1,8 @@
-//! Putting the hooks in place, and taking them away again.
+//! Installing and uninstalling the hooks.
 //!
-//! Three ways, chosen per hooks directory: hooks in git's configuration where git knows them (2.54); shim files, with
-//! the hook that was there before kept and run; or, where a hook manager or somebody outside this repository owns the
-//! directory, nothing but the text to add there. Nothing is ever written outside the repository.
+//! There are three ways, chosen for each hooks directory: hooks in git's configuration, if git supports them (2.54); shim
+//! files, which also run the hook that was there before; or, if a hook manager owns the directory or it is outside this
+//! repository, only the text to add there. Nothing is ever written outside the repository.
 
 mod config_hooks;
 mod files;
@@ -19,19 +19,19 @@ pub use config_hooks::{command as config_command, keys as config_keys};
 pub use managers::Manager;
 pub use places::{HooksDir, Owner, hooks_dirs};
 
-/// What is to be installed.
+/// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// The program the hooks hand over to; an absolute path.
+    /// The program that the hooks run; an absolute path.
     pub program: PathBuf,
-    /// Also watch every ref (`reference-transaction`).
+    /// Also check every ref update (`reference-transaction`).
     pub strict: bool,
-    /// The repository receives pushes: `pre-receive` instead of the hooks of those who work in it.
+    /// The repository receives pushes: install `pre-receive` instead of the hooks for commits.
     pub server: bool,
 }
 
 impl Wish {
-    /// The hooks it takes.
+    /// The hooks to install.
     pub fn moments(&self) -> Vec<Moment> {
         if self.server {
             return vec![Moment::PreReceive];
@@ -46,37 +46,33 @@ impl Wish {
     }
 }
 
-/// What was done, and what is left to do by hand. Sentences for a person.
+/// What was done, and what is left to do by hand, in sentences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was changed, one line each; empty when everything was in place already.
+    /// What was changed, a line each; empty if everything was installed already.
     pub done: Vec<String>,
-    /// What we could not or would not do ourselves, and how to do it.
+    /// What the user has to do, and how.
     pub by_hand: Vec<String>,
 }
 
 /// Why nothing was installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Git did not answer.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// A file could not be read or written.
     #[error("{path} could not be {verb}: {error}")]
     File {
-        /// Which file.
         path: PathBuf,
-        /// What was tried, as a participle.
+        /// What was tried: "read", "written" …
         verb: &'static str,
-        /// What the system said.
         error: std::io::Error,
     },
-    /// The program cannot be named in a script.
-    #[error("the program {0:?} cannot be named in a hook; install it under an absolute path without line feeds")]
+    /// The program's path cannot be written into a script.
+    #[error("a hook cannot run the program {0:?}; install it under an absolute path without line feeds")]
     Program(PathBuf),
 }
 
-/// Installs, or brings up to date what is installed. Doing it twice changes nothing.
+/// Installs the hooks, or updates them. Installing twice changes nothing.
 pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
     let nameable = wish.program.is_absolute() && !wish.program.as_os_str().as_encoded_bytes().contains(&b'\n');
     if !nameable {
@@ -85,7 +81,7 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
     let mut report = Report::default();
     if Version::of_git()? >= Version::CONFIG_HOOKS {
         config_hooks::install(repo, wish, &mut report)?;
-        // Shims of an older git's days would ask everything a second time.
+        // Shim files from an older git would run every check a second time.
         for dir in hooks_dirs(repo)?.iter().filter(|dir| dir.is_ours_to_write()) {
             files::uninstall(&dir.path, &wish.moments(), &mut report)?;
         }
@@ -101,7 +97,7 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
     Ok(report)
 }
 
-/// Takes away what [`install`] put there, and brings back what was there before, byte for byte.
+/// Removes what [`install`] installed, and restores what was there before, byte for byte.
 pub fn uninstall(repo: &Repo) -> Result<Report, InstallError> {
     let mut report = Report::default();
     config_hooks::uninstall(repo, &Moment::ALL, &mut report)?;
@@ -110,14 +106,14 @@ pub fn uninstall(repo: &Repo) -> Result<Report, InstallError> {
             files::uninstall(&dir.path, &Moment::ALL, &mut report)?;
         }
         if let Owner::Manager(manager) = dir.owner {
-            report.by_hand.push(format!("If git-dibs is in {}, take it out there.", manager.config()));
+            report.by_hand.push(format!("If git-dibs is in {}, remove it there.", manager.config()));
         }
     }
     unprepare_server(repo, &mut report)?;
     Ok(report)
 }
 
-/// The path of this program that is most likely to stay: the name it has on PATH rather than where a link leads.
+/// The path of this program that is most likely to stay valid: its name on PATH rather than the target of a link.
 pub fn stable_program(running: &Path, search: Option<&std::ffi::OsStr>) -> PathBuf {
     let same = |candidate: &PathBuf| {
         let there = std::fs::canonicalize(candidate).ok();
@@ -147,7 +143,7 @@ fn install_in(dir: &HooksDir, wish: &Wish, report: &mut Report) -> Result<(), In
     Ok(())
 }
 
-/// Set by us on a server, so that uninstalling knows whether to unset it.
+/// Set together with `receive.advertisePushOptions`, so that uninstalling knows whether to unset that.
 const ADVERTISED: &str = "dibs.advertisesPushOptions";
 
 fn prepare_server(repo: &Repo, report: &mut Report) -> Result<(), InstallError> {
@@ -183,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wish_decides_which_hooks() {
+    fn the_wish_decides_which_hooks_are_installed() {
         let wish = |strict, server| Wish { program: "/bin/x".into(), strict, server };
         assert_eq!(wish(false, false).moments().len(), 5);
         assert!(wish(true, false).moments().contains(&Moment::ReferenceTransaction));

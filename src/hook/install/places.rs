@@ -1,4 +1,4 @@
-//! Where git looks for hooks, in every worktree, and whose directory that is.
+//! The directories in which git looks for hooks, for every worktree, and who owns them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,31 +8,30 @@ use crate::git::{Git, GitError, Repo, worktrees};
 
 use super::managers::Manager;
 
-/// A directory git takes hooks from.
+/// A directory from which git runs hooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HooksDir {
-    /// Its absolute path; it need not exist.
+    /// Its absolute path; it may not exist.
     pub path: PathBuf,
     /// The worktrees that use it.
     pub worktrees: Vec<PathBuf>,
-    /// Who decides what is in it.
     pub owner: Owner,
     inside: bool,
 }
 
-/// Who decides what is in a hooks directory.
+/// Who decides about the contents of a hooks directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// This repository: we may write.
+    /// This repository: git-dibs may write there.
     Repository,
-    /// Nobody in particular, but it lies outside the repository (`core.hooksPath`), so other repositories may use it.
+    /// It is outside the repository (`core.hooksPath`), so other repositories may use it.
     Outside,
     /// A hook manager that writes its own scripts there.
     Manager(Manager),
 }
 
 impl HooksDir {
-    /// Whether we may write files there; a manager's generated directory is wiped again and again.
+    /// Whether git-dibs may write files there. Husky empties its generated directory again and again.
     pub fn is_ours_to_write(&self) -> bool {
         self.inside && self.owner != Owner::Manager(Manager::Husky)
     }
@@ -67,7 +66,7 @@ pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
     Ok(all)
 }
 
-/// Where git looks for hooks when it works in `top`.
+/// The directory in which git looks for hooks in the worktree `top`.
 fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
     let as_path = |mut answer: Vec<u8>| {
         answer.pop_if(|last| *last == b'\n');
@@ -76,7 +75,7 @@ fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
     let asked = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
     match asked {
         Ok(answer) => Ok(as_path(answer)),
-        // Git refuses a path that cannot be, such as `.git/hooks` in a linked worktree, where `.git` is a file.
+        // Git refuses an impossible path, such as `.git/hooks` in a linked worktree, where `.git` is a file.
         Err(error) => match Git::elsewhere(top).args(["config", "--type=path", "core.hooksPath"]).answer() {
             Ok(Some(answer)) => Ok(top.join(as_path(answer))),
             _ => Err(error),

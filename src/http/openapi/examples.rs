@@ -119,13 +119,18 @@ pub fn answered(call: &str) -> Option<(&'static str, Value)> {
                 "mode": "exclusive", "reason": null, "expiresAt": "2026-01-31T09:31:00.250Z",
                 "heldBy": { "sessionId": "bo", "reservedAt": "2026-01-31T09:30:00.250Z" }, "queueLength": 0,
             });
-            ("200", "conflict", json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [] }))
+            (
+                "200",
+                "conflict",
+                json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [], "serverTime": "2026-01-31T09:30:10.000Z" }),
+            )
         }
         "listReservedFiles" | "listReservations" => ("200", "held", json!({ "reservations": [listed] })),
         "getHistory" => {
             let event = json!({
                 "seq": 42, "at": "2026-01-31T09:30:00.250Z", "event": "reserved", "sessionId": "ana", "sessionName": "Ana",
                 "filePath": "src/a.rs", "mode": "exclusive", "reason": "splitting the parser", "ttlSeconds": 120,
+                "reservedAt": "2026-01-31T09:30:00.250Z", "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42,
                 "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
+use crate::wire::limits::{NAME_CHARS_MAX, REASON_CHARS_MAX, TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX};
 
 /// The whole document.
 pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
@@ -30,15 +31,34 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
         exactly_one(&mut schemas[name], "filePath", "filePaths");
     }
     exactly_one(&mut schemas["Check"], "paths", "filePaths");
+    contract_limits(schemas);
     // A number that no key's version can reach is a version like any other that is not the key's.
     let version = &mut schemas["Reserve"]["properties"]["ifVersion"];
     version.as_object_mut().expect("a field is described").remove("format");
     // Clients know a kind for news they do not know; no server sends it.
-    for (name, tag) in [("Notice", "kind"), ("Happened", "event")] {
+    for (name, tag) in [("Notice", "kind"), ("EventKind", "event")] {
         let kinds = schemas[name]["oneOf"].as_array_mut().expect("it is one of several kinds");
         kinds.retain(|kind| kind["properties"][tag]["enum"] != json!(["unrecognized"]));
     }
     document
+}
+
+/// The fixed numbers of the contract. The derive macros take only literals, so they are set here.
+fn contract_limits(schemas: &mut Value) {
+    let fields = [
+        ("Reserve", "reason", "maxLength", REASON_CHARS_MAX),
+        ("Reserve", "waitSeconds", "maximum", WAIT_SECONDS_MAX as usize),
+        ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
+        ("Reject", "note", "maxLength", REASON_CHARS_MAX),
+        ("Override", "reason", "maxLength", REASON_CHARS_MAX),
+        ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
+        ("CreateSession", "feature", "maxLength", NAME_CHARS_MAX),
+        ("CreateSession", "ttlSeconds", "maximum", TOKEN_SECONDS_MAX as usize),
+    ];
+    for (schema, field, keyword, limit) in fields {
+        let field = schemas[schema]["properties"][field].as_object_mut().expect("the field is described");
+        field.insert(keyword.to_owned(), limit.into());
+    }
 }
 
 /// The longest and shortest TTL, and the most keys, depend on the configuration.

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::wire::schema::{AskedMode, Key};
-use crate::wire::{Encoding, SessionState, Time};
+use crate::wire::schema::{Key, RequestMode};
+use crate::wire::{Encoding, Intent, SessionState, Time};
 
 /// The session in a path.
 #[derive(IntoParams)]
@@ -99,11 +99,11 @@ pub struct LastEvent {
     last_event_id: String,
 }
 
-/// Which part of the past.
+/// Which part of the history.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Past {
+pub struct History {
     /// Only what is about this key, or about one that covers it.
     #[param(required = false, value_type = Key, example = "src/a.rs")]
     path: String,
@@ -136,8 +136,12 @@ pub struct Paths {
     #[param(required = false, style = Form, explode = true, value_type = Vec<Key>, example = json!(["docs/a,b.md"]))]
     path: Vec<String>,
     /// How it would be held; exclusive where nothing is said.
-    #[param(required = false, inline, value_type = AskedMode, example = "shared")]
+    #[param(required = false, inline, value_type = RequestMode, example = "shared")]
     mode: String,
+    /// What the caller is about to do. Without it, the check answers for a reservation in `mode`; with it, `mode` does
+    /// not count.
+    #[param(required = false, inline, example = "change")]
+    intent: Intent,
     /// How the names are written.
     #[param(required = false, inline, example = "percent")]
     encoding: Encoding,

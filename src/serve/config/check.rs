@@ -1,100 +1,96 @@
-//! `serve --check-config`: everything that is wrong, not just the first of it.
+//! `serve --check-config`: every error in the configuration, not only the first.
 
 use std::net::ToSocketAddrs;
 use std::path::Path;
 
-use anyhow::Result;
-
-use super::{Problem, Settings, Told, named_repo};
-use crate::cli::{Exit, talk};
+use super::{CommandLine, ConfigProblem, ConfigValue, ServerSettings};
 use crate::git::Repo;
 use crate::local::data_dir;
-use crate::serve::listen::{check_address, check_socket};
+use crate::serve::listen::{check_address, check_socket, not_an_address};
 use crate::serve::logging;
-use crate::serve::repositories::plan;
+use crate::serve::repositories::{self, split_name};
+use crate::token::mint::secret_from_environment;
 use crate::token::{Keyring, KeyringConfig};
 
-/// Says what is wrong, a line each; exits with 1 if anything is.
-pub fn report(settings: &Settings, mut problems: Vec<Problem>) -> Result<Exit> {
-    look_around(settings, &mut problems);
+/// Checks the configuration without starting a server or changing anything. Returns one line per error.
+pub fn check_config(command_line: &CommandLine) -> Vec<String> {
+    let (settings, mut problems) = ServerSettings::load(command_line);
+    check_surroundings(&settings, &mut problems);
     problems.sort();
-    for problem in &problems {
-        talk::data(&format!("{}\n", settings.shown(problem)))?;
-    }
-    if !problems.is_empty() {
-        return Ok(Exit::Error);
-    }
-    talk::data("the configuration is fine\n")?;
-    Ok(Exit::Ok)
+    problems.iter().map(|problem| settings.describe(problem)).collect()
 }
 
-/// What the text alone cannot tell: files, repositories, addresses. Changes nothing.
-fn look_around(settings: &Settings, problems: &mut Vec<Problem>) {
-    let (fixed, live) = (&settings.fixed, &settings.live);
-    let mut add = |line: Option<usize>, sentence: String| problems.push(Problem { line, sentence });
+/// Checks what the configuration refers to: repositories, directories, addresses, key files.
+fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProblem>) {
+    let (fixed, reloadable) = (&settings.fixed, &settings.reloadable);
+    let mut add = |line: Option<usize>, sentence: String| problems.push(ConfigProblem { line, sentence });
 
-    let lost = |told: &&Told<String>| Repo::at(named_repo(&told.value).1).is_err();
-    let missing: Vec<_> = fixed.repo.iter().filter(lost).collect();
-    for told in &missing {
-        add(told.line, format!("there is no repository at {}", named_repo(&told.value).1.display()));
+    let is_missing = |repo: &&ConfigValue<String>| Repo::at(split_name(&repo.value).1).is_err();
+    let missing: Vec<_> = fixed.repo.iter().filter(is_missing).collect();
+    for repo in &missing {
+        add(repo.line, format!("there is no repository at {}", split_name(&repo.value).1.display()));
     }
-    let repos: Vec<&str> = fixed.repo.iter().map(|told| &*told.value).collect();
-    let plans = if missing.is_empty() { plan(&repos, None) } else { Ok(Vec::new()) };
-    if let Err(error) = &plans {
-        add(fixed.repo.last().and_then(|told| told.line), format!("{error:#}"));
+    let served = if missing.is_empty() { repositories::find(fixed) } else { Ok(Vec::new()) };
+    if let Err(error) = &served {
+        add(fixed.repo.last().and_then(|repo| repo.line), format!("{error:#}"));
     }
 
-    let data = fixed.data.as_ref();
-    if let Some(told) = data
-        && !told.value.ancestors().find(|dir| dir.exists()).is_none_or(Path::is_dir)
+    if let Some(data) = &fixed.data
+        && let Some(existing) = data.value.ancestors().find(|path| path.exists())
+        && !existing.is_dir()
     {
-        add(told.line, format!("{} cannot be a directory, because something else is in its way", told.value.display()));
-    }
-    let first = plans.iter().flatten().next().map(|plan| plan.dir.clone());
-    let home = data.map(|told| told.value.clone()).or(first);
-
-    if let Some(told) = &fixed.listen {
-        let found = told.value.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-        let checked = match &found {
-            Ok(addresses) => check_address(addresses, fixed, &told.value),
-            Err(error) => Err(anyhow::anyhow!("{} is not an address to listen on: {error}", told.value)),
+        let sentence = match existing == data.value {
+            true => format!("data: {} is not a directory", data.value.display()),
+            false => format!("data: {} cannot be created: {} is a file", data.value.display(), existing.display()),
         };
-        if let Err(error) = checked {
-            add(told.line, format!("{error:#}"));
+        add(data.line, sentence);
+    }
+    let first = served.iter().flatten().next().map(|repository| repository.dir.clone());
+    let home = fixed.data.as_ref().map(|data| data.value.clone()).or(first);
+
+    if let Some(listen) = &fixed.listen {
+        let result = match listen.value.to_socket_addrs() {
+            Ok(addresses) => check_address(&addresses.collect::<Vec<_>>(), fixed, &listen.value),
+            Err(error) => Err(anyhow::anyhow!(error).context(not_an_address(&listen.value))),
+        };
+        if let Err(error) = result {
+            add(listen.line, format!("{error:#}"));
         }
     }
-    if let Some(told) = &fixed.socket
-        && let Err(error) = check_socket(&told.value)
+    if let Some(socket) = &fixed.socket
+        && let Err(error) = check_socket(&socket.value)
     {
-        add(told.line, format!("{error:#}"));
+        add(socket.line, format!("{error:#}"));
     }
 
-    // Each by itself, so that one does not hide the other; and nothing is made that is not there.
-    if let Err(error) = live.keyring(home.as_deref().map(data_dir::secret).unwrap_or_default()) {
-        add(live.secret_file.as_ref().and_then(|told| told.line), format!("{error:#}"));
+    // Each key by itself, so that one error does not hide another. A missing file is not created.
+    let default_secret_file = home.as_deref().map(data_dir::secret);
+    if let Err(error) = reloadable.keyring(default_secret_file.clone().unwrap_or_default()) {
+        add(reloadable.secret_file.as_ref().and_then(|file| file.line), format!("{error:#}"));
     }
-    let try_keys = |config: KeyringConfig| Keyring::new(config).err().map(|error| error.to_string());
-    let secret = std::env::var("DIBS_JWT_SECRET").ok().filter(|secret| !secret.is_empty()).map(String::into_bytes);
-    if secret.is_some()
-        && let Some(sentence) = try_keys(KeyringConfig { secret, ..KeyringConfig::default() })
+    let key_error = |config: KeyringConfig| Keyring::new(config).err().map(|error| error.to_string());
+    if let Some(secret) = secret_from_environment()
+        && let Some(sentence) = key_error(KeyringConfig { secret: Some(secret), ..KeyringConfig::default() })
     {
         add(None, format!("DIBS_JWT_SECRET: {sentence}"));
     }
-    let usual = home.as_deref().map(|home| Told::elsewhere(data_dir::secret(home)));
-    if let Some(told) = live.secret_file.clone().or(usual) {
-        let directory = told.value.parent().unwrap_or(Path::new("/"));
-        let sentence = match told.value.exists() {
-            true => try_keys(KeyringConfig { secret_file: Some(told.value.clone()), ..KeyringConfig::default() }),
-            false if live.secret_file.is_none() || directory.is_dir() => None,
-            false => Some(format!("{} is no directory in which a secret could be made", directory.display())),
+    if let Some(file) = reloadable.secret_file.clone().or(default_secret_file.map(ConfigValue::from_flag)) {
+        let directory = file.value.parent().unwrap_or(Path::new("/"));
+        let sentence = match file.value.exists() {
+            true => key_error(KeyringConfig { secret_file: Some(file.value.clone()), ..KeyringConfig::default() }),
+            false if reloadable.secret_file.is_none() || directory.is_dir() => None,
+            false => {
+                let (file, directory) = (file.value.display(), directory.display());
+                Some(format!("secret-file: {file} cannot be created, because there is no directory {directory}"))
+            }
         };
-        sentence.into_iter().for_each(|sentence| add(told.line, sentence));
+        sentence.into_iter().for_each(|sentence| add(file.line, sentence));
     }
-    if let Some(told) = &live.jwks {
-        let config = KeyringConfig { jwks_file: Some(told.value.clone()), ..KeyringConfig::default() };
-        try_keys(config).into_iter().for_each(|sentence| add(told.line, sentence));
+    if let Some(file) = &reloadable.jwks {
+        let config = KeyringConfig { jwks_file: Some(file.value.clone()), ..KeyringConfig::default() };
+        key_error(config).into_iter().for_each(|sentence| add(file.line, sentence));
     }
-    if let Err(error) = logging::filter(settings.log, live.log_level.as_deref()) {
-        add(live.log_level_line, format!("{error:#}"));
+    if let Err(error) = logging::filter(fixed.log, reloadable.log_level.as_deref()) {
+        add(reloadable.log_level_line, format!("{error:#}"));
     }
 }

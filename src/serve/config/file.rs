@@ -1,238 +1,205 @@
-//! The configuration file of `serve`: every flag under its own name, and what has no flag in `[policy]` and `[limits]`.
+//! The configuration file of `serve`: every flag under its own name, and the settings without a flag in `[policy]` and
+//! `[limits]`.
 //!
-//! Reading goes on after a mistake, so that `serve --check-config` can tell of all of them.
-//! `packaging/git-dibs.toml` shows every name with its default; a test holds it against this file.
+//! `packaging/git-dibs.toml` shows every name with its default; a test compares it with this file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use super::toml_table::{Problem, Sheet, Source, Told};
+use super::toml_table::{TomlDocument, TomlTable};
+use super::{ConfigProblem, ConfigValue, Options};
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits, Only, TtlBounds};
+use crate::http::{KeyPolicy, Only, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
-use crate::serve::Format;
+use crate::serve::LogFormat;
+use crate::serve::repositories::split_name;
+use crate::wire::limits::TtlBounds;
 
-/// The longest anything may be held, in seconds.
+/// The longest time a reservation can be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
 
-/// Reservations one session may hold, where the file says nothing. A session that holds more has lost its way.
+/// Reservations one session may hold by default. A session that holds more than this has a bug.
 const RESERVATIONS: usize = 1_000_000;
 
-/// A day, in seconds: more than any client needs for anything.
+/// The largest value of a time in `[limits]`, in seconds.
 const DAY: u64 = 24 * 3600;
 
-/// What the file says. Nothing where it says nothing; `policy` and `limits` then have their defaults.
 #[derive(Debug, Clone)]
-pub struct File {
-    /// Repositories: a path, or NAME=PATH.
-    pub repo: Vec<Told<String>>,
-    /// The address to listen on.
-    pub listen: Option<Told<String>>,
-    /// The Unix socket to listen on.
-    pub socket: Option<Told<PathBuf>>,
-    /// The directory for journal, ledger, secret and socket.
-    pub data: Option<Told<PathBuf>>,
-    /// Listen on other addresses than this machine's own.
-    pub behind_proxy: Option<Told<bool>>,
-    /// Names the server goes by, besides localhost.
-    pub host: Vec<Told<String>>,
-    /// A file with the HS256 secret.
-    pub secret_file: Option<Told<PathBuf>>,
-    /// A JWKS with public keys.
-    pub jwks: Option<Told<PathBuf>>,
-    /// The only `iss` accepted.
-    pub issuer: Option<Told<String>>,
-    /// The name that must be among `aud`.
-    pub audience: Option<Told<String>>,
-    /// A session silent for so many seconds is lost.
-    pub session_timeout: Option<Told<u64>>,
-    /// Write no ledger.
-    pub no_ledger: Option<Told<bool>>,
-    /// Log every decision, as `json` or `text`.
-    pub log: Option<Told<Format>>,
-    /// How much is logged.
-    pub log_level: Option<Told<String>>,
-    /// What may be reserved, for how long and how.
-    pub policy: KeyPolicy,
-    /// How much of everything the door takes.
-    pub limits: Limits,
-    /// How much of everything the rules allow.
-    pub rules: Policy,
+pub struct ConfigFile {
+    pub options: Options,
+    /// `[policy]`.
+    pub key_policy: KeyPolicy,
+    /// `[limits]`, as far as `http` keeps them.
+    pub limits: ServerLimits,
+    /// `[limits]`, as far as the engine keeps them.
+    pub engine_policy: Policy,
 }
 
-/// A file that was read.
-pub struct Reading {
-    /// What it says; a mistake counts as if nothing was said.
-    pub file: File,
-    /// Everything that is wrong with it.
-    pub problems: Vec<Problem>,
-}
-
-impl Reading {
-    /// Reads a file. That it cannot be read is a problem like any other.
-    pub fn of(path: &Path) -> Reading {
+impl ConfigFile {
+    /// Reads a file and returns every error in it. A setting with an error has its default. That the file cannot be read is
+    /// an error like any other.
+    pub fn read(path: &Path) -> (ConfigFile, Vec<ConfigProblem>) {
         match std::fs::read_to_string(path) {
-            Ok(text) => Reading::of_text(&text, path.parent().unwrap_or(Path::new(""))),
+            Ok(text) => ConfigFile::parse(&text, path.parent().unwrap_or(Path::new(""))),
             Err(error) => {
-                let mut reading = Reading::of_text("", Path::new(""));
-                let sentence = format!("cannot be read: {error}");
-                reading.problems.push(Problem { line: None, sentence });
-                reading
+                let sentence = format!("the configuration file {} cannot be read: {error}", path.display());
+                (ConfigFile::default(), vec![ConfigProblem { line: None, sentence }])
             }
         }
     }
 
-    /// Reads text; relative paths in it start from `directory`.
-    pub fn of_text(text: &str, directory: &Path) -> Reading {
-        let source = Source::new(text, directory);
-        let file = File::from(&source, directory);
-        Reading { file, problems: source.finish() }
+    /// Relative paths in `text` start at `directory`.
+    fn parse(text: &str, directory: &Path) -> (ConfigFile, Vec<ConfigProblem>) {
+        let document = TomlDocument::new(text, directory);
+        let file = ConfigFile::from_toml(&document, directory);
+        (file, document.finish())
     }
-}
 
-impl File {
-    fn from(source: &Source<'_>, directory: &Path) -> File {
-        let mut sheet = source.sheet();
-        let policy = policy(source, sheet.table("policy"));
-        let (limits, rules) = limits(sheet.table("limits"));
-        let file = File {
-            repo: sheet.texts("repo").unwrap_or_default().into_iter().map(|told| located(told, directory)).collect(),
-            listen: sheet.text("listen"),
-            socket: sheet.path("socket"),
-            data: sheet.path("data"),
-            behind_proxy: sheet.flag("behind-proxy"),
-            host: sheet.texts("host").unwrap_or_default(),
-            secret_file: sheet.path("secret-file"),
-            jwks: sheet.path("jwks"),
-            issuer: sheet.text("issuer"),
-            audience: sheet.text("audience"),
-            session_timeout: sheet.number("session-timeout", 1..=TTL_MAX),
-            no_ledger: sheet.flag("no-ledger"),
-            log: sheet.word("log", &[("json", Format::Json), ("text", Format::Text)]),
-            log_level: sheet.text("log-level"),
-            policy,
-            limits,
-            rules,
+    fn from_toml(document: &TomlDocument<'_>, directory: &Path) -> ConfigFile {
+        let mut table = document.root();
+        let key_policy = policy(document, table.table("policy"));
+        let (limits, engine_policy) = limits(table.table("limits"));
+        let repos = table.texts("repo").unwrap_or_default();
+        let options = Options {
+            repo: repos.into_iter().map(|repo| absolute_repo(repo, directory)).collect(),
+            listen: table.text("listen"),
+            socket: table.path("socket"),
+            data: table.path("data"),
+            behind_proxy: table.flag("behind-proxy"),
+            host: table.texts("host").unwrap_or_default(),
+            secret_file: table.path("secret-file"),
+            jwks: table.path("jwks"),
+            issuer: table.text("issuer"),
+            audience: table.text("audience"),
+            session_timeout: table.number("session-timeout", 1..=TTL_MAX),
+            no_ledger: table.flag("no-ledger"),
+            log: table.word("log", &[("json", LogFormat::Json), ("text", LogFormat::Text)]),
+            log_level: table.text("log-level"),
         };
-        sheet.finish();
-        file
+        table.finish();
+        ConfigFile { options, key_policy, limits, engine_policy }
     }
 }
 
-impl Default for File {
+impl Default for ConfigFile {
     fn default() -> Self {
-        Reading::of_text("", Path::new("")).file
+        ConfigFile::parse("", Path::new("")).0
     }
 }
 
-/// A repository as it is named on the command line: `PATH` or `NAME=PATH`.
-pub fn named_repo(text: &str) -> (Option<&str>, &Path) {
-    match text.split_once('=') {
-        Some((name, path)) if !name.is_empty() && !name.contains('/') => (Some(name), Path::new(path)),
-        _ => (None, Path::new(text)),
-    }
-}
-
-/// A repository's path, too, starts where the file is.
-fn located(told: Told<String>, directory: &Path) -> Told<String> {
-    let (name, path) = named_repo(&told.value);
+/// `PATH` or `NAME=PATH` with a path that starts at the directory of the file.
+fn absolute_repo(repo: ConfigValue<String>, directory: &Path) -> ConfigValue<String> {
+    let (name, path) = split_name(&repo.value);
     let path = directory.join(path).to_string_lossy().into_owned();
     let value = name.map_or_else(|| path.clone(), |name| format!("{name}={path}"));
-    Told { value, line: told.line }
+    ConfigValue { value, line: repo.line }
 }
 
-fn policy(source: &Source<'_>, mut sheet: Sheet<'_, '_>) -> KeyPolicy {
+fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolicy {
     let mut policy = KeyPolicy::default();
-    if let Some(names) = sheet.texts("namespaces") {
+    if let Some(names) = table.texts("namespaces") {
         for name in names.iter().filter(|name| !NAMESPACES.contains(&&*name.value)) {
-            let sentence = format!("there is no namespace {:?}; there are {}", name.value, NAMESPACES.join(", "));
-            source.problem(name.line, sentence);
+            let sentence = format!("{:?} is not a namespace; there are {}", name.value, NAMESPACES.join(", "));
+            document.problem(name.line, sentence);
         }
         policy.namespaces = names.into_iter().map(|name| name.value).collect();
     }
-    for purpose in sheet.texts("purposes").unwrap_or_default() {
+    for purpose in table.texts("purposes").unwrap_or_default() {
         let is_word = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         if !purpose.value.bytes().all(is_word) {
-            let sentence = format!("{:?} is no purpose; use letters, digits, _, . and -", purpose.value);
-            source.problem(purpose.line, sentence);
+            let sentence = format!("{:?} is not a purpose; use only letters, digits, _, . and -", purpose.value);
+            document.problem(purpose.line, sentence);
         } else if !policy.rules.purposes.contains(&purpose.value) {
             policy.rules.purposes.push(purpose.value);
         }
     }
-    policy.file_ttl = bounds(source, &mut sheet, "file-ttl", TtlBounds::FILES);
-    policy.name_ttl = bounds(source, &mut sheet, "name-ttl", TtlBounds::NAMES);
-    policy.pattern_depth = number(&mut sheet, "pattern-depth", 0..=64, policy.pattern_depth);
-    policy.pattern_states = number(&mut sheet, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
-    for text in sheet.texts("exclusive").unwrap_or_default() {
+    policy.file_ttl = bounds(document, &mut table, "file-ttl", TtlBounds::FILES);
+    policy.name_ttl = bounds(document, &mut table, "name-ttl", TtlBounds::NAMES);
+    policy.pattern_depth = number(&mut table, "pattern-depth", 0..=64, policy.pattern_depth);
+    policy.pattern_states = number(&mut table, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
+    for text in table.texts("exclusive").unwrap_or_default() {
         match Only::parse(&text.value, &policy.rules) {
             Ok(only) => policy.exclusive.push(only),
-            Err(sentence) => source.problem(text.line, sentence.trim_end_matches('.')),
+            Err(sentence) => document.problem(text.line, sentence.trim_end_matches('.')),
         }
     }
-    sheet.finish();
+    table.finish();
     policy
 }
 
 /// Seconds: `{ default = 60, min = 1, max = 300 }`.
-fn bounds(source: &Source<'_>, sheet: &mut Sheet<'_, '_>, name: &'static str, usual: TtlBounds) -> TtlBounds {
-    let mut table = sheet.table(name);
-    let mut seconds = |name, usual| table.number(name, 1..=TTL_MAX).unwrap_or(Told::elsewhere(u64::from(usual)));
+fn bounds(
+    document: &TomlDocument<'_>,
+    table: &mut TomlTable<'_, '_>,
+    name: &'static str,
+    usual: TtlBounds,
+) -> TtlBounds {
+    let mut table = table.table(name);
+    let mut seconds =
+        |name, usual: u32| table.number(name, 1..=TTL_MAX).unwrap_or(ConfigValue::from_flag(usual.into()));
     let (default, min, max) = (seconds("default", usual.default), seconds("min", usual.min), seconds("max", usual.max));
     table.finish();
     let line = default.line.or(max.line).or(min.line);
     let (default, min, max) = (default.value, min.value, max.value);
     if min > default || default > max {
-        let sentence =
-            format!("policy.{name}: min ≤ default ≤ max must hold, and min is {min}, default {default}, max {max}");
-        source.problem(line, sentence);
+        let sentence = format!(
+            "policy.{name} must have min ≤ default ≤ max, but min is {min}, default is {default} and max is {max}"
+        );
+        document.problem(line, sentence);
         return usual;
     }
     let number = |seconds: u64| u32::try_from(seconds).expect("a year fits");
     TtlBounds { default: number(default), min: number(min), max: number(max) }
 }
 
-fn limits(mut sheet: Sheet<'_, '_>) -> (Limits, Policy) {
+fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
     const MANY: u64 = 1_000_000_000;
-    let (door, rules) = (Limits::default(), Policy { reservations_per_session: RESERVATIONS, ..Policy::default() });
-    let limits = Limits {
-        body_bytes: number(&mut sheet, "body-bytes", 1024..=door.body_bytes as u64, door.body_bytes),
-        keys_per_check: number(&mut sheet, "keys-per-check", 1..=1_000_000, door.keys_per_check),
+    let http = ServerLimits::default();
+    let engine = Policy { reservations_per_session: RESERVATIONS, ..Policy::default() };
+    let limits = ServerLimits {
+        body_bytes: number(&mut table, "body-bytes", 1024..=http.body_bytes as u64, http.body_bytes),
+        keys_per_check: number(&mut table, "keys-per-check", 1..=1_000_000, http.keys_per_check),
         keys_per_reserve: number(
-            &mut sheet,
+            &mut table,
             "keys-per-reserve",
-            1..=door.keys_per_reserve as u64,
-            door.keys_per_reserve,
+            1..=http.keys_per_reserve as u64,
+            http.keys_per_reserve,
         ),
-        requests_per_second: number(&mut sheet, "requests-per-second", 0..=1_000_000, door.requests_per_second as usize)
+        requests_per_second: number(&mut table, "requests-per-second", 0..=1_000_000, http.requests_per_second as usize)
             as u32,
-        connections: number(&mut sheet, "connections", 1..=1_000_000, door.connections),
-        header_time: seconds(&mut sheet, "header-seconds", door.header_time),
-        body_time: seconds(&mut sheet, "body-seconds", door.body_time),
-        idle_time: seconds(&mut sheet, "idle-seconds", door.idle_time),
-        event_keep_alive: seconds(&mut sheet, "event-keep-alive-seconds", door.event_keep_alive),
-        event_readers: number(&mut sheet, "event-readers", 0..=100_000, door.event_readers),
+        connections: number(&mut table, "connections", 1..=1_000_000, http.connections),
+        header_time: seconds(&mut table, "header-seconds", http.header_time),
+        body_time: seconds(&mut table, "body-seconds", http.body_time),
+        idle_time: seconds(&mut table, "idle-seconds", http.idle_time),
+        event_keep_alive: seconds(&mut table, "event-keep-alive-seconds", http.event_keep_alive),
+        event_readers: number(&mut table, "event-readers", 0..=100_000, http.event_readers),
     };
-    let rules = Policy {
+    let engine_policy = Policy {
         reservations_per_session: number(
-            &mut sheet,
+            &mut table,
             "reservations-per-session",
             1..=MANY,
-            rules.reservations_per_session,
+            engine.reservations_per_session,
         ),
-        waiters_per_session: number(&mut sheet, "waiters-per-session", 0..=MANY, rules.waiters_per_session),
-        sessions: number(&mut sheet, "sessions-per-repository", 1..=MANY, rules.sessions),
-        ..rules
+        waiters_per_session: number(&mut table, "waiters-per-session", 0..=MANY, engine.waiters_per_session),
+        sessions: number(&mut table, "sessions-per-repository", 1..=MANY, engine.sessions),
+        ..engine
     };
-    sheet.finish();
-    (limits, rules)
+    table.finish();
+    (limits, engine_policy)
 }
 
-fn number(sheet: &mut Sheet<'_, '_>, name: &'static str, range: std::ops::RangeInclusive<u64>, usual: usize) -> usize {
-    sheet.number(name, range).map_or(usual, |told| usize::try_from(told.value).unwrap_or(usize::MAX))
+fn number(
+    table: &mut TomlTable<'_, '_>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<u64>,
+    usual: usize,
+) -> usize {
+    table.number(name, range).map_or(usual, |number| usize::try_from(number.value).unwrap_or(usize::MAX))
 }
 
-fn seconds(sheet: &mut Sheet<'_, '_>, name: &'static str, usual: Duration) -> Duration {
-    sheet.number(name, 1..=DAY).map_or(usual, |told| Duration::from_secs(told.value))
+fn seconds(table: &mut TomlTable<'_, '_>, name: &'static str, usual: Duration) -> Duration {
+    table.number(name, 1..=DAY).map_or(usual, |number| Duration::from_secs(number.value))
 }
 
 #[cfg(test)]
@@ -241,15 +208,15 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("../../../packaging/git-dibs.toml");
 
-    fn read(text: &str) -> Reading {
-        Reading::of_text(text, Path::new("/etc"))
+    fn parse(text: &str) -> ConfigFile {
+        ConfigFile::parse(text, Path::new("/etc")).0
     }
 
-    fn complaints(text: &str) -> Vec<String> {
-        read(text).problems.iter().map(Problem::to_string).collect()
+    fn problems(text: &str) -> Vec<String> {
+        ConfigFile::parse(text, Path::new("/etc")).1.iter().map(ConfigProblem::to_string).collect()
     }
 
-    /// The example with every setting in force.
+    /// The example with every setting uncommented.
     fn uncommented() -> String {
         let setting = |line: &str| match line.strip_prefix('#') {
             Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) && rest.contains(" = ") => rest.to_owned(),
@@ -259,33 +226,29 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_may_have_a_name() {
-        assert_eq!(named_repo("app=/srv/app.git"), (Some("app"), Path::new("/srv/app.git")));
-        assert_eq!(named_repo("/srv/app.git"), (None, Path::new("/srv/app.git")));
-        assert_eq!(named_repo("/srv/a=b"), (None, Path::new("/srv/a=b")));
-        let repo: Vec<_> = read("repo = [\"app=git/app\", \"/srv/b\"]").file.repo;
-        let repo: Vec<_> = repo.iter().map(|told| &*told.value).collect();
-        assert_eq!(repo, ["app=/etc/git/app", "/srv/b"]);
+    fn a_relative_repository_starts_at_the_directory_of_the_file() {
+        let repos = parse("repo = [\"app=git/app\", \"/srv/b\"]").options.repo;
+        let repos: Vec<_> = repos.iter().map(|repo| &*repo.value).collect();
+        assert_eq!(repos, ["app=/etc/git/app", "/srv/b"]);
     }
 
     #[test]
     fn the_example_changes_nothing() {
-        let reading = read(EXAMPLE);
-        assert_eq!(reading.problems, []);
-        assert_eq!(format!("{:?}", reading.file), format!("{:?}", File::default()));
+        assert_eq!(problems(EXAMPLE), Vec::<String>::new());
+        assert_eq!(format!("{:?}", parse(EXAMPLE)), format!("{:?}", ConfigFile::default()));
     }
 
     #[test]
     fn the_example_shows_every_name_with_its_default() {
         let text = uncommented();
-        let source = Source::new(&text, Path::new("/etc"));
-        let (shown, usual) = (File::from(&source, Path::new("/etc")), File::default());
-        let names = source.names.borrow().clone();
-        assert_eq!(source.finish(), []);
-        assert_eq!(shown.limits, usual.limits);
-        assert_eq!(format!("{:?}", shown.policy), format!("{:?}", usual.policy));
-        assert_eq!(format!("{:?}", shown.rules), format!("{:?}", usual.rules));
-        assert_eq!(shown.session_timeout.unwrap().value, usual.rules.session_timeout.as_secs());
+        let document = TomlDocument::new(&text, Path::new("/etc"));
+        let (example, default) = (ConfigFile::from_toml(&document, Path::new("/etc")), ConfigFile::default());
+        let names = document.names.borrow().clone();
+        assert_eq!(document.finish(), []);
+        assert_eq!(example.limits, default.limits);
+        assert_eq!(format!("{:?}", example.key_policy), format!("{:?}", default.key_policy));
+        assert_eq!(format!("{:?}", example.engine_policy), format!("{:?}", default.engine_policy));
+        assert_eq!(example.options.session_timeout.unwrap().value, default.engine_policy.session_timeout.as_secs());
 
         let table: toml::Table = toml::from_str(&text).unwrap();
         for name in &names {
@@ -298,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told() {
+    fn every_problem_is_reported() {
         let text = "\
             lisen = \"x\"\n\
             repo = \"here\"\n\
@@ -314,15 +277,15 @@ mod tests {
             keys-per-check = 0\n\
             connections = \"many\"\n\
             [tokens]\n";
-        let found = complaints(text);
+        let found = problems(text);
         let lines: Vec<_> = found.iter().map(|line| line.split(':').next().unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "5", "6", "7", "8", "10", "12", "13", "14"], "{found:#?}");
     }
 
     #[test]
-    fn bounds_may_be_told_in_part() {
-        let file = read("[policy]\nfile-ttl = { max = 900 }\n").file;
-        assert_eq!(file.policy.file_ttl, TtlBounds { max: 900, ..TtlBounds::FILES });
-        assert_eq!(complaints("[policy.file-ttl]\nmin = 61\n").len(), 1);
+    fn bounds_may_be_given_in_part() {
+        let file = parse("[policy]\nfile-ttl = { max = 900 }\n");
+        assert_eq!(file.key_policy.file_ttl, TtlBounds { max: 900, ..TtlBounds::FILES });
+        assert_eq!(problems("[policy.file-ttl]\nmin = 61\n").len(), 1);
     }
 }

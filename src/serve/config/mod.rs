@@ -1,12 +1,17 @@
-//! The server's configuration: `file` reads the TOML file, `settings` combines it with flags, environment variables and
-//! defaults, `check` is `serve --check-config`.
+//! The server's configuration.
+//!
+//! `options` are the settings that have a flag, `file` reads the TOML file, `settings` combines both with the defaults, and
+//! `check` is `serve --check-config`. A flag takes precedence over its environment variable, that over the file, and the
+//! file over the default.
 
 mod check;
 mod file;
+mod options;
 mod settings;
 mod toml_table;
 
-pub use check::report;
-pub use file::{File, Reading, named_repo};
-pub use settings::{Fixed, Live, Settings};
-pub use toml_table::{Problem, Told};
+pub use check::check_config;
+pub use file::ConfigFile;
+pub use options::{CommandLine, Options};
+pub use settings::{FixedSettings, ReloadableSettings, ServerSettings};
+pub use toml_table::{ConfigProblem, ConfigValue};

@@ -1,6 +1,7 @@
-//! A TOML table that is asked for what it says, and that keeps a list of everything that is wrong with it.
+//! Reads typed values from TOML and collects every problem, instead of stopping at the first.
 //!
-//! Whoever reads goes on after a mistake, so that one look finds them all. What nobody asked for is unknown.
+//! The reader takes each name it knows out of a [`TomlTable`]. Names that are left at the end are unknown, and are problems
+//! too.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,46 +11,45 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Something that is wrong, and the line it is on.
+/// An error in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
-    /// Nothing where it did not come from the file.
+pub struct ConfigProblem {
+    /// The line of the file; `None` if the error is not in the file.
     pub line: Option<usize>,
-    /// What, and what to do about it.
+    /// What is wrong, and what to do about it.
     pub sentence: String,
 }
 
-/// A value, and the line it came from; nothing where it came from a flag or a variable.
+/// A configured value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told<T> {
-    /// What was said.
+pub struct ConfigValue<T> {
     pub value: T,
-    /// Where.
+    /// The line of the file; `None` if the value comes from a flag or an environment variable.
     pub line: Option<usize>,
 }
 
-impl<T> Told<T> {
-    /// On the command line, or in the environment.
-    pub fn elsewhere(value: T) -> Self {
-        Told { value, line: None }
+impl<T> ConfigValue<T> {
+    /// A value from a flag or an environment variable.
+    pub fn from_flag(value: T) -> Self {
+        ConfigValue { value, line: None }
     }
 }
 
-/// The file a table came from.
-pub struct Source<'t> {
+/// The whole file, and the problems found in it so far.
+pub struct TomlDocument<'t> {
     text: &'t str,
     directory: &'t Path,
-    problems: RefCell<Vec<Problem>>,
-    /// Every name anybody asked for, with its table in front.
+    problems: RefCell<Vec<ConfigProblem>>,
+    /// Every name the reader knows, as `table.name`.
     pub names: RefCell<Vec<String>>,
-    /// Names nobody asked for: line, table and name.
+    /// Names the reader does not know: line, table and name.
     unknown: RefCell<Vec<(usize, String, String)>>,
 }
 
 /// One table of the file.
-pub struct Sheet<'s, 't> {
-    source: &'s Source<'t>,
-    /// With the tables it is in, and nothing for the whole file.
+pub struct TomlTable<'s, 't> {
+    document: &'s TomlDocument<'t>,
+    /// As `table.name`; empty for the top level.
     name: String,
     entries: Vec<Entry<'t>>,
 }
@@ -60,47 +60,52 @@ struct Entry<'t> {
     value: Spanned<DeValue<'t>>,
 }
 
-impl<'t> Source<'t> {
-    /// A file in this directory, which relative paths in it start from.
+impl<'t> TomlDocument<'t> {
+    /// `directory` is where the file is; relative paths in it start there.
     pub fn new(text: &'t str, directory: &'t Path) -> Self {
-        Source { text, directory, problems: RefCell::default(), names: RefCell::default(), unknown: RefCell::default() }
+        TomlDocument {
+            text,
+            directory,
+            problems: RefCell::default(),
+            names: RefCell::default(),
+            unknown: RefCell::default(),
+        }
     }
 
-    /// The whole file as a table. What cannot be read is a problem, and the rest is there.
-    pub fn sheet(&self) -> Sheet<'_, 't> {
+    /// The top level. Text that is not TOML is a problem; the rest can still be read.
+    pub fn root(&self) -> TomlTable<'_, 't> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
             let line = error.span().map_or(1, |span| self.line(&span));
             self.problem(Some(line), format!("this is not TOML: {}", error.message().trim_end_matches('.')));
         }
-        Sheet::new(self, String::new(), table.into_inner())
+        TomlTable::new(self, String::new(), table.into_inner())
     }
 
-    /// Adds to the list.
     pub fn problem(&self, line: Option<usize>, sentence: impl Into<String>) {
-        self.problems.borrow_mut().push(Problem { line, sentence: sentence.into() });
+        self.problems.borrow_mut().push(ConfigProblem { line, sentence: sentence.into() });
     }
 
-    /// Everything that is wrong, in the order of the file.
-    pub fn finish(self) -> Vec<Problem> {
+    /// All problems, in the order of the file.
+    pub fn finish(self) -> Vec<ConfigProblem> {
         let names = self.names.borrow();
         for (line, table, name) in self.unknown.borrow().iter() {
             let shown = joined(table, name);
-            let sentence = match nearest(&shown, &names).or_else(|| elsewhere(name, &names)) {
-                Some(meant) => format!("{shown} is not known; did you mean {meant}?"),
-                None => format!("{shown} is not known"),
+            let sentence = match similar(&shown, &names).or_else(|| in_other_table(name, &names)) {
+                Some(known) => format!("{shown} is not a setting; did you mean {known}?"),
+                None => format!("{shown} is not a setting"),
             };
             self.problem(Some(*line), sentence);
         }
         drop(names);
         let mut problems = self.problems.into_inner();
-        // Of a line that is no TOML, what was understood of it is not worth a word.
-        let garbled: Vec<_> =
+        // If a line is not TOML, other problems on it, and a second one of that kind, only distract from it.
+        let not_toml: Vec<_> =
             problems.iter().filter(|one| one.sentence.starts_with("this is not TOML")).cloned().collect();
-        let told = |one: &Problem| garbled.contains(one) || !garbled.iter().any(|other| other.line == one.line);
-        problems.retain(told);
+        let keep = |one: &ConfigProblem| not_toml.contains(one) || !not_toml.iter().any(|other| other.line == one.line);
+        problems.retain(keep);
         problems.sort();
-        problems.dedup_by(|a, b| a.line == b.line && garbled.contains(a) && garbled.contains(b));
+        problems.dedup_by(|a, b| a.line == b.line && not_toml.contains(a) && not_toml.contains(b));
         problems
     }
 
@@ -109,120 +114,120 @@ impl<'t> Source<'t> {
     }
 }
 
-impl<'s, 't> Sheet<'s, 't> {
-    fn new(source: &'s Source<'t>, name: String, table: DeTable<'t>) -> Self {
+impl<'s, 't> TomlTable<'s, 't> {
+    fn new(document: &'s TomlDocument<'t>, name: String, table: DeTable<'t>) -> Self {
         let entry = |(name, value): (Spanned<std::borrow::Cow<'t, str>>, _)| {
-            let line = source.line(&name.span());
+            let line = document.line(&name.span());
             Entry { name: name.into_inner().into_owned(), line, value }
         };
-        Sheet { source, name, entries: table.into_iter().map(entry).collect() }
+        TomlTable { document, name, entries: table.into_iter().map(entry).collect() }
     }
 
-    /// A table in this one.
-    pub fn table(&mut self, name: &'static str) -> Sheet<'s, 't> {
+    /// Takes out a table inside this one; an empty table if there is none.
+    pub fn table(&mut self, name: &'static str) -> TomlTable<'s, 't> {
         let shown = self.shown(name);
         let found = self.take(name).map(|entry| (entry.line, entry.value.into_inner()));
         let table = match found {
             None => DeTable::new(),
             Some((_, DeValue::Table(table))) => table,
             Some((line, _)) => {
-                self.source.problem(Some(line), format!("{shown} must be a table, written [{shown}]"));
+                self.document.problem(Some(line), format!("{shown} must be a table, written [{shown}]"));
                 DeTable::new()
             }
         };
-        Sheet::new(self.source, shown, table)
+        TomlTable::new(self.document, shown, table)
     }
 
-    /// Some text.
-    pub fn text(&mut self, name: &'static str) -> Option<Told<String>> {
-        self.ask(name, "text in quotes", |value| match value {
+    /// Takes out a text that is not empty.
+    pub fn text(&mut self, name: &'static str) -> Option<ConfigValue<String>> {
+        self.read(name, "text in quotes", |value| match value {
             DeValue::String(text) if !text.is_empty() => Ok(text.into_owned()),
-            DeValue::String(_) => Err("must not be empty; leave it out instead".to_owned()),
+            DeValue::String(_) => Err("must not be empty; remove the line instead".to_owned()),
             _ => Err(String::new()),
         })
     }
 
-    /// One of these words.
-    pub fn word<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<Told<T>> {
+    /// Takes out one of these words.
+    pub fn word<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<ConfigValue<T>> {
         let all: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
         let all = all.join(" or ");
-        self.ask(name, &all, |value| match &value {
+        self.read(name, &all, |value| match &value {
             DeValue::String(text) => {
-                words.iter().find(|(word, _)| word == text).map(|(_, meant)| *meant).ok_or_else(String::new)
+                words.iter().find(|(word, _)| word == text).map(|(_, value)| *value).ok_or_else(String::new)
             }
             _ => Err(String::new()),
         })
     }
 
-    /// A path; a relative one starts where the file is.
-    pub fn path(&mut self, name: &'static str) -> Option<Told<PathBuf>> {
-        let directory = self.source.directory;
-        self.text(name).map(|told| Told { value: directory.join(told.value), line: told.line })
+    /// Takes out a path. A relative path starts at the directory of the file.
+    pub fn path(&mut self, name: &'static str) -> Option<ConfigValue<PathBuf>> {
+        let directory = self.document.directory;
+        self.text(name).map(|path| ConfigValue { value: directory.join(path.value), line: path.line })
     }
 
-    /// Yes or no.
-    pub fn flag(&mut self, name: &'static str) -> Option<Told<bool>> {
-        self.ask(name, "true or false", |value| match value {
+    /// Takes out `true` or `false`.
+    pub fn flag(&mut self, name: &'static str) -> Option<ConfigValue<bool>> {
+        self.read(name, "true or false", |value| match value {
             DeValue::Boolean(flag) => Ok(flag),
             _ => Err(String::new()),
         })
     }
 
-    /// A whole number in a range.
-    pub fn number(&mut self, name: &'static str, range: RangeInclusive<u64>) -> Option<Told<u64>> {
+    /// Takes out a whole number in a range.
+    pub fn number(&mut self, name: &'static str, range: RangeInclusive<u64>) -> Option<ConfigValue<u64>> {
         let (min, max) = (*range.start(), *range.end());
-        self.ask(name, &format!("a whole number from {min} to {max}"), |value| match value {
+        self.read(name, &format!("a whole number from {min} to {max}"), |value| match value {
             DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) if (i128::from(min)..=i128::from(max)).contains(&number) => Ok(number as u64),
-                _ => Err(format!("is {number}, and must be from {min} to {max}")),
+                _ => Err(format!("is {number}, but must be from {min} to {max}")),
             },
             _ => Err(String::new()),
         })
     }
 
-    /// A list of texts, each with its line.
-    pub fn texts(&mut self, name: &'static str) -> Option<Vec<Told<String>>> {
-        let source = self.source;
-        let told = self.ask(name, "a list of texts, like [\"a\", \"b\"]", |value| {
+    /// Takes out a list of texts that are not empty, each with its line.
+    pub fn texts(&mut self, name: &'static str) -> Option<Vec<ConfigValue<String>>> {
+        let document = self.document;
+        let list = self.read(name, "a list of texts, such as [\"a\", \"b\"]", |value| {
             let DeValue::Array(array) = value else { return Err(String::new()) };
             let texts = array.into_iter().map(|value| {
-                let line = Some(source.line(&value.span()));
+                let line = Some(document.line(&value.span()));
                 match value.into_inner() {
-                    DeValue::String(text) if !text.is_empty() => Ok(Told { value: text.into_owned(), line }),
+                    DeValue::String(text) if !text.is_empty() => Ok(ConfigValue { value: text.into_owned(), line }),
                     _ => Err(String::new()),
                 }
             });
             texts.collect()
         });
-        told.map(|told| told.value)
+        list.map(|list| list.value)
     }
 
-    /// Whatever nobody asked for is not known.
+    /// Reports the names that were not taken out as unknown.
     pub fn finish(self) {
         let unknown = self.entries.iter().map(|entry| (entry.line, self.name.clone(), entry.name.clone()));
-        self.source.unknown.borrow_mut().extend(unknown);
+        self.document.unknown.borrow_mut().extend(unknown);
     }
 
-    /// The value, where there is one of the right kind. An empty complaint means it is of another kind.
-    fn ask<T>(
+    /// Takes out a value. An empty error text from `read` means that the value is not of this `kind`.
+    fn read<T>(
         &mut self,
         name: &'static str,
         kind: &str,
         read: impl FnOnce(DeValue<'t>) -> Result<T, String>,
-    ) -> Option<Told<T>> {
+    ) -> Option<ConfigValue<T>> {
         let entry = self.take(name)?;
         match read(entry.value.into_inner()) {
-            Ok(value) => Some(Told { value, line: Some(entry.line) }),
-            Err(complaint) => {
-                let complaint = if complaint.is_empty() { format!("must be {kind}") } else { complaint };
-                self.source.problem(Some(entry.line), format!("{} {complaint}", self.shown(name)));
+            Ok(value) => Some(ConfigValue { value, line: Some(entry.line) }),
+            Err(error) => {
+                let error = if error.is_empty() { format!("must be {kind}") } else { error };
+                self.document.problem(Some(entry.line), format!("{} {error}", self.shown(name)));
                 None
             }
         }
     }
 
     fn take(&mut self, name: &'static str) -> Option<Entry<'t>> {
-        self.source.names.borrow_mut().push(self.shown(name));
+        self.document.names.borrow_mut().push(self.shown(name));
         let at = self.entries.iter().position(|entry| entry.name == name)?;
         Some(self.entries.remove(at))
     }
@@ -232,7 +237,7 @@ impl<'s, 't> Sheet<'s, 't> {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{line}: {}", self.sentence),
@@ -245,54 +250,39 @@ fn joined(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// The name that was probably meant: one that differs by a letter or two.
-fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
+/// The known name that is most similar, if it differs by at most two letters.
+fn similar<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
     let plain = name.replace('_', "-").to_ascii_lowercase();
-    let near = names.iter().map(|known| (distance(&plain, known), &**known)).min()?;
-    (near.0 <= 2).then_some(near.1)
+    let (distance, known) = names.iter().map(|known| (strsim::levenshtein(&plain, known), &**known)).min()?;
+    (distance <= 2).then_some(known)
 }
 
 /// The same name in another table.
-fn elsewhere<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
+fn in_other_table<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
     let same = |known: &&String| known.rsplit('.').next() == Some(name);
     names.iter().find(same).map(String::as_str)
-}
-
-/// How many letters must be changed, added or left out to get from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, other) in b.iter().enumerate() {
-            let changed = corner + usize::from(letter != *other);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problems(text: &str, read: impl FnOnce(&mut Sheet<'_, '_>)) -> Vec<String> {
-        let source = Source::new(text, Path::new("/etc"));
-        let mut sheet = source.sheet();
-        read(&mut sheet);
-        sheet.finish();
-        source.finish().iter().map(Problem::to_string).collect()
+    fn problems(text: &str, read: impl FnOnce(&mut TomlTable<'_, '_>)) -> Vec<String> {
+        let document = TomlDocument::new(text, Path::new("/etc"));
+        let mut table = document.root();
+        read(&mut table);
+        table.finish();
+        document.finish().iter().map(ConfigProblem::to_string).collect()
     }
 
     #[test]
-    fn every_mistake_is_found_with_its_line() {
+    fn every_problem_is_reported_with_its_line() {
         let text = "a = 7\nb = \"x\"\n\nlisen = \"x\"\n[t]\nc = 99\nd = -1\nzzzzzz = 1\n";
-        let found = problems(text, |sheet| {
-            sheet.text("a");
-            sheet.number("b", 0..=5);
-            sheet.text("listen");
-            let mut t = sheet.table("t");
+        let found = problems(text, |table| {
+            table.text("a");
+            table.number("b", 0..=5);
+            table.text("listen");
+            let mut t = table.table("t");
             t.number("c", 1..=98);
             t.number("d", 0..=98);
             t.finish();
@@ -300,19 +290,19 @@ mod tests {
         let expected = [
             "1: a must be text in quotes",
             "2: b must be a whole number from 0 to 5",
-            "4: lisen is not known; did you mean listen?",
-            "6: t.c is 99, and must be from 1 to 98",
-            "7: t.d is -1, and must be from 0 to 98",
-            "8: t.zzzzzz is not known",
+            "4: lisen is not a setting; did you mean listen?",
+            "6: t.c is 99, but must be from 1 to 98",
+            "7: t.d is -1, but must be from 0 to 98",
+            "8: t.zzzzzz is not a setting",
         ];
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn what_is_no_toml_does_not_hide_the_rest() {
-        let found = problems("a = \nb = 3\nc = [1\n", |sheet| {
-            sheet.text("a");
-            sheet.text("b");
+    fn text_that_is_not_toml_does_not_hide_other_problems() {
+        let found = problems("a = \nb = 3\nc = [1\n", |table| {
+            table.text("a");
+            table.text("b");
         });
         assert!(found.iter().any(|line| line.starts_with("1: this is not TOML")), "{found:?}");
         assert!(found.contains(&"2: b must be text in quotes".to_owned()), "{found:?}");
@@ -320,21 +310,20 @@ mod tests {
     }
 
     #[test]
-    fn paths_start_where_the_file_is() {
-        let source = Source::new("a = \"x/y\"\nb = \"/z\"\n", Path::new("/etc/dibs"));
-        let mut sheet = source.sheet();
-        assert_eq!(sheet.path("a").unwrap().value, Path::new("/etc/dibs/x/y"));
-        assert_eq!(sheet.path("b"), Some(Told { value: "/z".into(), line: Some(2) }));
-        assert_eq!(sheet.path("c"), None);
+    fn relative_paths_start_at_the_directory_of_the_file() {
+        let document = TomlDocument::new("a = \"x/y\"\nb = \"/z\"\n", Path::new("/etc/dibs"));
+        let mut table = document.root();
+        assert_eq!(table.path("a").unwrap().value, Path::new("/etc/dibs/x/y"));
+        assert_eq!(table.path("b"), Some(ConfigValue { value: "/z".into(), line: Some(2) }));
+        assert_eq!(table.path("c"), None);
     }
 
     #[test]
-    fn words_of_a_kind_are_told_apart() {
+    fn a_misspelled_name_gets_a_suggestion() {
         let names = ["listen", "limits", "secret-file", "limits.connections"].map(str::to_owned);
-        assert_eq!(nearest("listne", &names), Some("listen"));
-        assert_eq!(nearest("Secret_File", &names), Some("secret-file"));
-        assert_eq!(nearest("colour", &names), None);
-        assert_eq!(elsewhere("connections", &names), Some("limits.connections"));
-        assert_eq!((distance("", "ab"), distance("abc", "abc"), distance("kitten", "sitting")), (2, 0, 3));
+        assert_eq!(similar("listne", &names), Some("listen"));
+        assert_eq!(similar("Secret_File", &names), Some("secret-file"));
+        assert_eq!(similar("colour", &names), None);
+        assert_eq!(in_other_table("connections", &names), Some("limits.connections"));
     }
 }

@@ -11,8 +11,8 @@ mod wait;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Answer, Checked, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, ReservationId,
-    Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
+    Answer, Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy,
+    Refusal, ReservationId, Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub struct Model {
     pub versions: Vec<u64>,
     pub totals: Totals,
     pub counted: (u64, u64),
-    pub settled: Vec<(Seq, Outcome)>,
+    pub settled: Vec<(Seq, Result<Outcome, Refusal>)>,
     /// Waits for a key their own session lost in this command.
     weakened: Vec<Seq>,
 }
@@ -137,21 +137,28 @@ impl Model {
 
     /// Decides one command about `session`. `hint` says what only the records know: the place a new wait would get,
     /// and in which order sessions that are lost together end.
-    pub fn execute(&mut self, who: Who, session: &SessionId, ask: &Ask, now: Timestamp, hint: &Hint) -> Outcome {
-        let outcome = match self.admit(who, session, ask, now) {
+    pub fn execute(
+        &mut self,
+        who: Who,
+        session: &SessionId,
+        ask: &Ask,
+        now: Timestamp,
+        hint: &Hint,
+    ) -> Result<Outcome, Refusal> {
+        let result = match self.admit(who, session, ask, now) {
             Ok(number) => self.decide(who, number, session, ask, now, hint),
-            Err(refusal) => refusal,
+            Err(refusal) => Err(refusal),
         };
         self.settle(now);
-        match &outcome {
-            Outcome::Refused(_) => self.totals.conflicts += 1,
-            Outcome::Deadlock(_) => self.totals.deadlocks += 1,
+        match &result {
+            Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
+            Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
             _ => {}
         }
-        outcome
+        result
     }
 
-    fn admit(&mut self, who: Who, id: &SessionId, ask: &Ask, now: Timestamp) -> Result<Option<usize>, Outcome> {
+    fn admit(&mut self, who: Who, id: &SessionId, ask: &Ask, now: Timestamp) -> Result<Option<usize>, Refusal> {
         let known = self.sessions.iter().position(|session| session.id == *id);
         let about_a_session = !matches!(
             ask,
@@ -159,7 +166,7 @@ impl Model {
         );
         let dead = |session: &Session| match &session.ended {
             Some((state, _)) if !matches!(ask, Ask::End(_)) => {
-                Err(Outcome::SessionEnded { session: session.id.clone(), state: *state })
+                Err(Refusal::SessionEnded { session: session.id.clone(), state: *state })
             }
             _ => Ok(()),
         };
@@ -171,7 +178,7 @@ impl Model {
             (Who::Session(_, owner, _), Some(number)) => {
                 let session = &mut self.sessions[number];
                 if session.owner.is_some_and(|other| other != owner) {
-                    return Err(Outcome::NotYours);
+                    return Err(Refusal::NotOwner);
                 }
                 if session.ended.is_none() {
                     session.owner = Some(owner);
@@ -180,16 +187,16 @@ impl Model {
                 session.last_seen = now;
                 Ok(known)
             }
-            (Who::Admin, None) if about_a_session => Err(Outcome::NoSession(id.clone())),
+            (Who::Admin, None) if about_a_session => Err(Refusal::UnknownSession(id.clone())),
             (Who::Admin, Some(number)) if about_a_session => dead(&self.sessions[number]).map(|()| known),
             _ => Ok(known),
         }
     }
 
-    fn room_for_a_session(&self) -> Result<(), Outcome> {
+    fn room_for_a_session(&self) -> Result<(), Refusal> {
         let limit = self.policy.sessions;
         let full = self.sessions.iter().filter(|session| session.ended.is_none()).count() >= limit;
-        if full { Err(Outcome::OverQuota { what: "sessions in this repository", limit }) } else { Ok(()) }
+        if full { Err(Refusal::OverQuota { what: "sessions in this repository", limit }) } else { Ok(()) }
     }
 
     fn open(&mut self, id: &SessionId, owner: Option<usize>, feature: Option<&'static str>, now: Timestamp) -> usize {
@@ -213,22 +220,20 @@ impl Model {
         ask: &Ask,
         now: Timestamp,
         hint: &Hint,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let session = number.unwrap_or(usize::MAX);
         match ask {
-            Ask::Touch => Outcome::Done,
+            Ask::Touch => Ok(Outcome::Done),
             Ask::Create(feature) => match number {
                 Some(number) => match &self.sessions[number].ended {
-                    Some((state, _)) => Outcome::SessionEnded { session: id.clone(), state: *state },
-                    None => Outcome::Done,
+                    Some((state, _)) => Err(Refusal::SessionEnded { session: id.clone(), state: *state }),
+                    None => Ok(Outcome::Done),
                 },
-                None => match self.room_for_a_session() {
-                    Err(full) => full,
-                    Ok(()) => {
-                        self.open(id, None, *feature, now);
-                        Outcome::Done
-                    }
-                },
+                None => {
+                    self.room_for_a_session()?;
+                    self.open(id, None, *feature, now);
+                    Ok(Outcome::Done)
+                }
             },
             Ask::Reserve { wants, mode, reason, wait, if_version } => {
                 let feature = match who {
@@ -255,22 +260,22 @@ impl Model {
                 self.reserve(wait, matches!(ask, Ask::Reserve { wait: Some(_), .. }), now)
             }
             Ask::Release(keys) => self.release(session, keys, now),
-            Ask::ReleaseAll => Outcome::Released(self.release_everything(session, &Why::Released, now).into()),
+            Ask::ReleaseAll => Ok(Outcome::Released(self.release_everything(session, &Why::Released, now).into())),
             Ask::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
-            Ask::Heartbeat => self.heartbeat(session, now),
+            Ask::Heartbeat => Ok(self.heartbeat(session, now)),
             Ask::End(state) => {
                 if self.sessions[session].ended.is_none() {
                     self.end(session, *state, now);
                 }
                 let (state, released) = self.sessions[session].ended.clone().unwrap();
-                Outcome::Ended { state, released: self.keys(&released) }
+                Ok(Outcome::Ended { state, released: self.keys(&released) })
             }
             Ask::Override(id) => match self.held.iter().position(|held| held.id == *id) {
                 Some(at) => {
                     let why = Why::Overridden { by: "admin".into(), reason: "because".into() };
-                    Outcome::Released([self.let_go(at, &why, now)].into())
+                    Ok(Outcome::Released([self.let_go(at, &why, now)].into()))
                 }
-                None => Outcome::NoReservation,
+                None => Err(Refusal::UnknownReservation),
             },
             Ask::Unheard(grants) => {
                 for grant in grants {
@@ -279,35 +284,37 @@ impl Model {
                         self.let_go(at, &Why::Unheard, now);
                     }
                 }
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Ask::Leave(seq) => {
                 self.leave(*seq, LeftWhy::Gone, now);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Ask::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
             Ask::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
             Ask::Tick => {
                 self.tick(now, &hint.lost);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
             Ask::Count => {
                 self.counted = (self.totals.conflicts, self.totals.deadlocks);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
         }
     }
 
-    pub fn check(&self, session: Option<usize>, key: usize, mode: Mode) -> Checked {
-        let mut checked = Checked { conflicts: Vec::new(), held: false };
-        for held in self.held.iter().filter(|held| self.world.meet(held.key, key)) {
-            if Some(held.session) == session {
-                checked.held |= self.world.covers[held.key][key];
-            } else if clash(held.mode, mode) {
-                checked.conflicts.push(self.held_conflict(0, key, held));
-            }
-        }
-        checked
+    pub fn check(&self, session: Option<usize>, key: usize, intent: Intent) -> KeyCheck {
+        let overlapping = || self.held.iter().filter(|held| self.world.meet(held.key, key));
+        let others: Vec<&Held> = overlapping().filter(|held| Some(held.session) != session).collect();
+        let held = overlapping().any(|held| Some(held.session) == session && self.world.covers[held.key][key]);
+        let all_shared = others.iter().all(|other| other.mode == Mode::Shared);
+        let in_the_way = |other: &&&Held| match intent {
+            Intent::Reserve(mode) => clash(other.mode, mode),
+            Intent::Look => other.mode == Mode::Exclusive,
+            Intent::Change => !(held && all_shared),
+        };
+        let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        KeyCheck { conflicts, held }
     }
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {

@@ -6,15 +6,15 @@ impl Model {
     /// Whatever can be granted is, the first in line first; until nothing more can.
     pub(super) fn settle(&mut self, now: Timestamp) {
         loop {
-            let ready = |wait: &&Wait| self.wrong_version(wait).is_some() || !self.is_blocked(wait);
+            let ready = |wait: &&Wait| self.at_version(wait).is_err() || !self.is_blocked(wait);
             if let Some(wait) = self.waits.iter().find(ready).cloned() {
-                if self.wrong_version(&wait).is_some() {
+                if self.at_version(&wait).is_err() {
                     self.leave(wait.seq, LeftWhy::Version, now);
                     continue;
                 }
                 self.unqueue(wait.seq, now);
                 let grants = self.grant(&wait, now);
-                self.settled.push((wait.seq, Outcome::Granted(grants.into())));
+                self.settled.push((wait.seq, Ok(Outcome::Granted(grants.into()))));
                 continue;
             }
             self.weakened.sort();
@@ -37,15 +37,15 @@ impl Model {
 
     pub(super) fn leave(&mut self, seq: Seq, why: LeftWhy, now: Timestamp) {
         let Some(wait) = self.waits.iter().find(|wait| wait.seq == seq).cloned() else { return };
-        let over = |conflicts| Outcome::WaitOver { why, conflicts };
-        let outcome = match why {
-            LeftWhy::Version => self.wrong_version(&wait).unwrap(),
-            LeftWhy::Paused => Outcome::Paused(Box::new(self.pause_of(wait.session, wait.feature).unwrap())),
+        let over = |conflicts| Refusal::WaitOver { why, conflicts };
+        let refusal = match why {
+            LeftWhy::Version => self.at_version(&wait).unwrap_err(),
+            LeftWhy::Paused => Refusal::Paused(Box::new(self.pause_of(wait.session, wait.feature).unwrap())),
             LeftWhy::TimedOut => over(self.conflicts(&wait)),
-            LeftWhy::Deadlock => Outcome::Deadlock(Vec::new()),
+            LeftWhy::Deadlock => Refusal::Deadlock(Vec::new()),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => over(Vec::new()),
         };
-        self.settled.push((seq, outcome));
+        self.settled.push((seq, Err(refusal)));
         self.unqueue(seq, now);
     }
 

@@ -1,0 +1,36 @@
+//! `git-dibs approve`: release a key because another session asked for it.
+
+use anyhow::Result;
+
+use super::requests::requester;
+use crate::cli::Exit;
+use crate::cli::context::{CommonArgs, Context};
+use crate::local::describe;
+use crate::wire;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The request, as git dibs requests shows it
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Pass the key straight to the session that asked, before any other session can reserve it
+    #[arg(long)]
+    hand_over: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut context = Context::open(&args.common)?;
+    let session = context.session()?;
+    let body = wire::Approve { hand_over: args.hand_over.then_some(true) };
+    let result = context.client.approve_unlock(&session, &args.id, &body);
+    let request = context.checked(result)?;
+    let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
+    let text = match args.hand_over {
+        true => format!("passed {key} to {who}\n"),
+        false => format!("released {key} for {who}\n"),
+    };
+    context.print(&text)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,32 @@
+//! `git-dibs reject`: keep a key although another session asked for it.
+
+use anyhow::Result;
+
+use super::requests::requester;
+use crate::cli::Exit;
+use crate::cli::context::{CommonArgs, Context};
+use crate::local::describe;
+use crate::wire;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The request, as git dibs requests shows it
+    #[arg(value_name = "ID")]
+    id: String,
+    /// A note for the session that asked
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut context = Context::open(&args.common)?;
+    let session = context.session()?;
+    let body = wire::Reject { note: args.note.as_deref().map(Into::into) };
+    let result = context.client.reject_unlock(&session, &args.id, &body);
+    let request = context.checked(result)?;
+    let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
+    context.print(&format!("kept {key}; {who} will be notified\n"))?;
+    Ok(Exit::Ok)
+}

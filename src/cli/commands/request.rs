@@ -1,0 +1,66 @@
+//! `git-dibs request`: ask a holder to release a key.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cli::context::{CommonArgs, Context};
+use crate::cli::{Exit, talk};
+use crate::local::describe;
+use crate::text::terminal::clean;
+use crate::wire::{self, UnlockRequestInfo};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// What the holder should release
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<OsString>,
+    /// Why; the holder reads it
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut context = Context::open(&args.common)?;
+    let session = context.session()?;
+    let names = context.names(&args.keys)?;
+    let texts = names.texts();
+    let several = texts.len() > 1;
+    let mut exit = Exit::Ok;
+    let mut documents: Vec<Value> = Vec::new();
+    for text in texts {
+        let request =
+            wire::UnlockRequest { file_path: text, reason: args.reason.as_str().into(), encoding: names.encoding() };
+        let result = context.client.request_unlock(&session, &request);
+        match context.checked(result) {
+            Ok(request) if !context.json => talk::data(&line(&request))?,
+            Ok(_) => {}
+            // If no session holds one of the keys, the others are still asked for.
+            Err(failure) if several => {
+                exit = failure.exit;
+                if !context.json {
+                    talk::say(&failure.sentence);
+                }
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+        documents.push(serde_json::from_slice(context.client.latest_body()).unwrap_or_default());
+    }
+    match documents.as_slice() {
+        [_] if context.json => talk::document(context.client.latest_body())?,
+        _ if context.json => talk::document(json!({ "requests": documents }).to_string().as_bytes())?,
+        _ => {}
+    }
+    context.print_notices();
+    Ok(exit)
+}
+
+fn line(request: &UnlockRequestInfo) -> String {
+    let holder = request.reserved_by.as_deref();
+    let holder = holder.map_or_else(|| "the holder".to_owned(), |id| describe::session(id, None));
+    let key = describe::key(&request.file_path, request.encoding);
+    format!("{} asks {holder} to release {key}\n", clean(&request.id, 64))
+}

@@ -1,0 +1,88 @@
+//! `git-dibs wait`: wait until keys are free, and reserve them.
+
+use std::ffi::OsString;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request};
+use crate::cli::context::{CommonArgs, Context};
+use crate::cli::failure::Failure;
+use crate::cli::{Exit, backoff, talk};
+use crate::client::ClientError;
+use crate::judge::explain;
+use crate::local::Names;
+use crate::text::terminal::time_left;
+use crate::wire::limits::WAIT_SECONDS_MAX;
+use crate::wire::{self, Code};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files, directories (with a slash at the end), patterns, logical keys or URIs
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<OsString>,
+    /// Give up after this many seconds; beyond 300, the request goes to the end of the queue every 300 seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+    #[command(flatten)]
+    hold: HoldArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut context = Context::open(&args.common)?;
+    let session = context.session()?;
+    let names = context.names(&args.keys)?;
+    let mut request = request(&names, &args.hold);
+    // If no server answers at the start, the command fails at once. A server that goes away later may come back.
+    show_holders(&mut context, &session, &request, &names, args.timeout)?;
+    let end = Instant::now() + Duration::from_secs(args.timeout.into());
+    let mut failures = 0;
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+        request.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_SECONDS_MAX)));
+        let error = match attempt(&mut context, &session, &request) {
+            Ok(granted) => return print(&context, &granted),
+            Err(error) => error,
+        };
+        let is_over = Instant::now() >= end;
+        match (&error, error.code()) {
+            (_, Some(Code::LockAcquisitionFailed)) if !is_over => failures = 0,
+            (ClientError::Unreachable { .. }, _) | (_, Some(Code::Unavailable)) if !is_over => {
+                failures += 1;
+                thread::sleep(backoff::pause(failures));
+            }
+            _ => return Err(refused(&context, &error, &names, None).into()),
+        }
+    }
+}
+
+/// Shows which sessions the command is about to wait for.
+fn show_holders(
+    context: &mut Context,
+    session: &str,
+    request: &wire::Reserve,
+    names: &Names,
+    seconds: u32,
+) -> Result<(), Failure> {
+    let question = wire::Check {
+        paths: Some(names.texts()),
+        mode: request.mode,
+        encoding: request.encoding,
+        ..wire::Check::default()
+    };
+    let result = context.client.check(Some(session), &question);
+    let reply = context.checked(result)?;
+    if context.json {
+        return Ok(());
+    }
+    if !reply.conflicts.is_empty() {
+        let lines = explain::conflict_lines(&reply.conflicts, names.encoding(), context.now(), LINES_MAX);
+        let limit = time_left(Duration::from_secs(seconds.into()));
+        talk::say(&format!("waiting for up to {limit}:\n{}", lines.trim_end()));
+    }
+    context.print_notices();
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What every command that calls a server begins with: the workspace, the server, a client, and how the reply is printed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::failure::{Failure, exit_of, sentence_of};
+use super::{Exit, talk};
+use crate::client::{Client, ClientError, Credential, Limits};
+use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices};
+use crate::wire::{Code, Notice, Time};
+
+/// A person or an agent waits for the reply, not a commit, so a slow network is allowed more time than in a hook.
+const LIMITS: Limits =
+    Limits { connect: Duration::from_secs(2), total: Duration::from_secs(30), answer_bytes: 256 << 20 };
+
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Server")]
+pub struct ServerArgs {
+    /// The server's address [default: DIBS_URL, git config dibs.url, the server of this repository]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// A file with the token to use [default: DIBS_TOKEN, this worktree's session, git config dibs.tokenFile]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// The repository's name, if the server has several repositories [default: DIBS_REPO, git config dibs.repo]
+    #[arg(long, value_name = "NAME")]
+    pub repo: Option<String>,
+}
+
+/// The server, the session to act for, and the form of the output.
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Server")]
+pub struct CommonArgs {
+    /// Print the server's reply unchanged, as one JSON document
+    #[arg(long, help_heading = None)]
+    pub json: bool,
+    /// The session to act for, if the token does not belong to a session [default: DIBS_SESSION]
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What a command needs to call the server and to print the reply.
+pub struct Context {
+    pub workspace: Workspace,
+    pub access: ServerAccess,
+    pub client: Client,
+    /// Print JSON for a program instead of text for a person.
+    pub json: bool,
+}
+
+impl Context {
+    /// Finds the repository, the server, the token and the session. Nothing is sent yet.
+    pub fn open(args: &CommonArgs) -> Result<Context, Failure> {
+        let open = || -> Result<Context, Failure> {
+            let workspace = Workspace::open().map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
+            let ServerArgs { url, token_file, repo } = args.server.clone();
+            let access = workspace.discover(Flags { url, token_file, repo, session: args.session.clone() })?;
+            let client = access.client(LIMITS)?;
+            Ok(Context { workspace, access, client, json: args.json })
+        };
+        open().map_err(|failure| failure.for_program(args.json))
+    }
+
+    /// The same for a command that has no `--session` flag.
+    pub fn open_without_session(server: &ServerArgs, json: bool) -> Result<Context, Failure> {
+        Context::open(&CommonArgs { json, session: None, server: server.clone() })
+    }
+
+    /// The keys that the arguments mean.
+    pub fn names(&self, args: &[OsString]) -> Result<Names, Failure> {
+        Names::typed(&self.workspace.cwd, args).map_err(|error| Failure::from(error).for_program(self.json))
+    }
+
+    /// The session to act for.
+    pub fn session(&self) -> Result<String, Failure> {
+        match self.access.require_session() {
+            Ok(session) => Ok(session.to_owned()),
+            Err(sentence) => Err(Failure::new(Exit::Auth, sentence).for_program(self.json)),
+        }
+    }
+
+    /// Another client for the same server, with another token.
+    pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> Result<Client, Failure> {
+        Ok(self.access.client_as(credential, limits)?)
+    }
+
+    /// Turns the error of a call into the failure to report.
+    pub fn checked<T>(&self, result: Result<T, ClientError>) -> Result<T, Failure> {
+        result.map_err(|error| self.failure(&error))
+    }
+
+    pub fn failure(&self, error: &ClientError) -> Failure {
+        self.failure_with(error, sentence_of(error))
+    }
+
+    /// A failure with a sentence of the command's own. A program still gets the server's reply.
+    pub fn failure_with(&self, error: &ClientError, mut sentence: String) -> Failure {
+        match (error.code(), &self.access.credential) {
+            (Some(Code::SessionEnded), _) => sentence.push_str("\nStart a new session with: git dibs session start"),
+            (Some(Code::Unauthenticated), Some(credential)) => {
+                sentence.push_str(&format!(
+                    "\nThe token came from {}; get a new one with: git dibs session start",
+                    credential.from
+                ));
+            }
+            (Some(Code::Unauthenticated), None) => {
+                sentence.push_str("\nStart a session with: git dibs session start");
+            }
+            (Some(Code::Forbidden), Some(credential)) => {
+                sentence.push_str(&format!("\nThe token came from {}", credential.from));
+            }
+            _ => {}
+        }
+        let document = match error {
+            ClientError::Refused { .. } if self.json => Some(self.client.latest_body().to_vec()),
+            _ => None,
+        };
+        Failure { document, ..Failure::new(exit_of(error), sentence) }.for_program(self.json)
+    }
+
+    /// Prints the latest reply: unchanged for a program, as `text` for a person. Then prints the session's notices.
+    pub fn print(&self, text: &str) -> std::io::Result<()> {
+        if self.json {
+            talk::document(self.client.latest_body())?;
+        } else {
+            talk::data(text)?;
+        }
+        self.print_notices();
+        Ok(())
+    }
+
+    /// Prints the session's notices on stderr. A program finds those of the latest reply in the reply itself.
+    pub fn print_notices(&self) {
+        if !self.json {
+            self.print_sentences(&notices::in_reply(self.client.latest_body()));
+        }
+        if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
+            self.print_sentences(&notices::take(repo, session));
+        }
+    }
+
+    /// Prints these notices on stderr, one sentence each.
+    pub fn print_sentences(&self, notices: &[Notice]) {
+        let sentences = notices.iter().filter_map(|notice| notices::sentence(notice, &self.workspace.cwd));
+        sentences.for_each(|sentence| talk::say(&sentence));
+    }
+
+    /// The server's clock at its latest reply, or this machine's if the reply did not tell it.
+    pub fn now(&self) -> Time {
+        self.client.server_time().unwrap_or_else(clock::now)
+    }
+
+    /// The time left until `until`, by the server's clock.
+    pub fn time_left(&self, until: Time) -> Duration {
+        clock::between(self.now(), until)
+    }
+}

@@ -1,0 +1,172 @@
+//! Notices: what a session should know, delivered with the reply to its next call.
+//!
+//! The server sends early releases and answers to unlock requests only once. Under `git-dibs run` the next call is often
+//! a heartbeat, whose reply no one reads. The heartbeat therefore saves these notices in a file of the worktree, and the
+//! session's next command shows them.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::describe::{self, colon_reason, key};
+use super::names::Cwd;
+use crate::git::Repo;
+use crate::text::shell;
+use crate::text::terminal::clean;
+use crate::wire::{Notice, UnlockStatus};
+
+/// The largest file of notices that is read, in bytes.
+const NOTICES_MAX: u64 = 1 << 20;
+
+/// The notices in the body of a reply.
+pub fn in_reply(body: &[u8]) -> Vec<Notice> {
+    #[derive(Deserialize)]
+    struct WithNotices {
+        #[serde(default)]
+        notices: Vec<Notice>,
+    }
+    serde_json::from_slice::<WithNotices>(body).map(|reply| reply.notices).unwrap_or_default()
+}
+
+/// Saves the notices that the server sends only once, for the session's next command. The server repeats the others.
+pub fn save(repo: &Repo, session: &str, notices: &[Notice]) {
+    let once = |notice: &&Notice| matches!(notice, Notice::UnlockAnswered { .. } | Notice::Released { .. });
+    let lines: Vec<String> =
+        notices.iter().filter(once).filter_map(|notice| serde_json::to_string(notice).ok()).collect();
+    if lines.is_empty() {
+        return;
+    }
+    let Some(file) = file(repo, session) else { return };
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
+    // A notice that cannot be saved is lost, but the same facts are in the history and the status.
+    let _ = file.and_then(|mut file| file.write_all((lines.join("\n") + "\n").as_bytes()));
+}
+
+/// Takes the notices that were saved for this session.
+pub fn take(repo: &Repo, session: &str) -> Vec<Notice> {
+    let Some(file) = file(repo, session) else { return Vec::new() };
+    if fs::metadata(&file).is_ok_and(|metadata| metadata.len() > NOTICES_MAX) {
+        let _ = fs::remove_file(&file);
+    }
+    // Renamed first: a notice that the heartbeat saves from now on goes into a new file, for the next command.
+    let taken = file.with_extension(std::process::id().to_string());
+    let text = match fs::rename(&file, &taken) {
+        Ok(()) => fs::read_to_string(&taken).unwrap_or_default(),
+        Err(_) => return Vec::new(),
+    };
+    let _ = fs::remove_file(&taken);
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
+    // A valid session id has no slash; DIBS_SESSION may hold any text.
+    let is_name = !session.contains('/');
+    is_name.then(|| repo.git_dir.join("dibs").join(format!("notices-{session}")))
+}
+
+/// A notice as a sentence; none if there is nothing to tell.
+pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
+    let reserve_again = |file_path: &str| {
+        let word = shell::word(&cwd.typed(file_path)).map(|word| format!(" {word}")).unwrap_or_default();
+        format!("git dibs reserve{word}")
+    };
+    Some(match notice {
+        Notice::UnlockRequested { request_id, file_path, requested_by, requested_by_name, reason, .. } => format!(
+            "{} asks you to release {}{}\nTo release it: git dibs approve {id} — to keep it: git dibs reject {id}",
+            describe::session(requested_by, requested_by_name.as_deref()),
+            key(file_path, None),
+            colon_reason(Some(reason)),
+            id = clean(request_id, 64),
+        ),
+        Notice::UnlockAnswered { file_path, status, responded_by, note, .. } => {
+            let what = key(file_path, None);
+            let who =
+                responded_by.as_deref().map_or_else(|| "the holder".to_owned(), |who| describe::session(who, None));
+            let note = colon_reason(note.as_deref());
+            match status {
+                UnlockStatus::Approved => format!("{who} released {what}, as you asked{note}"),
+                UnlockStatus::Rejected => format!("{who} keeps {what}{note}"),
+                UnlockStatus::Moot => {
+                    format!("{what} became free before {who} answered; reserve it with: {}", reserve_again(file_path))
+                }
+                UnlockStatus::Withdrawn | UnlockStatus::Pending => return None,
+            }
+        }
+        Notice::Released { file_path, why, by, reason, .. } => {
+            let by = by.as_deref().map(|by| format!(" by {}", clean(by, 200))).unwrap_or_default();
+            format!(
+                "you no longer hold {} ({}{by}){}; reserve it again with: {}",
+                key(file_path, None),
+                clean(why, 40),
+                colon_reason(reason.as_deref()),
+                reserve_again(file_path),
+            )
+        }
+        Notice::Paused { feature, reserved_by, reserved_by_name, reason, .. } => format!(
+            "your feature {} is paused by {}{}",
+            clean(feature, 200),
+            describe::session(reserved_by, reserved_by_name.as_deref()),
+            colon_reason(reason.as_deref()),
+        ),
+        Notice::Unrecognized => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Time;
+
+    fn released(reason: &str) -> Notice {
+        Notice::Released {
+            reservation_id: "res_1".to_owned(),
+            file_path: "src/a.rs".to_owned(),
+            why: "overridden".into(),
+            by: Some("ops".into()),
+            reason: Some(reason.into()),
+            at: Time(0),
+        }
+    }
+
+    #[test]
+    fn saved_notices_are_taken_once() {
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init(dir.path()).unwrap();
+        let repo = Repo::at(dir.path()).unwrap();
+        save(&repo, "ana", &[released("no directory yet, so lost")]);
+        fs::create_dir(repo.git_dir.join("dibs")).unwrap();
+        let pause = Notice::Paused {
+            feature: "F".into(),
+            reserved_by: "bo".into(),
+            reserved_by_name: None,
+            reason: None,
+            expires_at: Time(0),
+        };
+        save(&repo, "ana", &[released("one"), pause]);
+        save(&repo, "ana", &[released("two")]);
+        assert_eq!(take(&repo, "bo"), []);
+        assert_eq!(take(&repo, "ana"), [released("one"), released("two")]);
+        assert_eq!(take(&repo, "ana"), []);
+    }
+
+    #[test]
+    fn a_notice_is_a_sentence_without_control_characters() {
+        let cwd = Cwd::default();
+        let text = sentence(&released("night\u{1b}[2J"), &cwd).unwrap();
+        assert_eq!(
+            text,
+            "you no longer hold src/a.rs (overridden by ops): night\\x1b[2J; reserve it again with: git dibs reserve src/a.rs"
+        );
+        assert_eq!(sentence(&Notice::Unrecognized, &cwd), None);
+    }
+
+    #[test]
+    fn a_reply_may_have_no_notices() {
+        assert_eq!(in_reply(b"{}"), []);
+        assert_eq!(in_reply(b"garbage"), []);
+        assert_eq!(in_reply(br#"{"notices":[{"kind":"weather"}]}"#), [Notice::Unrecognized]);
+    }
+}
