@@ -13,7 +13,6 @@ mod failure;
 mod ledger;
 mod package;
 mod serve;
-mod shell;
 mod talk;
 mod token;
 mod yaml;
@@ -134,13 +133,13 @@ enum Command {
     /// Run a git hook; used by the installed scripts
     #[command(hide = true)]
     Hook(hook::Args),
-    /// Print a completion script for a shell
-    Completions(shell::CompletionsArgs),
+    /// Print a completion script for a shell, or install completions and manual pages
+    Completions(completions::Args),
     /// Print the manual page
     #[command(hide = true)]
-    Man(shell::ManArgs),
+    Man(man::Args),
     /// Link rlock, runlock and rlock-heartbeat to this program
-    InstallCommands(shell::LinksArgs),
+    InstallCommands(install_commands::Args),
 }
 
 /// Runs the command line this process was started with.
@@ -178,9 +177,9 @@ pub fn main() -> ExitCode {
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Hook(args) => hook::run(args),
-        Command::Completions(args) => shell::completions(args),
-        Command::Man(args) => shell::man(args),
-        Command::InstallCommands(args) => shell::links(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+        Command::InstallCommands(args) => install_commands::run(args),
     };
     let exit = match result {
         Ok(exit) => exit,

@@ -79,7 +79,7 @@ fn links_are_made_once_and_never_over_something_else() {
     std::fs::remove_file(&link).unwrap();
     std::fs::write(&link, "mine").unwrap();
     let refused = again().fails(1);
-    assert!(refused.err.contains("runlock is there already"), "{refused:?}");
+    assert!(refused.err.contains("runlock already exists"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "mine");
     world.dibs(["install-commands", "/nowhere/at/all"]).fails(1);
 }

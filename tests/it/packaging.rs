@@ -1,4 +1,5 @@
-//! What a service manager relies on: sockets handed over, a word when it is ready, and files that fit the program.
+//! Installing and running as a service: sockets passed by a service manager, its notification when the server is ready,
+//! completions and manual pages, and files in `packaging/` and the README that fit the program.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::http::{Connection, Door};
 use crate::world::World;
 
-/// A server that was handed these sockets, as a service manager hands them over.
+/// A server that gets these sockets as a service manager passes them.
 fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let count = sockets.len();
     let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve --json {args}");
@@ -23,7 +24,7 @@ fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let sockets = sockets.to_vec();
     let hand_over = move || {
         for (from, to) in sockets.iter().zip(3..) {
-            // SAFETY: both are numbers of this new process alone, and a failure is told.
+            // SAFETY: both descriptors belong to this new process only, and a failure is reported.
             if unsafe { libc::dup2(*from, to) } < 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -35,14 +36,14 @@ fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     command
 }
 
-/// What it says about itself once it listens.
+/// The JSON line that the server prints once it listens.
 fn record(child: &mut Child) -> Value {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a record: {line}"))
 }
 
-/// Above the numbers the new process uses, so that none is overwritten before it is handed over.
+/// A duplicate with a number above those the new process uses, so that none is overwritten before it is passed.
 fn high(socket: &impl AsRawFd) -> RawFd {
     // SAFETY: duplicates an open file that outlives the call.
     let fd = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 200) };
@@ -51,13 +52,13 @@ fn high(socket: &impl AsRawFd) -> RawFd {
 }
 
 fn finish(mut child: Child) {
-    // SAFETY: it is a child of ours that nobody has waited for.
+    // SAFETY: this is our child process, and it has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
     assert!(child.wait().unwrap().success());
 }
 
 #[test]
-fn sockets_that_are_handed_over_are_served_and_left_alone() {
+fn passed_sockets_are_served_and_not_removed() {
     let world = World::not_started();
     world.git_init("repo");
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -77,44 +78,44 @@ fn sockets_that_are_handed_over_are_served_and_left_alone() {
         let mut connection = Connection::open(&door).unwrap();
         connection.ask("GET", "/readyz", &[], b"").unwrap().ok();
     }
-    assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "nothing else is opened");
+    assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "the server opens no socket of its own");
     finish(child);
     let count = ready.recv(&mut state).unwrap();
     assert_eq!(&state[..count], b"STOPPING=1");
-    assert!(path.exists(), "whoever opened it will want it again");
+    assert!(path.exists(), "the service manager uses the socket again");
 }
 
 #[test]
-fn one_socket_is_enough() {
+fn one_passed_socket_is_enough() {
     let world = World::not_started();
     world.git_init("repo");
     let path = world.path("handed.sock");
     let unix = UnixListener::bind(&path).unwrap();
     let mut child = activated(&world, &[high(&unix)], "").spawn().unwrap();
     assert_eq!(record(&mut child)["url"], Value::Null);
-    let done = world.dibs(&["status"]).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let output = world.dibs(&["status"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     finish(child);
 }
 
 #[test]
-fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
+fn only_listening_sockets_that_may_be_served_are_accepted() {
     let world = World::not_started();
     world.git_init("repo");
     let refused = |sockets: &[RawFd], word: &str| {
-        let done = activated(&world, sockets, "").output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && said.contains(word), "{said}");
+        let output = activated(&world, sockets, "").output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(word), "{stderr}");
     };
     refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a stream socket that can listen");
     refused(&[high(&UnixDatagram::unbound().unwrap())], "not a stream socket that can listen");
     refused(&[high(&TcpListener::bind("0.0.0.0:0").unwrap())], "--behind-proxy");
     let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).output();
-    assert!(elsewhere.unwrap().status.success(), "they were meant for somebody else");
+    assert!(elsewhere.unwrap().status.success(), "sockets for another process are ignored");
 }
 
 #[test]
-fn the_unit_and_the_image_start_the_program_as_it_is() {
+fn the_unit_and_the_image_use_flags_that_exist() {
     let world = World::not_started();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(root.join("packaging").join(name)).unwrap();
@@ -153,5 +154,70 @@ fn the_unit_and_the_image_start_the_program_as_it_is() {
     let service = read("git-dibs.service");
     for hardening in ["NoNewPrivileges=yes", "ProtectSystem=strict", "DynamicUser=yes", "Type=notify", "ExecReload="] {
         assert!(service.contains(hardening), "{hardening}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_installed_where_shells_and_man_look() {
+    let world = World::not_started();
+    let bin = world.path(".cargo/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let program = bin.join("git-dibs");
+    fs::copy(env!("CARGO_BIN_EXE_git-dibs"), &program).unwrap();
+    let output = world.command(&program).args(["completions", "--install"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let installed = [
+        (".local/share/bash-completion/completions/git-dibs", "_git_dibs()"),
+        (".local/share/zsh/site-functions/_git-dibs", "#description"),
+        (".local/share/fish/vendor_completions.d/git-dibs.fish", "complete -c git-dibs"),
+        (".local/share/fish/vendor_conf.d/git-dibs.fish", "complete -c git "),
+        // `man` looks beside each bin of PATH.
+        (".cargo/share/man/man1/git-dibs.1", ".TH git-dibs 1"),
+        (".cargo/share/man/man1/git-dibs-reserve.1", ".TH git-dibs-reserve 1"),
+    ];
+    for (file, word) in installed {
+        let text = fs::read_to_string(world.path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(word), "{file} has no {word}");
+    }
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("fpath=("), "zsh needs a line in ~/.zshrc: {stderr}");
+    let listed = String::from_utf8(output.stdout).unwrap();
+    assert!(listed.lines().all(|file| std::path::Path::new(file).exists()), "{listed}");
+
+    let share = world.path("share");
+    let args = ["completions", "--install", "--dir", share.to_str().unwrap()];
+    assert!(world.command(&program).args(args).output().unwrap().status.success());
+    assert!(share.join("man/man1/git-dibs.1").exists());
+    let both = world.command(&program).args(["completions", "bash", "--install"]).output().unwrap();
+    assert_eq!(both.status.code(), Some(2));
+}
+
+/// The commands are run as they are written, except that the test waits for the server instead of one second.
+#[test]
+fn the_first_commands_of_the_readme_end_in_a_blocked_commit() {
+    let world = World::not_started();
+    let readme = fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 150, "the README is read to its end");
+    let (_, section) = readme.split_once("## Your first blocked commit").unwrap();
+    let commands = section.split("```").nth(1).and_then(|block| block.strip_prefix("sh\n")).unwrap();
+    assert_eq!(commands.lines().count(), 5);
+    let shown = section.split("```").nth(3).and_then(|block| block.strip_prefix("text\n")).unwrap();
+    let wait = "for _ in $(seq 100); do git dibs status > /dev/null 2>&1 && break; sleep 0.1; done";
+    let commands = commands.replace("sleep 1", wait);
+    let script = format!("{commands}\ncode=$?; kill $!; wait; exit $code");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_git-dibs"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = world.command("bash");
+    command.env("PATH", path).args(["-c", &script]);
+    for (name, value) in [("NAME", "Bo"), ("EMAIL", "bo@example.com")] {
+        command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+    }
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    // How many seconds are left differs from run to run.
+    let without_numbers = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "").replace(" min", " s");
+    for line in shown.lines() {
+        assert!(without_numbers(&stderr).contains(&without_numbers(line)), "{line}\nis not in\n{stderr}");
     }
 }

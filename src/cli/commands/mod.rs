@@ -2,10 +2,13 @@
 
 pub mod approve;
 pub mod check;
+pub mod completions;
 pub mod doctor;
 pub mod hook;
 pub mod install;
+pub mod install_commands;
 pub mod log;
+pub mod man;
 pub mod reject;
 pub mod release;
 pub mod renew;
