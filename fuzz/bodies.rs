@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 #[path = "../src/key/checks.rs"]
 mod checks;
-#[path = "../tests/it/mint.rs"]
+#[path = "../tests/support/mint.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod mint;
 

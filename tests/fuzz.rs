@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;
-#[path = "it/dice.rs"]
+#[path = "support/dice.rs"]
 mod dice;
 
 use dice::{Dice, asked};

@@ -2,12 +2,12 @@
 //! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
 //! things.
 
-mod dice;
-mod document;
-mod http;
-mod mint;
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{dice, document, http, mint, world};
+
 mod preload;
-mod world;
 
 mod ground_rules;
 

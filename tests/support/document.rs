@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::http::Answer;
+use super::http::Answer;
 
 /// Where the document is checked in.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::document::Document;
-use crate::http::{Answer, Connection, Door};
-use crate::mint;
+use super::document::Document;
+use super::http::{Answer, Connection, Door};
+use super::mint;
 
 /// How long something observable may take to come about before the test gives up.
 const DEADLINE: Duration = Duration::from_secs(30);
