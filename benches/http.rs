@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::clock::{long, process_cpu, rounds};
 use common::http::{Http, call, connect, receive, send, token};
+use common::support::process::until;
 use common::{inside, load, table};
 use git_dibs::journal::SqliteJournal;
 
@@ -78,7 +79,11 @@ fn wake_up(address: SocketAddr) {
         send(&mut stream, "/api/sessions/waiter/files/reserve", &waiter, &wait);
         waiting.push(stream);
     }
-    std::thread::sleep(Duration::from_millis(300));
+    until("all of them wait", || {
+        let bearer = format!("Bearer {holder}");
+        let stats = connect(address).call("GET", "/api/stats", &[("authorization", &bearer)], b"");
+        (stats.expect("the server answers").ok()["waiters"] == 100).then_some(())
+    });
     let mut samples = Vec::new();
     for (n, stream) in waiting.iter_mut().enumerate() {
         let begin = Instant::now();

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use common::clock::{long, quick, rounds, took};
 use common::commands::{parse, release};
 use common::http::Http;
+use common::support::process::{Run, until};
 use common::{inside, load, table};
 use git_dibs::engine::{
     Actor, Command, Engine, Intro, Mode, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Want,
@@ -120,7 +121,7 @@ fn file(n: u64) -> String {
 
 fn git(path: &Path, args: &[&str]) -> Duration {
     let begin = Instant::now();
-    let output = Program::new("git").arg("--git-dir").arg(path).args(args).output().unwrap();
+    let output = Program::new("git").arg("--git-dir").arg(path).args(args).run();
     assert!(output.status.success() && !output.stdout.is_empty());
     begin.elapsed()
 }
@@ -152,9 +153,7 @@ fn grants() {
             let on = load::saturate(with, &dialect, connections, long(ROUND));
             most = most.max(status.lag().records);
             catching_up.push(took(|| {
-                while status.lag().records > 0 {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                until("the ledger has caught up", || (status.lag().records == 0).then_some(()));
             }));
             rates.push((on, load::saturate(without, &dialect, connections, long(ROUND))));
         }

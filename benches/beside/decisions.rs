@@ -11,7 +11,7 @@ use git_dibs::key::Key;
 
 use crate::common::clock::{computed, long, rounds};
 use crate::common::commands::{Full, actor, parse, path, release, reserve};
-use crate::common::place::Place;
+use crate::common::support::world::World;
 use crate::common::{inside, table};
 
 /// What one has to beat.
@@ -23,9 +23,9 @@ const THREADS: usize = 2;
 /// What a thread asks before it waits for answers; together they fit on the desk.
 const OUTSTANDING: usize = 3_500;
 
-pub fn measure(place: &Place) {
+pub fn measure(place: &World) {
     table::head("Decisions in this process, reserve + release");
-    let journal = SqliteJournal::open(&place.dir.join("decisions.db")).expect("a journal");
+    let journal = SqliteJournal::open(&place.path("decisions.db")).expect("a journal");
     let desk = inside::desk(Box::new(journal));
     let pairs: Vec<table::Pair> = (0..=rounds(5)).map(|_| (decide(&desk), GOAL)).skip(1).collect();
     let what = format!("durable, through the desk, {THREADS} threads, beside the goal");

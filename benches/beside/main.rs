@@ -20,7 +20,7 @@ mod throughput;
 
 use std::path::PathBuf;
 
-use common::place::Place;
+use common::place::scratch_in;
 
 /// As the program has it.
 #[global_allocator]
@@ -33,8 +33,7 @@ fn main() {
     {
         return;
     }
-    let scratch = tempfile::tempdir_in(data_dir()).expect("a scratch directory");
-    let place = Place { dir: scratch.path().to_owned() };
+    let place = scratch_in(&data_dir());
     let wants = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
     if wants("throughput") || wants("latency") {
         let peers = peers::Peers::start(&place);

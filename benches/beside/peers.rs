@@ -7,7 +7,9 @@ use crate::bare::Bare;
 use crate::common::http::Http;
 use crate::common::lines::Dialect;
 use crate::common::load;
-use crate::common::place::{Place, Server};
+use crate::common::place::serve;
+use crate::common::support::server::Server;
+use crate::common::support::world::World;
 use crate::etcd::Etcd;
 use crate::postgres::Postgres;
 use crate::redis::Redis;
@@ -48,8 +50,8 @@ pub struct Peers {
 
 impl Peers {
     /// Starts ours, and finds the others where the environment says they are.
-    pub fn start(place: &Place) -> Peers {
-        let server = Server::start(place, "throughput", &[]);
+    pub fn start(place: &World) -> Peers {
+        let server = serve(place, "throughput", &[]);
         let (handler, echo) = (Bare::start("bare-handler"), Bare::start("echo"));
         let http = |name, address| Peer { name, address, dialect: Box::new(Http::new(CONNECTIONS_MAX)) };
         let mut others = vec![http("a bare axum handler, nothing durable, no tokens", handler.address)];
@@ -70,7 +72,7 @@ impl Peers {
             }
             others.push(Peer { name, address, dialect });
         }
-        let dibs = http("git-dibs", server.address);
+        let dibs = http("git-dibs", server.tcp());
         let nothing = http("the load's own ceiling: a server that does nothing", echo.address);
         Peers { dibs, others, missing, redis, echo: nothing, _processes: (server, handler, echo) }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::lines::{Dialect, Step, open};
 use super::ready::{Ready, be_punctual};
+use super::support::process::LIMIT;
 
 /// Requests answered in a second when every connection asks again as soon as it was answered.
 pub fn saturate(address: SocketAddr, dialect: &dyn Dialect, connections: usize, time: Duration) -> f64 {
@@ -17,7 +18,9 @@ pub fn saturate(address: SocketAddr, dialect: &dyn Dialect, connections: usize, 
     }
     let (mut answers, mut busy) = (0_u64, connections);
     while busy > 0 {
+        let mut silent = true;
         for at in ready.wait(None) {
+            silent = false;
             let line = &mut lines[at];
             if !line.hear(dialect) {
                 continue;
@@ -30,6 +33,7 @@ pub fn saturate(address: SocketAddr, dialect: &dyn Dialect, connections: usize, 
                 busy -= 1;
             }
         }
+        assert!(!silent, "no answer came within {} s", LIMIT.as_secs());
     }
     answers as f64 / begin.elapsed().as_secs_f64()
 }

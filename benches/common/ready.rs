@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use super::support::process::LIMIT;
+
 pub struct Ready {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
@@ -29,9 +31,9 @@ impl Ready {
         assert_eq!(done, 0, "{}", io::Error::last_os_error());
     }
 
-    /// Waits until some can be read, or no longer than `patience`, and says which.
+    /// Waits until some can be read, and says which: none after `patience`, or after [`LIMIT`] without one.
     pub fn wait(&mut self, patience: Option<Duration>) -> impl Iterator<Item = usize> + '_ {
-        let mut wait_ms = -1;
+        let mut wait_ms = i32::try_from(LIMIT.as_millis()).expect("it is small");
         if let Some(patience) = patience {
             // Only this call counts in less than milliseconds.
             let limit = libc::timespec {

@@ -1,6 +1,5 @@
 //! Reserve, release, renew, check, wait, status.
 
-use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
 use serde_json::Value;
 
 use crate::world::{Said, World, bytes};
@@ -31,7 +30,9 @@ fn files_are_relative_and_keys_are_not() {
     let world = World::served();
     let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:slot", "deploy://prod"];
     world.as_session("ana", ["reserve"].iter().chain(&args)).at("src").ok();
-    let keys: Vec<String> = world.held().into_iter().map(|(key, _)| key).collect();
+    let mut held = world.held();
+    held.sort();
+    let keys: Vec<&str> = held.iter().map(|held| held.strip_prefix("ana ").unwrap()).collect();
     assert_eq!(
         keys,
         ["README", "db:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
@@ -43,7 +44,7 @@ fn files_are_relative_and_keys_are_not() {
     let whole = world.as_session("ana", ["reserve", "."]).fails(2);
     assert!(whole.err.contains("the whole repository is \"**\""), "{whole:?}");
     world.as_session("ana", ["release"].iter().chain(&args)).at("src").ok();
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     let dir = world.as_session("ana", ["reserve", "."]).at("src/deep").ok();
     assert!(dir.out.starts_with("reserved src/deep/** for "), "{dir:?}");
 }
@@ -67,7 +68,7 @@ fn renew_and_release() {
     world.as_session("ana", ["reserve", "c", "--shared"]).ok();
     world.as_session("bo", ["reserve", "c", "--shared"]).ok();
     assert_eq!(world.as_session("bo", ["release", "--all"]).ok().out, "released c\n");
-    assert_eq!(world.held(), [("c".to_owned(), "ana".to_owned())]);
+    assert_eq!(world.held(), ["ana c"]);
 }
 
 #[test]
@@ -155,14 +156,14 @@ fn waiting_ends_with_a_grant() {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/a.rs"]).ok();
     let waiting = world.as_session("bo", ["wait", "a.rs", "--reason", "next"]).at("src").start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["src/a.rs"]));
+    world.until_waits_for("bo", &["src/a.rs"]);
     let conflict = world.as_session("cy", ["reserve", "src/a.rs"]).fails(3);
     assert!(conflict.err.contains(" left, 1 waiting"), "{conflict:?}");
     world.as_session("ana", ["release", "src/a.rs"]).ok();
-    let said = Said::of(waiting);
+    let said = Said::from(waiting.finish());
     assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 1 min\n"), "{said:?}");
     assert!(said.err.starts_with("git-dibs: waiting for up to 5 min:\n  src/a.rs: held by ANA (ana), "), "{said:?}");
-    assert_eq!(world.held(), [("src/a.rs".to_owned(), "bo".to_owned())]);
+    assert_eq!(world.held(), ["bo src/a.rs"]);
 }
 
 #[test]
@@ -176,10 +177,9 @@ fn waiting_ends_without_one() {
     world.as_session("bo", ["wait"]).fails(2);
     // Whoever is interrupted leaves the queue.
     let mut waiting = world.as_session("bo", ["reserve", "a", "--wait", "300"]).start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
-    waiting.kill().unwrap();
-    waiting.wait().unwrap();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!([]));
+    world.until_waits_for("bo", &["a"]);
+    waiting.kill();
+    world.until_waits_for("bo", &[]);
 }
 
 #[test]
@@ -187,13 +187,13 @@ fn waiting_outlives_a_restart_of_the_server() {
     let mut world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
     let waiting = world.as_session("bo", ["wait", "a"]).start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
-    world.crash();
+    world.until_waits_for("bo", &["a"]);
+    world.kill();
     world = world.serve(&[]);
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
+    world.until_waits_for("bo", &["a"]);
     world.as_session("ana", ["release", "a"]).ok();
-    assert_eq!(Said::of(waiting).code, Some(0));
-    world.crash();
+    assert_eq!(Said::from(waiting.finish()).code, Some(0));
+    world.kill();
     world.dibs(["wait", "a"]).token("bo", "session").fails(5);
 }
 
@@ -203,7 +203,7 @@ fn a_circle_is_refused_and_shown() {
     world.as_session("ana", ["reserve", "a"]).ok();
     world.as_session("bo", ["reserve", "b"]).ok();
     let waiting = world.as_session("ana", ["reserve", "b", "--wait", "300"]).start();
-    world.until(|world| world.session("ana")["waitingFor"] == serde_json::json!(["b"]));
+    world.until_waits_for("ana", &["b"]);
     let said = world.as_session("bo", ["wait", "a"]).fails(3);
     assert!(said.err.contains("nothing was reserved, because this wait would never end:\n"), "{said:?}");
     assert!(
@@ -211,19 +211,14 @@ fn a_circle_is_refused_and_shown() {
         "{said:?}"
     );
     world.as_session("bo", ["release", "b"]).ok();
-    assert_eq!(Said::of(waiting).code, Some(0));
+    assert_eq!(Said::from(waiting.finish()).code, Some(0));
 }
 
 #[test]
 fn retries_ask_again() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
-    let refused = || {
-        let reader = Credential::new(&world.token("x", "read"), Origin::Environment).unwrap();
-        let endpoint = Endpoint::parse(&world.url).unwrap();
-        let mut client = Client::new(vec![endpoint], Some(reader), Limits::default()).unwrap();
-        client.stats().unwrap().conflicts_detected
-    };
+    let refused = || world.get("/api/stats", &world.reader()).ok()["conflictsDetected"].as_u64().unwrap();
     let before = refused();
     world.as_session("bo", ["reserve", "a", "--retries", "2"]).fails(3);
     assert_eq!(refused() - before, 3);

@@ -1,6 +1,6 @@
 //! What every command says about itself.
 
-use crate::world::{BINARY, World};
+use crate::world::{PROGRAM, Run, World};
 
 const COMMANDS: [&str; 32] = [
     "serve",
@@ -48,8 +48,8 @@ fn help_reads_as_it_should() {
     }
     for name in ["rlock", "runlock", "rlock-heartbeat"] {
         let link = world.path(name);
-        std::os::unix::fs::symlink(BINARY, &link).unwrap();
-        let output = world.command(&link, "app").arg("--help").output().unwrap();
+        std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+        let output = world.command(&link, "app").arg("--help").run();
         insta::assert_snapshot!(name, String::from_utf8(output.stdout).unwrap());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{Run, World, until};
 
 /// A server with a little past, and the ledger that tells of it.
 fn world() -> World {
@@ -10,11 +10,11 @@ fn world() -> World {
     world.as_session("ana", ["reserve", "src/", "--reason", "moving it"]).ok();
     world.as_session("ana", ["release", "src/"]).ok();
     world.as_session("bo", ["reserve", "src/a.rs", "--ttl", "300"]).ok();
-    world.until(|world| {
+    until("the ledger has the last event", || {
         let dir = world.path("app/.git/dibs/ledger.git");
         let mut git = world.command("git", "app");
-        let output = git.arg("--git-dir").arg(dir).args(["show", "ledger:src/a.rs"]).output().unwrap();
-        output.status.success()
+        let output = git.arg("--git-dir").arg(dir).args(["show", "ledger:src/a.rs"]).run();
+        output.status.success().then_some(())
     });
     world
 }
@@ -45,7 +45,7 @@ fn a_path_has_a_history_with_and_without_a_server() {
     let said = world.dibs(["log", "--since", "yesterday"]).fails(2);
     assert!(said.err.contains("is no time"), "{said:?}");
 
-    world.crash();
+    world.kill();
     let said = world.dibs(["log", "src/a.rs"]).ok();
     assert_eq!(told(&said.out), expected);
     assert!(said.err.contains("what the ledger here tells"), "{said:?}");
@@ -80,7 +80,7 @@ fn a_ledger_can_be_checked_found_and_shared() {
 
     // Somebody who writes into it by hand is found out.
     let hand = "git commit-tree -p ledger -m x ledger^{tree} | xargs git update-ref refs/heads/ledger";
-    let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).status().unwrap();
+    let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).run().status;
     assert!(done.success());
     let said = world.dibs(["ledger", "verify"]).fails(1);
     assert!(said.err.contains("is not one of the ledger's"), "{said:?}");

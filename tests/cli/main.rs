@@ -1,5 +1,8 @@
 //! The commands as people and scripts run them: the real binary, a real server, real repositories.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod files;
 mod help;
 mod history;

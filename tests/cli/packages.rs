@@ -35,7 +35,7 @@ fn a_package_is_reserved_checked_and_released_as_one() {
     assert_eq!(status.matches("users move to v2").count(), 3, "{status}");
     let released = world.as_session("ana", ["release", "--package", "-"]).input(GOOD).ok();
     assert_eq!(released.out, "released src/a.rs\nreleased src/deep/\nreleased db:migration-slot\n");
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     let short = "locks: {files: [x]}";
     world.as_session("ana", ["reserve", "--package", "-", "--ttl", "30", "--reason", "mine"]).input(short).ok();
 }
@@ -57,7 +57,7 @@ fn every_problem_is_told_and_nothing_done() {
     let json = world.as_session("ana", ["check", "--package", "bad.yaml", "--json"]).fails(2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["problems"][1]["line"], 3);
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     world.write("huge.yaml", &"# padding\n".repeat(1 << 20));
     let huge = world.as_session("ana", ["reserve", "--package", "huge.yaml"]).fails(2);
     assert!(huge.err.contains("larger than 1048576 bytes"), "{huge:?}");

@@ -2,11 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, Said, World};
+use crate::world::{PROGRAM, Run, Said, World};
 
 /// Somebody who answers one request with this, whatever it was.
 fn stranger(status: &str, body: &str) -> String {
@@ -90,14 +89,13 @@ fn tokens_that_do_not_count_are_said_to_and_never_shown() {
 fn a_reader_who_leaves_is_no_failure() {
     let world = World::served();
     let script = format!(
-        "{BINARY} completions bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}
-         {BINARY} completions bash > /dev/full; echo $?
-         {BINARY} status 2> /dev/full; echo $?
-         {BINARY} reserve a 2>&1 >&- | head -c 0; echo ${{PIPESTATUS[0]}}"
+        "{PROGRAM} completions bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}
+         {PROGRAM} completions bash > /dev/full; echo $?
+         {PROGRAM} status 2> /dev/full; echo $?
+         {PROGRAM} reserve a 2>&1 >&- | head -c 0; echo ${{PIPESTATUS[0]}}"
     );
     let mut command = world.command("bash", "app");
-    command.args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let said = Said::of(command.spawn().unwrap());
+    let said = Said::from(command.args(["-c", &script]).run());
     assert_eq!(said.out, "0\n1\n0\n4\n", "{said:?}");
     assert_eq!(
         said.err.trim_end(),

@@ -6,8 +6,7 @@ use git_dibs::hook::Moment;
 use serde_json::Value;
 
 use crate::install::git_uses_files;
-use crate::server::Server;
-use crate::world::{PROGRAM, World, said, script};
+use crate::world::{PROGRAM, Run, World, said, script};
 
 /// Level, what, advice.
 type Findings = Vec<(String, String, Option<String>)>;
@@ -20,8 +19,8 @@ fn silent(world: &World, dir: &str) -> Findings {
 /// What the doctor finds with these variables.
 fn examined(world: &World, dir: &str, variables: &[(&str, &str)]) -> Findings {
     // By its own name, because the one on PATH may be what is missing.
-    let mut command = world.command(dir, PROGRAM);
-    let output = command.args(["doctor", "--json"]).envs(variables.iter().copied()).output().unwrap();
+    let mut command = world.command(PROGRAM, dir);
+    let output = command.args(["doctor", "--json"]).envs(variables.iter().copied()).run();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let read =
@@ -111,16 +110,15 @@ fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
 
 #[test]
 fn the_doctor_finds_the_server_and_who_is_asking() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
+    let world = World::with_hooks(false).served();
     let found = examined(&world, "work", &[]);
     assert_eq!(about(&found, "the server answers (git-dibs ", "good").len(), 1, "{found:#?}");
     assert_eq!(about(&found, "clock agrees", "good").len(), 1, "{found:#?}");
     assert_eq!(about(&found, "no session works here", "note").len(), 1, "{found:#?}");
-    let mut bo = server.session("bo", &[]);
+    let bo = world.session("bo");
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);
     assert_eq!(about(&found, "the token speaks for session bo", "good").len(), 1, "{found:#?}");
-    bo.hold("a", git_dibs::wire::Mode::Exclusive);
+    bo.hold_as("a", git_dibs::wire::Mode::Exclusive);
     bo.end();
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);
     assert_eq!(about(&found, "bo has ended", "bad").len(), 1, "{found:#?}");

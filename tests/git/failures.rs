@@ -5,12 +5,12 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::server::Server;
-use crate::world::{World, said};
+use crate::support::mint;
+use crate::world::{Run, World, said};
 
 /// A server of sorts: whoever connects is treated like this.
 fn listening(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
@@ -26,11 +26,11 @@ fn listening(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     url
 }
 
-/// A server that listens and has nothing to say.
+/// A server that listens and never answers.
 fn silent() -> String {
-    listening(|stream| {
-        std::thread::sleep(Duration::from_secs(600));
-        drop(stream);
+    listening(|mut stream| {
+        // Until the client closes the connection.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
     })
 }
 
@@ -131,31 +131,24 @@ fn a_server_that_is_no_use_is_a_sentence() {
 
 #[test]
 fn a_server_that_went_away_is_a_sentence() {
-    let world = changed();
-    // Killed, so that its record and its socket stay behind.
-    drop(Server::start(&world));
+    let mut world = changed().served();
+    // Its record and its socket stay behind.
+    world.kill();
     assert!(world.path("work/.git/dibs/server.json").exists());
     is_a_sentence(&world, &[], "is git dibs serve running?");
 }
 
 #[test]
 fn a_token_that_is_no_use_is_a_sentence() {
-    let world = changed();
-    let server = Server::start(&world);
-    let url = ("DIBS_URL", server.url.as_str());
-    let secret = std::fs::read_to_string(world.path("work/.git/dibs/secret")).unwrap();
-    let made = |claims: serde_json::Value, secret: &str| {
-        let key = jsonwebtoken::EncodingKey::from_secret(secret.trim().as_bytes());
-        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
-    };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let expired = made(json!({"sub": "bo", "exp": now - 3600}), &secret);
+    let world = changed().served();
+    let url = ("DIBS_URL", world.url());
+    let expired = world.token(json!({ "sub": "bo", "exp": mint::now() - 3600 }));
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &expired)], "expired");
-    let forged = made(json!({"sub": "bo", "exp": now + 3600}), "somebody else's secret, as long as it must be");
+    let forged = mint::hs256(&mint::claims(json!({ "sub": "bo" })), b"another secret, as long as it must be");
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &forged)], "token");
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", "two words")], "the token in DIBS_TOKEN does not hold a token");
-    let mut gone = server.session("gone", &[]);
-    gone.hold("b", git_dibs::wire::Mode::Exclusive);
+    let gone = world.session("gone");
+    gone.hold_as("b", git_dibs::wire::Mode::Exclusive);
     gone.end();
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &gone.token)], "has ended");
 
@@ -235,16 +228,15 @@ fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
 
 #[test]
 fn a_remote_that_does_not_say_what_it_has_is_judged_by_everything() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
-    ana.hold("dir/y", git_dibs::wire::Mode::Exclusive);
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold_as("dir/y", git_dibs::wire::Mode::Exclusive);
     let remote = silent().replace("http:", "git:") + "/x";
     let update = "echo refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD | tr 0-9a-f 0)";
     let script = format!(
         "git remote remove origin; {update} | git hook run pre-push --to-stdin=/dev/stdin -- {remote} {remote}"
     );
-    let output = world.try_shell("work", &script, &server.variables(Some(&bo)));
+    let output = world.try_shell("work", &script, &world.variables(Some(&bo)));
     let text = said(&output);
     assert!(!output.status.success() && text.contains("dir/y: held by ana"), "{text}");
 }
@@ -261,10 +253,10 @@ fn objects_that_are_missing_are_a_sentence() {
 fn the_commands_say_so_where_there_is_no_repository() {
     let world = World::new();
     for command in ["install", "uninstall", "doctor"] {
-        let output = world.program("").arg(command).output().unwrap();
+        let output = world.program("").arg(command).run();
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(said(&output), "git-dibs: there is no repository here; go into one\n");
-        let output = world.program("").args([command, "--json"]).output().unwrap();
+        let output = world.program("").args([command, "--json"]).run();
         assert_eq!(output.status.code(), Some(1));
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["code"], "NO_REPOSITORY");

@@ -110,8 +110,8 @@ fn reftable_repositories_work_where_git_has_them() {
     let judged = world.judged("table", "git merge -q t");
     assert!(judged.contains("pre-merge-commit | prepare-commit-msg"), "{judged}");
 
-    let mut server = Shared::lend();
-    server.ana.hold("a", git_dibs::wire::Mode::Exclusive);
+    let server = Shared::lend();
+    server.ana.hold_as("a", git_dibs::wire::Mode::Exclusive);
     for act in ["echo 2 >>a; git commit -qam 2", "echo 2 >>a; git -c dibs.enforce=off commit -qam 2; git push -q"] {
         before.bring_back();
         let output = world.try_shell("table", act, &server.variables());

@@ -282,7 +282,7 @@ fn broken_bodies() {
     }
     let many: Vec<(String, String)> = (0..300).map(|n| (format!("x-{n}"), "y".repeat(100))).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let crowded = Connection::open(&world.tcp()).unwrap().ask("GET", "/healthz", &many, b"");
+    let crowded = Connection::open(&world.tcp()).unwrap().call("GET", "/healthz", &many, b"");
     assert!(crowded.is_ok_and(|answer| answer.status == 200 || answer.status == 431));
     let tokens = vec![ana.token];
     unharmed(world, tokens);

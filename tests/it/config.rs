@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::mint;
-use crate::world::{World, secret_in, text, until};
+use crate::world::{Run, World, secret_in, text, until};
 
 /// What `serve --check-config` says about this file: its exit code, and its lines without the name of the file.
 fn check(world: &World, config: &str) -> (i32, Vec<String>) {
     let path = world.path("dibs.toml");
     fs::write(&path, config).unwrap();
-    let done = world.dibs(&["serve", "--check-config", "--config", path.to_str().unwrap()]).output().unwrap();
+    let done = world.dibs(&["serve", "--check-config", "--config", path.to_str().unwrap()]).run();
     assert_eq!(String::from_utf8_lossy(&done.stderr), "");
     let said = String::from_utf8(done.stdout).unwrap();
     let prefix = format!("{}:", path.display());
@@ -89,7 +89,7 @@ fn what_is_no_toml_and_what_is_not_there_is_told_too() {
     assert_eq!(code, 1);
     assert!(lines.iter().any(|line| line.starts_with("1: this is not TOML")), "{lines:?}");
     assert!(lines.iter().any(|line| line.starts_with("2: listen must be text")), "{lines:?}");
-    let gone = world.dibs(&["serve", "--check-config", "--config", "gone.toml"]).output().unwrap();
+    let gone = world.dibs(&["serve", "--check-config", "--config", "gone.toml"]).run();
     assert_eq!(gone.status.code(), Some(1));
     let said = String::from_utf8(gone.stdout).unwrap();
     assert!(said.contains("gone.toml cannot be read"), "{said}");
@@ -220,7 +220,7 @@ fn a_hangup_changes_what_can_change_and_says_what_cannot() {
     check.refused("INVALID_REQUEST");
     let mut named = world.connect();
     named.send(b"GET /readyz HTTP/1.1\r\nhost: dibs.test\r\n\r\n").unwrap();
-    named.answer(false).unwrap().ok();
+    named.receive(false).unwrap().ok();
 
     world.configure("isuer = \"them\"\n");
     world.signal(libc::SIGHUP);

@@ -5,14 +5,14 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{Run, World};
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
 fn db(world: &World, args: &[&str]) -> Output {
-    world.dibs(&[&["db"], args].concat()).output().unwrap()
+    world.dibs(&[&["db"], args].concat()).run()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::world::{World, skip};
+use crate::world::{Run, World, skip};
 
 /// A small file system of its own.
 struct Disk(PathBuf);
@@ -13,19 +13,19 @@ struct Disk(PathBuf);
 impl Disk {
     fn mount(at: &Path) -> Option<Disk> {
         std::fs::create_dir_all(at).unwrap();
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(at).output();
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(at).try_run();
         done.is_ok_and(|done| done.status.success()).then(|| Disk(at.to_owned()))
     }
 
     fn remount(&self, options: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status().unwrap();
-        assert!(done.success());
+        let done = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).run();
+        assert!(done.status.success());
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = Command::new("umount").arg(&self.0).try_run();
     }
 }
 

@@ -7,7 +7,7 @@ use git_dibs::journal::{Journal, Loaded, SqliteJournal};
 use serde_json::{Value, json};
 
 use crate::document::Document;
-use crate::http::{Answer, Connection, request};
+use crate::http::{Connection, Response, request};
 use crate::mint;
 use crate::world::{World, text};
 
@@ -42,7 +42,7 @@ impl Stream {
         Stream { line, text: String::new(), last_id, comments: Vec::new() }
     }
 
-    fn ask(world: &World, query: &str, token: &str, last_id: Option<String>) -> (Connection, Answer) {
+    fn ask(world: &World, query: &str, token: &str, last_id: Option<String>) -> (Connection, Response) {
         let mut line = world.connect();
         let bearer = format!("Bearer {token}");
         let mut headers = vec![("authorization", &*bearer)];
@@ -52,7 +52,7 @@ impl Stream {
         (line, answer)
     }
 
-    fn refusal(line: &mut Connection, mut answer: Answer) -> Answer {
+    fn refusal(line: &mut Connection, mut answer: Response) -> Response {
         let length = answer.header("content-length").unwrap().parse().unwrap();
         answer.body = line.exact(length).unwrap();
         answer
@@ -60,7 +60,7 @@ impl Stream {
 
     /// The answer to a request that must be refused.
     #[track_caller]
-    fn refused(world: &World, query: &str, token: &str, last_id: Option<&str>) -> Answer {
+    fn refused(world: &World, query: &str, token: &str, last_id: Option<&str>) -> Response {
         let (mut line, answer) = Stream::ask(world, query, token, last_id.map(str::to_owned));
         let answer = Stream::refusal(&mut line, answer);
         answer.keeps_the_ground_rules();

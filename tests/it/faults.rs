@@ -103,7 +103,7 @@ fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
         let last = loop {
             let key = format!("a{}", acknowledged.len());
             let body = json!({ "filePath": key }).to_string();
-            match line.ask("POST", "/api/sessions/ana/files/reserve", &headers, body.as_bytes()) {
+            match line.call("POST", "/api/sessions/ana/files/reserve", &headers, body.as_bytes()) {
                 Ok(answer) => acknowledged.push(format!("ana {}", text(&answer.ok()["filePath"]))),
                 Err(_) => break format!("ana {key}"),
             }

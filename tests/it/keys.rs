@@ -153,8 +153,7 @@ fn only_exclusive_reservations_of_others_conflict() {
 fn case_counts_unless_the_repository_ignores_it() {
     let mut world = World::not_started();
     world.git_init("repo");
-    let set = world.command("git").args(["-C", "repo", "config", "core.ignorecase", "true"]).status().unwrap();
-    assert!(set.success());
+    world.git_in("repo", &["config", "core.ignorecase", "true"]);
     world.start();
     for (held, asked) in [("README.md", "readme.MD"), ("Src/**", "sRC/a"), ("STRASSE", "straße"), ("É", "e\u{301}")] {
         let found = conflict(&world, held, asked).unwrap_or_else(|| panic!("{held} and {asked} do not conflict"));

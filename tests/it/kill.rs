@@ -9,14 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::dice::{Dice, asked};
-use crate::http::{Answer, Connection, Door};
+use crate::http::{Address, Connection, Response};
 use crate::mint;
-use crate::world::{World, text};
+use crate::world::{World, text, until};
 
 const CLIENTS: u64 = 6;
 
@@ -46,7 +45,7 @@ const KEYS: &[(&str, u16)] = &[
 
 /// What the clients share with the one who pulls the plug.
 pub struct Field {
-    doors: RwLock<[Door; 2]>,
+    addresses: RwLock<[Address; 2]>,
     acknowledged: AtomicU64,
     /// The highest fence anybody was told.
     highest: AtomicU64,
@@ -62,7 +61,7 @@ impl Field {
 
     /// Sends everybody to the server that runs now.
     pub fn go_to(&self, world: &World) {
-        *self.doors.write().unwrap() = [world.tcp(), world.unix()];
+        *self.addresses.write().unwrap() = [world.tcp(), world.unix()];
     }
 
     /// Nobody works any more, or somebody has failed.
@@ -108,7 +107,7 @@ fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
 /// In the end the server knows what they were told.
 pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
     let field = Field {
-        doors: RwLock::new([world.tcp(), world.unix()]),
+        addresses: RwLock::new([world.tcp(), world.unix()]),
         acknowledged: AtomicU64::new(0),
         highest: AtomicU64::new(0),
         over: AtomicBool::new(false),
@@ -184,7 +183,7 @@ struct Client<'f> {
 /// What came of a request that may have been sent more than once.
 enum Came {
     /// An answer, and whether an earlier one to the same request was lost.
-    Answer(Answer, bool),
+    Response(Response, bool),
     /// The answer was lost; this is what the session has now. Nothing where it has ended.
     Looked(Option<Holdings>),
 }
@@ -231,7 +230,7 @@ impl<'f> Client<'f> {
         let before = self.field.highest.load(Ordering::SeqCst);
         let fresh: Vec<&str> = keys.iter().copied().filter(|key| !self.held.contains_key(*key)).collect();
         match self.ask("files/reserve", &body) {
-            Came::Answer(answer, _) if answer.status == 200 => {
+            Came::Response(answer, _) if answer.status == 200 => {
                 let granted = answer.ok();
                 assert_eq!(granted["reserved"], json!(keys));
                 for one in granted["reservations"].as_array().unwrap() {
@@ -239,7 +238,7 @@ impl<'f> Client<'f> {
                 }
             }
             // All or nothing, and if an earlier attempt had been granted, this one would have renewed it.
-            Came::Answer(answer, _) => {
+            Came::Response(answer, _) => {
                 let code = answer.json()["code"].clone();
                 let known = ["RESOURCE_LOCKED", "LOCK_ACQUISITION_FAILED", "POSSIBLE_DEADLOCK"];
                 assert!(answer.status == 409 && known.contains(&text(&code)), "{answer}");
@@ -277,11 +276,11 @@ impl<'f> Client<'f> {
         }
         match self.ask("files/release", &json!({ "filePaths": keys })) {
             // Somebody else has it by now, so the release whose answer was lost did happen.
-            Came::Answer(answer, true) if answer.status == 403 => {
+            Came::Response(answer, true) if answer.status == 403 => {
                 answer.refused("LOCK_NOT_HELD");
                 self.held.retain(|key, _| !keys.contains(key));
             }
-            Came::Answer(answer, again) => {
+            Came::Response(answer, again) => {
                 let count = answer.ok()["releasedCount"].as_u64().unwrap() as usize;
                 assert!(count == keys.len() || (again && count == 0), "{count} of {keys:?} released");
                 self.held.retain(|key, _| !keys.contains(key));
@@ -293,7 +292,7 @@ impl<'f> Client<'f> {
     fn release_all(&mut self) {
         let keys: BTreeSet<String> = self.held.keys().cloned().collect();
         match self.ask("files/release-all", &json!({})) {
-            Came::Answer(answer, again) => {
+            Came::Response(answer, again) => {
                 self.everything_went(&answer.ok()["releasedPaths"], again);
                 self.held.clear();
             }
@@ -304,7 +303,7 @@ impl<'f> Client<'f> {
     fn end(&mut self) {
         match self.ask("end", &json!({})) {
             // Repeating gives the same answer, so it always lists everything.
-            Came::Answer(answer, _) => self.everything_went(&answer.ok()["releasedPaths"], false),
+            Came::Response(answer, _) => self.everything_went(&answer.ok()["releasedPaths"], false),
             Came::Looked(Some(now)) => {
                 assert_eq!(now, self.held, "it has not ended, so nothing is released");
                 return;
@@ -335,7 +334,7 @@ impl<'f> Client<'f> {
         let mut lost = false;
         loop {
             match self.exchange("POST", &target, body.as_bytes()) {
-                Ok(answer) => return Came::Answer(answer, lost),
+                Ok(answer) => return Came::Response(answer, lost),
                 Err(_) if self.dice.below(2) == 0 => return Came::Looked(self.look()),
                 Err(_) => lost = true,
             }
@@ -359,7 +358,7 @@ impl<'f> Client<'f> {
 
     /// One request on the client's connection, once there is a server to connect to. An error says that it is not
     /// known what became of the request.
-    fn exchange(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<Answer> {
+    fn exchange(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<Response> {
         let token = mint::hs256(&mint::claims(json!({ "sub": self.session() })), &self.field.secret);
         let bearer = format!("Bearer {token}");
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
@@ -367,7 +366,7 @@ impl<'f> Client<'f> {
             Some(line) => line,
             None => self.connect(),
         };
-        let answer = line.ask(method, target, &headers, body)?;
+        let answer = line.call(method, target, &headers, body)?;
         answer.keeps_the_ground_rules();
         if answer.status == 503 {
             return Err(io::Error::other("the server ends, and what was asked may have been its last work"));
@@ -378,15 +377,17 @@ impl<'f> Client<'f> {
     }
 
     fn connect(&self) -> Connection {
-        loop {
-            // Looked at before the door, which is that of the last server once this is true.
+        until("a server accepts the connection", || {
+            // Read before the address, which is that of the last server once this is true.
             let over = self.field.over.load(Ordering::SeqCst);
-            let door = self.field.doors.read().unwrap()[self.number as usize % 2].clone();
-            match Connection::open(&door) {
-                Ok(line) => return line,
-                Err(error) => assert!(!over, "the last server is gone: {error}"),
+            let address = self.field.addresses.read().unwrap()[self.number as usize % 2].clone();
+            match Connection::open(&address) {
+                Ok(line) => Some(line),
+                Err(error) => {
+                    assert!(!over, "the last server is gone: {error}");
+                    None
+                }
             }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        })
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, text, until};
+use crate::world::{Run, World, text, until};
 
 fn ledger(world: &World) -> PathBuf {
     world.path("repo/.git/dibs/ledger.git")
 }
 
 fn git(world: &World, args: &[&str]) -> Option<String> {
-    let output = world.command("git").arg("--git-dir").arg(ledger(world)).args(args).output().unwrap();
+    let output = world.command("git", "").arg("--git-dir").arg(ledger(world)).args(args).run();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
@@ -52,7 +52,7 @@ fn tree_is_right(world: &World) {
 }
 
 fn verify(world: &World) -> String {
-    let output = world.dibs(&["ledger", "verify"]).output().unwrap();
+    let output = world.dibs(&["ledger", "verify"]).run();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::http::{Answer, Connection, Door, request};
+use crate::http::{Connection, Response, request};
+use crate::support::process::LIMIT;
 use crate::world::{Session, World, text, until};
 
 /// A request of this session on a connection that stays open.
-fn ask(connection: &mut Connection, session: &Session<'_>, call: &str, body: &str) -> std::io::Result<Answer> {
+fn ask(connection: &mut Connection, session: &Session<'_>, call: &str, body: &str) -> std::io::Result<Response> {
     let bearer = format!("Bearer {}", session.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-    connection.ask("POST", &session.url(call), &headers, body.as_bytes())
+    connection.call("POST", &session.url(call), &headers, body.as_bytes())
 }
 
 fn raw(world: &World) -> TcpStream {
-    let Door::Tcp(address) = world.tcp() else { unreachable!() };
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let stream = TcpStream::connect(world.server().tcp()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream
 }
 
@@ -116,8 +116,8 @@ fn a_session_may_ask_so_often() {
     let one = request("POST", &ana.url("heartbeat"), &[("authorization", &bearer)], b"");
     let mut connection = world.connect();
     connection.send(&one.repeat(100)).unwrap();
-    let answers: Vec<_> = (0..100).map(|_| connection.answer(false).unwrap()).collect();
-    answers.iter().for_each(Answer::keeps_the_ground_rules);
+    let answers: Vec<_> = (0..100).map(|_| connection.receive(false).unwrap()).collect();
+    answers.iter().for_each(Response::keeps_the_ground_rules);
     assert!(answers[..5].iter().all(|answer| answer.status == 200), "a second's worth is saved up");
     let refused = answers.iter().find(|answer| answer.status == 429).expect("a hundred at once are too many");
     assert_eq!(refused.json()["code"], "QUOTA_EXCEEDED");
@@ -147,7 +147,7 @@ fn a_listener_takes_so_many_connections() {
     let third = world.get("/readyz", "");
     assert_eq!((third.status, third.header("connection")), (503, Some("close")), "{third}");
     let mut local = Connection::open(&world.unix()).unwrap();
-    local.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    local.call("GET", "/readyz", &[], b"").unwrap().ok();
     ask(&mut first, &ana, "heartbeat", "").unwrap().ok();
 
     drop(second);
@@ -229,7 +229,7 @@ fn a_body_that_trickles_in_is_not_waited_for() {
     let whole = request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "a"}"#);
     let mut connection = world.connect();
     connection.send(&whole[..whole.len() - 3]).unwrap();
-    let refusal = connection.answer(false).unwrap().refused("INVALID_REQUEST");
+    let refusal = connection.receive(false).unwrap().refused("INVALID_REQUEST");
     assert!(text(&refusal["error"]).contains("in time"), "{refusal}");
 }
 

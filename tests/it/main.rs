@@ -5,9 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use support::{dice, document, http, mint, world};
+use support::{dice, document, http, mint};
 
 mod preload;
+mod world;
 
 mod ground_rules;
 

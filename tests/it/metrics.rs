@@ -5,18 +5,18 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, request};
+use crate::http::{Response, request};
 use crate::mint;
 use crate::world::{World, until};
 
 /// One reading, by name and labels as they are written.
 struct Metrics(BTreeMap<String, f64>);
 
-fn ask(world: &World, token: &str) -> Answer {
+fn ask(world: &World, token: &str) -> Response {
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", &*bearer)];
     let headers = if token.is_empty() { &[][..] } else { &headers };
-    world.connect().ask("GET", "/metrics", headers, b"").unwrap()
+    world.connect().call("GET", "/metrics", headers, b"").unwrap()
 }
 
 #[track_caller]
@@ -149,7 +149,7 @@ fn requests_are_counted_by_route_and_status() {
     world.session("bo").reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
     world.get("/api/reservations", "").refused("UNAUTHENTICATED");
     world.get("/nowhere/ana/a", &ana.token).refused("NOT_FOUND");
-    world.ask("PATCH", "/api/stats", &ana.token, None).refused("METHOD_NOT_ALLOWED");
+    world.call("PATCH", "/api/stats", &ana.token, None).refused("METHOD_NOT_ALLOWED");
     let metrics = read(&world);
     let count = |method: &str, route: &str, status: &str| {
         let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
@@ -179,7 +179,7 @@ fn nobody_is_named() {
 #[test]
 fn whoever_can_be_reached_by_others_asks_for_a_token() {
     let (mut world, data) = World::of_two(["one", "two"]);
-    let shown = |answer: Answer| {
+    let shown = |answer: Response| {
         assert_eq!(answer.status, 200, "{answer}");
         let text = String::from_utf8(answer.body).unwrap();
         parse(&text);

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::document::{Document, FILE};
-use crate::http::Answer;
+use crate::http::Response;
 use crate::world::{World, text};
 
 /// The document as it is checked in. `UPDATE_OPENAPI=1` writes it anew, so that a changed call is a readable diff.
@@ -197,8 +197,8 @@ fn limits_in_the_document_are_those_of_the_server() {
 }
 
 /// A file of the page, whoever asks.
-fn file(world: &World, target: &str) -> Answer {
-    let answer = world.connect().ask("GET", target, &[], b"").unwrap();
+fn file(world: &World, target: &str) -> Response {
+    let answer = world.connect().call("GET", target, &[], b"").unwrap();
     assert!(answer.header("x-request-id").is_some());
     answer
 }

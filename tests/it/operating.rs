@@ -5,7 +5,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::http::request;
-use crate::world::{World, text, time, until};
+use crate::world::{Run, World, text, time, until};
 
 #[test]
 fn health_needs_no_token() {
@@ -106,7 +106,7 @@ fn sigterm_lets_everybody_finish() {
     let mut probe = world.connect();
     probe.send(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").unwrap();
     let mut idle = world.connect();
-    idle.ask("GET", "/healthz", &[], b"").unwrap().ok();
+    idle.call("GET", "/healthz", &[], b"").unwrap().ok();
     thread::scope(|scope| {
         let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60 }));
         world.signal(libc::SIGTERM);
@@ -115,14 +115,14 @@ fn sigterm_lets_everybody_finish() {
         answer.refused("UNAVAILABLE");
     });
     probe.send(b"\r\n").unwrap();
-    let answer = probe.answer(false).unwrap();
+    let answer = probe.receive(false).unwrap();
     answer.keeps_the_ground_rules();
     answer.refused("UNAVAILABLE");
     half.send(tail).unwrap();
-    let answer = half.answer(false).unwrap();
+    let answer = half.receive(false).unwrap();
     answer.keeps_the_ground_rules();
     answer.ok();
-    assert!(idle.ask("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
+    assert!(idle.call("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
     let ended = world.wait();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert_eq!((&*ended.stdout, &*ended.stderr), ("", ""));
@@ -140,7 +140,7 @@ fn a_second_server_on_the_same_repository_gives_up() {
     let mut world = World::new();
     world.session("ana").hold("a");
     let first = written_record(&world);
-    let second = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json"]).output().unwrap();
+    let second = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json"]).run();
     assert_eq!(second.status.code(), Some(1));
     let talk = String::from_utf8(second.stderr).unwrap();
     assert_eq!(talk.trim_end().lines().count(), 1, "{talk}");
@@ -150,7 +150,7 @@ fn a_second_server_on_the_same_repository_gives_up() {
     assert_eq!(written_record(&world), first);
     assert_eq!(world.held(), ["ana a"]);
     let mut unix = crate::http::Connection::open(&world.unix()).unwrap();
-    unix.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    unix.call("GET", "/readyz", &[], b"").unwrap().ok();
     world.stop();
 }
 
@@ -170,7 +170,7 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
         (&["--config", bad.to_str().unwrap()], "the configuration cannot be used"),
         (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a socket"),
     ] {
-        let done = world.dibs(&[&["serve", "--json"], args].concat()).output().unwrap();
+        let done = world.dibs(&[&["serve", "--json"], args].concat()).run();
         let talk = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{args:?}: {talk}");
         assert!(talk.starts_with("git-dibs: ") && talk.contains(sentence), "{args:?}: {talk}");

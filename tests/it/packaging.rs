@@ -1,25 +1,25 @@
 //! What a service manager relies on: sockets handed over, a word when it is ready, and files that fit the program.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::http::{Connection, Door};
-use crate::world::World;
+use crate::http::{Address, Connection};
+use crate::support::process::LIMIT;
+use crate::support::server::Server;
+use crate::world::{PROGRAM, Run, World};
 
 /// A server that was handed these sockets, as a service manager hands them over.
 fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let count = sockets.len();
     let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve --json {args}");
-    let mut command = world.command("sh");
-    command.current_dir(world.path("repo")).args(["-c", &script, env!("CARGO_BIN_EXE_git-dibs")]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = world.command("sh", "repo");
+    command.args(["-c", &script, PROGRAM]);
     let sockets = sockets.to_vec();
     let hand_over = move || {
         for (from, to) in sockets.iter().zip(3..) {
@@ -35,11 +35,9 @@ fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     command
 }
 
-/// What it says about itself once it listens.
-fn record(child: &mut Child) -> Value {
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a record: {line}"))
+/// Starts it and waits until it listens.
+fn started(command: &mut Command) -> Server {
+    Server::start(command).unwrap_or_else(|ended| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
 /// Above the numbers the new process uses, so that none is overwritten before it is handed over.
@@ -50,10 +48,10 @@ fn high(socket: &impl AsRawFd) -> RawFd {
     fd
 }
 
-fn finish(mut child: Child) {
-    // SAFETY: it is a child of ours that nobody has waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
-    assert!(child.wait().unwrap().success());
+fn stop(server: Server) {
+    server.signal(libc::SIGTERM);
+    let ended = server.wait();
+    assert!(ended.status.success(), "{}", ended.stderr);
 }
 
 #[test]
@@ -64,21 +62,22 @@ fn sockets_that_are_handed_over_are_served_and_left_alone() {
     let path = world.path("handed.sock");
     let unix = UnixListener::bind(&path).unwrap();
     let ready = UnixDatagram::bind(world.path("notify")).unwrap();
+    ready.set_read_timeout(Some(LIMIT)).unwrap();
     let mut command = activated(&world, &[high(&tcp), high(&unix)], "");
-    let mut child = command.env("NOTIFY_SOCKET", world.path("notify")).spawn().unwrap();
-    let record = record(&mut child);
+    let server = started(command.env("NOTIFY_SOCKET", world.path("notify")));
+    let record = &server.record;
     let address = tcp.local_addr().unwrap();
     assert_eq!(record["url"], format!("http://{address}"));
     assert_eq!(record["socket"], path.to_str().unwrap());
     let mut state = [0; 64];
     let count = ready.recv(&mut state).unwrap();
     assert_eq!(&state[..count], b"READY=1");
-    for door in [Door::Tcp(address), Door::Unix(path.clone())] {
-        let mut connection = Connection::open(&door).unwrap();
-        connection.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    for address in [Address::Tcp(address), Address::Unix(path.clone())] {
+        let mut connection = Connection::open(&address).unwrap();
+        connection.call("GET", "/readyz", &[], b"").unwrap().ok();
     }
     assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "nothing else is opened");
-    finish(child);
+    stop(server);
     let count = ready.recv(&mut state).unwrap();
     assert_eq!(&state[..count], b"STOPPING=1");
     assert!(path.exists(), "whoever opened it will want it again");
@@ -90,11 +89,11 @@ fn one_socket_is_enough() {
     world.git_init("repo");
     let path = world.path("handed.sock");
     let unix = UnixListener::bind(&path).unwrap();
-    let mut child = activated(&world, &[high(&unix)], "").spawn().unwrap();
-    assert_eq!(record(&mut child)["url"], Value::Null);
-    let done = world.dibs(&["status"]).output().unwrap();
+    let server = started(&mut activated(&world, &[high(&unix)], ""));
+    assert_eq!(server.record["url"], Value::Null);
+    let done = world.dibs(&["status"]).run();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    finish(child);
+    stop(server);
 }
 
 #[test]
@@ -102,15 +101,15 @@ fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
     let world = World::not_started();
     world.git_init("repo");
     let refused = |sockets: &[RawFd], word: &str| {
-        let done = activated(&world, sockets, "").output().unwrap();
+        let done = activated(&world, sockets, "").run();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && said.contains(word), "{said}");
     };
     refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a listening stream socket");
     refused(&[high(&UnixDatagram::unbound().unwrap())], "not a listening stream socket");
     refused(&[high(&TcpListener::bind("0.0.0.0:0").unwrap())], "--behind-proxy");
-    let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).output();
-    assert!(elsewhere.unwrap().status.success(), "they were meant for somebody else");
+    let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).run();
+    assert!(elsewhere.status.success(), "they were meant for somebody else");
 }
 
 #[test]
@@ -118,7 +117,7 @@ fn the_unit_and_the_image_start_the_program_as_it_is() {
     let world = World::not_started();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(root.join("packaging").join(name)).unwrap();
-    let help = world.dibs(&["serve", "--help"]).output().unwrap();
+    let help = world.dibs(&["serve", "--help"]).run();
     let help = String::from_utf8(help.stdout).unwrap();
     for name in ["git-dibs.service", "Dockerfile"] {
         let text = read(name);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::world::{World, skip};
+use crate::world::{Run, World, skip};
 
 /// Puts the server of a world on such a system, from its next start on. Says so where that cannot be done here.
 pub fn preload(world: &mut World, test: &str) -> bool {
@@ -28,7 +28,7 @@ fn compiled() -> Option<PathBuf> {
     let new = library.with_extension(std::process::id().to_string());
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", source, "-ldl", "-o"]).arg(&new);
-    let done = compiler.output().ok()?;
+    let done = compiler.try_run().ok()?;
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     std::fs::rename(new, &library).unwrap();
     Some(library)

@@ -102,7 +102,7 @@ fn an_admin_takes_a_reservation_away_with_a_reason() {
         let refusal = world.delete(&target, &admin, body).refused("INVALID_REQUEST");
         assert_eq!(refusal["field"], "reason");
     }
-    world.ask("DELETE", &target, &admin, None).refused("INVALID_REQUEST");
+    world.call("DELETE", &target, &admin, None).refused("INVALID_REQUEST");
     assert_eq!(world.held().len(), 2);
 
     let done = world.delete(&target, &admin, json!({ "reason": "release night" })).ok();

@@ -136,7 +136,7 @@ fn nobody_waits_any_more_after_a_restart() {
         let ask = json!({ "filePath": "a", "waitSeconds": 60 }).to_string();
         line.send(&crate::http::request("POST", &bo.url("files/reserve"), &headers, ask.as_bytes())).unwrap();
         until("bo waits", || (world.get("/api/stats", &world.reader()).ok()["waiters"] == 1).then_some(()));
-        let cut_off = scope.spawn(move || line.answer(false));
+        let cut_off = scope.spawn(move || line.receive(false));
         world.signal(libc::SIGKILL);
         assert!(cut_off.join().unwrap().is_err());
     });

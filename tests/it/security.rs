@@ -7,22 +7,22 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Connection};
+use crate::http::{Connection, Response};
 use crate::mint;
-use crate::world::{World, text};
+use crate::world::{Run, World, text};
 
 /// One request as these very bytes, and everything that comes back until the server hangs up or has answered once.
-fn raw(world: &World, head: &str) -> std::io::Result<Answer> {
+fn raw(world: &World, head: &str) -> std::io::Result<Response> {
     let mut connection = world.connect();
     connection.send(head.as_bytes())?;
-    connection.answer(false)
+    connection.receive(false)
 }
 
 /// How many answers come back before the server hangs up.
 fn answers(world: &World, bytes: &[u8]) -> Vec<u16> {
     let mut connection = world.connect();
     connection.send(bytes).unwrap();
-    std::iter::from_fn(|| connection.answer(false).ok()).map(|answer| answer.status).collect()
+    std::iter::from_fn(|| connection.receive(false).ok()).map(|answer| answer.status).collect()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_name_that_was_made_to_mean_this_machine_opens_nothing() {
     // A file's permissions decide who comes through the socket, and a proxy who comes through it.
     let mut socket = Connection::open(&world.unix()).unwrap();
     socket.send(b"GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
-    socket.answer(false).unwrap().ok();
+    socket.receive(false).unwrap().ok();
     world.stop();
     world.args(&["--behind-proxy"]);
     world.start();
@@ -223,7 +223,7 @@ fn a_session_learns_nothing_of_another_repository() {
                 [("authorization", &*format!("Bearer {token}"))].map(|(name, value)| (name, value.to_owned()));
             let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
             let answer =
-                world.connect().ask("GET", &target, if token.is_empty() { &[] } else { &headers }, b"").unwrap();
+                world.connect().call("GET", &target, if token.is_empty() { &[] } else { &headers }, b"").unwrap();
             said.push((target, String::from_utf8_lossy(&answer.body).into_owned()));
         }
         if !token.is_empty() {
@@ -267,7 +267,7 @@ fn nothing_draws_on_a_terminal() {
     world.delete(&target, &world.admin(), json!({ "reason": NASTY })).ok();
 
     let clean = |mut command: Command, what: &str| {
-        let done = command.output().unwrap();
+        let done = command.run();
         for (way, bytes) in [("stdout", &done.stdout), ("stderr", &done.stderr)] {
             let said = String::from_utf8_lossy(bytes);
             let bad = said.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
@@ -306,7 +306,7 @@ fn nothing_draws_on_a_terminal() {
     // A commit of what somebody else holds, by somebody without a session.
     let repo = world.path("repo");
     let git = |args: &[&str]| {
-        let mut git = world.command("git");
+        let mut git = world.command("git", "");
         git.current_dir(&repo).args(args);
         git.envs([("GIT_AUTHOR_NAME", "P"), ("GIT_AUTHOR_EMAIL", "p@x"), ("GIT_COMMITTER_NAME", "P")]);
         git.env("GIT_COMMITTER_EMAIL", "p@x");
@@ -316,7 +316,7 @@ fn nothing_draws_on_a_terminal() {
     fs::create_dir(repo.join("src")).unwrap();
     fs::write(repo.join("plain.txt"), "x").unwrap();
     fs::write(repo.join(format!("src/{NASTY}")), "x").unwrap();
-    assert!(git(&["add", "--all"]).status().unwrap().success());
+    assert!(git(&["add", "--all"]).run().status.success());
     let said = clean(git(&["commit", "-qm", "x"]), "commit");
     assert!(said.contains("plain.txt") && said.contains("ana"), "the commit is refused: {said}");
 }

@@ -184,7 +184,7 @@ fn notices_ride_on_every_answer_to_a_sessions_own_calls() {
         let id = ana.hold("taken")["reservationId"].clone();
         let taken = format!("/api/reservations/{}", text(&id));
         world.delete(&taken, &admin, json!({ "reason": "release night" })).ok();
-        let answer = world.ask(method, target, &ana.token, body).json();
+        let answer = world.call(method, target, &ana.token, body).json();
         let notice = &answer["notices"][0];
         assert_eq!(notice["kind"], "released", "{method} {target}: {answer}");
         assert_eq!((&notice["reservationId"], &notice["filePath"]), (&id, &json!("taken")));

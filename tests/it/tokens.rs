@@ -7,7 +7,7 @@ use jsonwebtoken::Algorithm;
 use serde_json::json;
 
 use crate::mint;
-use crate::world::{World, secret_in, text, until};
+use crate::world::{Run, World, secret_in, text, until};
 
 #[test]
 fn a_session_token_acts_for_its_own_session_only() {
@@ -293,7 +293,7 @@ fn the_token_command_makes_tokens_the_server_takes() {
     world.git_init("repo");
     // Before the server's first start, so that the secret is made here and only read there.
     let token = |args: &[&str]| {
-        let done = world.dibs(&[&["token"], args].concat()).output().unwrap();
+        let done = world.dibs(&[&["token"], args].concat()).run();
         (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
     };
     let (code, ana, talk) = token(&["ana", "--name", "Ana"]);

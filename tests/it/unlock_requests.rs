@@ -12,12 +12,12 @@ fn ask(session: &Session<'_>, key: &str) -> Value {
 }
 
 #[track_caller]
-fn answer(session: &Session<'_>, request: &Value, word: &str, body: Value) -> crate::http::Answer {
+fn answer(session: &Session<'_>, request: &Value, word: &str, body: Value) -> crate::http::Response {
     session.post(&format!("unlock-requests/{}/{word}", text(&request["id"])), body)
 }
 
 #[track_caller]
-fn withdraw(session: &Session<'_>, request: &Value) -> crate::http::Answer {
+fn withdraw(session: &Session<'_>, request: &Value) -> crate::http::Response {
     let target = session.url(&format!("unlock-requests/{}", text(&request["id"])));
     session.world.delete(&target, &session.token, json!({}))
 }

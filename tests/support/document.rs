@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::http::Answer;
+use super::http::Response;
 
 /// Where the document is checked in.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");
@@ -66,7 +66,7 @@ impl Document {
 
     /// Every answer to a call in the document has a status that is described there, and a code too if it is a refusal.
     #[track_caller]
-    pub fn knows(&self, method: &str, target: &str, answer: &Answer) {
+    pub fn knows(&self, method: &str, target: &str, answer: &Response) {
         let Some(call) = self.call(method, target) else {
             assert!(answer.status >= 400, "{method} {target} is not in the document: {answer}");
             return;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::lock::{Came, Conflict, Did, Hold, KEYS, Key, Op, Session};
 use crate::dice::Dice;
-use crate::http::{Answer, Connection};
+use crate::http::{Connection, Response};
 use crate::world::{World, text};
 
 /// A reservation must not outlive its time by more than this. The promise is far less; a busy machine may need more.
@@ -187,7 +187,7 @@ impl<'w> Client<'w> {
     fn list(&mut self) {
         let bearer = format!("Bearer {}", self.reader);
         let from = self.now();
-        let answer = self.line.ask("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"").unwrap();
+        let answer = self.line.call("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"").unwrap();
         let to = self.now();
         let body = answer.ok();
         let own = list(&body["reservations"]).filter(|one| self.is_of_this_round(&one["sessionId"]));
@@ -201,13 +201,13 @@ impl<'w> Client<'w> {
         self.note(from, to, Did::List(all));
     }
 
-    fn ask(&mut self, call: &str, body: &Value) -> (u64, Answer, u64) {
+    fn ask(&mut self, call: &str, body: &Value) -> (u64, Response, u64) {
         let target = format!("/api/sessions/{}/{call}", name_of(self.round, self.session));
         let bearer = format!("Bearer {}", self.token);
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
         let body = body.to_string();
         let from = self.now();
-        let answer = self.line.ask("POST", &target, &headers, body.as_bytes()).unwrap();
+        let answer = self.line.call("POST", &target, &headers, body.as_bytes()).unwrap();
         let to = self.now();
         answer.keeps_the_ground_rules();
         (from, answer, to)
