@@ -32,11 +32,10 @@
 //! | [`git`] | repositories, settings, changed paths | reservations |
 //! | [`client`] · [`hook`] · [`cli`] | doors; they reach the rules only over HTTP; only `cli` prints | the engine's rules |
 //!
-//! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
-//! `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
-//! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it; `cli::config` knows the
-//! words for what they are told. `tests/rooms.rs` keeps
-//! these arrows true.
+//! Read `a ← b` as "b may use a": `key ← engine ← journal, token` · `engine, journal ← desk` ·
+//! `key, engine, journal, git ← ledger` · `key, engine, desk, token, wire ← http` · `wire ← client` ·
+//! `git, wire, client ← hook` · `key, engine, journal, desk, ledger, token, wire, http, git, client, hook ← cli`.
+//! `tests/rooms.rs` keeps these arrows true.
 //!
 //! # Glossary
 //!
