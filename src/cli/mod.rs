@@ -39,7 +39,7 @@ mod yaml;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -158,6 +158,11 @@ enum Command {
     Man(shell::ManArgs),
     /// Link rlock, runlock and rlock-heartbeat to this program
     InstallCommands(shell::LinksArgs),
+}
+
+/// Every command with its arguments, as clap knows them.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs the command line this process was started with.
