@@ -1,7 +1,7 @@
-//! What the hooks cost, beside what one would have instead: hooks that do nothing, and git's own reading.
+//! The cost of the hooks, compared with hooks that do nothing and with git's own reading.
 //!
-//! `cargo bench --bench hook` prints medians of runs that took turns, and how they compare; `-- small` and the other words
-//! in [`main`] pick some of the rows. Real git as it is without any settings, real hooks, a real server on this machine.
+//! `cargo bench --bench hook` prints medians of runs that took turns, and how they compare; `-- small` and the other
+//! words in [`main`] select some of the rows. Real git without any settings, real hooks, a real server on this machine.
 //! Nothing is asserted; the ratios are what matters.
 
 mod common;
@@ -123,7 +123,7 @@ fn range(place: &World, server: &Server) {
     row(&format!("hook of a push of {COMMITS} commits, beside git log --name-only"), &samples[0], &samples[1]);
 }
 
-/// The same commit while nobody holds anything, and while others hold 100,000 keys that are not in its way.
+/// The same commit while nothing is held, and while others hold 100,000 keys that do not conflict.
 fn others(place: &World, quiet: &Server, busy: &Server) {
     let repo = repository(place, "others", SMALL);
     use_hooks(&repo, "dibs");
@@ -140,14 +140,14 @@ fn others(place: &World, quiet: &Server, busy: &Server) {
 
 // ---- measuring ----
 
-/// How long something took, and how much of it the processors worked for it.
+/// The wall-clock time and the CPU time of a command.
 #[derive(Clone, Copy)]
 struct Sample {
     wall: Duration,
     cpu: Duration,
 }
 
-/// Runs each in turn, so that whatever else this machine does meets all of them.
+/// Runs each in turn, so that other load on this machine affects all of them.
 fn turns(count: usize, names: &[&str], mut run: impl FnMut(&str) -> Sample) -> Vec<Vec<Sample>> {
     let mut samples = vec![Vec::new(); names.len()];
     for round in 0..=rounds(count) {
@@ -179,7 +179,7 @@ fn row(what: &str, here: &[Sample], beside: &[Sample]) {
 
 // ---- the place ----
 
-/// A repository with so many files, a remote that has them, and sets of hooks to choose from.
+/// A repository with this many files, a remote that has them, and sets of hooks to choose from.
 fn repository(place: &World, name: &str, files: usize) -> PathBuf {
     let (repo, remote) = (place.path(name), format!("{name}.git"));
     place.git_in("", &["init", "-q", "--template=", "-b", "main", name]);
@@ -229,12 +229,12 @@ fn path(n: usize) -> String {
 
 // ---- the server ----
 
-/// What makes hooks ask this server, as a session that holds nothing.
+/// Variables that make hooks use this server, as a session that holds nothing.
 fn variables(server: &Server) -> [(&str, String); 2] {
     [("DIBS_URL", hook_url(server)), ("DIBS_TOKEN", token("bo"))]
 }
 
-/// Sees to it that others hold so many keys, none of which the benchmarks touch: files, directories, patterns.
+/// Makes other sessions hold this many keys, none of which the benchmarks touch: files, directories, patterns.
 fn hold(server: &Server, keys: usize) {
     const EACH: usize = 5_000;
     for begin in (0..keys).step_by(EACH) {

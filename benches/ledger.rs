@@ -1,4 +1,4 @@
-//! What the ledger costs: bytes of an event after 100,000 of them, one path's history with plain git, whether a flush
+//! The cost of the ledger: bytes per event after 100,000 of them, one path's history with plain git, whether a flush
 //! slows down as history grows, and grants over HTTP with a ledger beside them and without.
 //!
 //! `cargo bench --bench ledger`
@@ -26,7 +26,7 @@ const EVENTS: u64 = 100_000;
 /// Events in a flush, where `DIBS_BENCH_PER_FLUSH` says nothing else: what a hundred busy sessions do in half a second.
 const PER_FLUSH: u64 = 50;
 
-/// Files people work on.
+/// The number of files that are worked on.
 const FILES: u64 = 5_000;
 
 fn main() {
@@ -88,7 +88,7 @@ impl Work {
         (self.dice >> 33) % sides
     }
 
-    /// As much as one flush takes.
+    /// Makes the events of one flush.
     fn flush(&mut self, journal: &mut SqliteJournal, events: u64) {
         let after = self.engine.head();
         let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! A server under mixed load for as long as one likes: what it takes of memory, files and time, over time.
+//! A server under mixed load for any length of time: its memory, files and latencies over time.
 //!
 //! `cargo bench --bench soak -- MINUTES` (20 seconds without). Memory, the journal, open files and times should level
 //! off: memory once as many keys are remembered as the load ever names, the journal with the second snapshot. The
@@ -52,7 +52,7 @@ fn main() {
     sessions.into_iter().for_each(|session| session.join().expect("a session went wrong"));
 }
 
-/// Reserves, shares, waits, checks, renews and lets go, over and over.
+/// Reserves, shares, waits, checks, renews and releases, over and over.
 fn work(
     number: usize,
     address: SocketAddr,
@@ -68,7 +68,7 @@ fn work(
     let files = format!("/api/sessions/soak-{number}/files");
     while !stop.load(Ordering::Relaxed) {
         round += 1;
-        // Some keys are one's own, some everybody's, some patterns over both.
+        // Some keys are the session's own, some common to all, some patterns over both.
         let (own, common) = (format!("own/{number}/{}.rs", round % 500), format!("common/{}.rs", round % 40));
         let plan = [
             ("reserve", format!(r#"{{"filePath":"{own}","ttlSeconds":30}}"#)),
@@ -85,7 +85,7 @@ fn work(
             let response = connection.call("POST", &format!("{files}/{call}"), &headers, body.as_bytes());
             let status = response.expect("the server answers").status;
             assert!([200, 403, 409, 410].contains(&status), "{call} {body}: {status}");
-            // A wait takes as long as others hold what it waits for; that is not the server's time.
+            // A wait takes as long as others hold the key; that is not the server's time.
             if !body.contains("waitSeconds") {
                 times.lock().unwrap().push(begin.elapsed());
             }

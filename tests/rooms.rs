@@ -1,4 +1,4 @@
-//! Keeps the rooms apart: which room may use which, which parts of the standard library it must not touch, and who prints.
+//! Keeps the rooms apart: which room may use which, what else it must not use, and which of them print.
 //!
 //! Every file of `src/<room>` is read with `syn`, without its tests, and each path it names (`crate::key`,
 //! `super::super::desk`, `use std::{fs, net}`, also inside macros) is compared with the tables below. There are no
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use syn::buffer::{Cursor, TokenBuffer};
 use syn::visit::{self, Visit};
 
-/// Every room, and the rooms it may use. A line here needs its arrow in the head of `src/lib.rs`, and a use in the code.
+/// Every room, and the rooms it may use. Each needs its arrow in the head of `src/lib.rs`, and a use in the code.
 const ARROWS: &[(&str, &[&str])] = &[
     ("key", &[]),
     ("engine", &["key"]),

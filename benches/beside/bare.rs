@@ -1,4 +1,4 @@
-//! The least a server can be: a bare axum handler that reads the same bodies and answers the same bytes, and an echo
+//! Minimal servers: a bare axum handler that reads the same bodies and sends the same bytes, and an echo
 //! that does not even read. Each is this program, started again.
 
 use std::net::{SocketAddr, TcpListener};
@@ -44,7 +44,7 @@ pub fn serve(name: &str) -> bool {
     true
 }
 
-/// With room for everybody who connects at once; the standard library's listener has less, and whoever does not fit
+/// With a backlog for all connections at once. The standard library's is shorter, and a connection that does not fit
 /// waits for a fifth of a second.
 fn listen() -> TcpListener {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");

@@ -1,4 +1,4 @@
-//! Checks: whether paths are free, however much is held by others.
+//! Checks of whether paths are free, with few and many reservations.
 
 use std::hint::black_box;
 
@@ -54,7 +54,7 @@ fn compare(full: &Full, least: &Full, count: usize, held: usize, globs: usize) {
     table::row(&format!("{count} paths, {held} held, {globs} globs"), &pairs, table::time);
 }
 
-/// Every tenth is held in each of the engines; the others are nobody's, and half of those lie where the globs are.
+/// Every tenth is held in each of the engines; the others are free, and half of those lie where the globs are.
 fn asked(count: usize) -> Vec<String> {
     let path = |n: usize| match n % 10 {
         3 => path(n % HELD[0]),

@@ -1,4 +1,4 @@
-//! Everybody who is measured, and where they listen.
+//! The servers that are measured, and their addresses.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::etcd::Etcd;
 use crate::postgres::Postgres;
 use crate::redis::Redis;
 
-/// The most connections anybody is given.
+/// The most connections to one server.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Somebody who gives out locks.
+/// A lock server.
 pub struct Peer {
     /// As the table names it.
     pub name: &'static str,
@@ -37,19 +37,19 @@ impl Peer {
 
 pub struct Peers {
     pub dibs: Peer,
-    /// Those that stand beside it: a bare handler, and whoever runs.
+    /// What it is compared with: a bare handler, and the lock servers that run.
     pub others: Vec<Peer>,
-    /// Who does not run.
+    /// The lock servers that do not run.
     pub missing: Vec<&'static str>,
     pub redis: Option<usize>,
-    /// Does nothing but answer: what the load can do.
+    /// Only answers: the limit of the load.
     pub echo: Peer,
-    // Dropped last, so that they run as long as somebody asks them.
+    // Dropped last, so that they run as long as they are used.
     _processes: (Server, Bare, Bare),
 }
 
 impl Peers {
-    /// Starts ours, and finds the others where the environment says they are.
+    /// Starts git-dibs, and finds the others through the environment.
     pub fn start(place: &World) -> Peers {
         let server = serve(place, "throughput", &[]);
         let (handler, echo) = (Bare::start("bare-handler"), Bare::start("echo"));

@@ -1,4 +1,4 @@
-//! The program with a million reservations: how soon it is ready, what it weighs, whether it got slower.
+//! The program with a million reservations: start-up time, memory, and throughput.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::common::{load, table};
 const MILLION: usize = 1_000_000;
 const CONNECTIONS: usize = 64;
 
-/// The ledger would still be writing the million records down while others are measured.
+/// The ledger would still be writing the million records during other measurements.
 const ARGS: &[&str] = &["--no-ledger"];
 
 pub fn measure(place: &World) {
@@ -46,7 +46,7 @@ pub fn measure(place: &World) {
     table::row("requests over HTTP among 1,000,000, 64 connections, beside among 1,000", &pairs, table::rate);
 }
 
-/// Starts the program and asks until it says that it is ready. How long that took, in seconds.
+/// Starts the program and asks whether it is ready. Returns how long that took, in seconds.
 fn ready(place: &World, name: &str) -> (Server, f64) {
     let begin = Instant::now();
     let server = serve(place, name, ARGS);
@@ -54,7 +54,7 @@ fn ready(place: &World, name: &str) -> (Server, f64) {
     (server, begin.elapsed().as_secs_f64())
 }
 
-/// Writes the journal of a server whose sessions hold so much, with a snapshot or with records alone.
+/// Writes the journal of a server with this many reservations, with a snapshot or with records alone.
 fn seed(place: &World, name: &str, count: usize, snapshot: bool) {
     const BATCH: usize = 5_000;
     place.git_in("", &["init", "-q", name]);

@@ -38,7 +38,7 @@ pub fn measure(place: &World, peers: &Peers) {
     }
 }
 
-/// Nobody who is alone can be answered faster, whoever keeps the promise. The file has its size already: where it grew,
+/// The lower bound for one durable request at a time. The file has its final size already: if it grew,
 /// the file system would have more to sync, and a good journal avoids that.
 fn sync_time(place: &World) -> f64 {
     const PAGE: [u8; 4096] = [b'x'; 4096];

@@ -10,13 +10,13 @@ use super::lines::{Dialect, Line, Step};
 use super::support::http::{Address, Connection};
 use super::support::mint;
 
-/// What signs the tokens of the benches.
+/// The secret that signs the tokens of the benches.
 pub const SECRET: &str = "ssssssssssssssssssssssssssssssss";
 
-/// What the server answers to a reserve, byte for byte in length.
+/// The body of a response to a reserve, of realistic length.
 pub const RESERVED: &str = r#"{"reservationId":"res_01a1e27997d77793b25abd23b31d076f","filePath":"src/area_12/part_345/file_678901.rs","sessionId":"bench-17","mode":"exclusive","reason":null,"reservedAt":"2026-11-16T03:49:41.975Z","expiresAt":"2026-11-16T03:50:41.975Z","fence":678901,"version":0}"#;
 
-/// And to a release.
+/// The body of a response to a release.
 pub const RELEASED: &str = r#"{"ok":true,"released":true,"releasedCount":1}"#;
 
 pub fn keyring() -> Keyring {
@@ -35,7 +35,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// For so many connections at the most.
+    /// For at most this many connections.
     pub fn new(connections: usize) -> Http {
         let heads = |connection| {
             let session = format!("bench-{connection}");
@@ -71,7 +71,7 @@ fn finish(head: &str, body: &str, out: &mut Vec<u8>) {
     write!(out, "{head}{}\r\n\r\n{body}", body.len()).expect("memory");
 }
 
-/// How long the answer is and its body, if it is all there.
+/// The length of the response and its body, if it is complete.
 pub fn answer(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..end]).expect("heads are text");

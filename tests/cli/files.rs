@@ -72,7 +72,7 @@ fn renew_and_release() {
 }
 
 #[test]
-fn status_is_a_table_with_yours_marked() {
+fn status_is_a_table_that_marks_your_own() {
     let world = World::served();
     assert_eq!(world.dibs(["status"]).ok().err, "git-dibs: nothing is reserved\n");
     world.as_session("ana", ["reserve", "src/b.rs", "--reason", "line\nbreak"]).ok();
@@ -92,7 +92,7 @@ fn status_is_a_table_with_yours_marked() {
 }
 
 #[test]
-fn status_has_every_page() {
+fn status_shows_every_page() {
     let world = World::served();
     let names: Vec<String> = (0..2_300).map(|n| format!("f{n:04}")).collect();
     world.as_session("ana", ["reserve".to_owned()].into_iter().chain(names.iter().cloned())).ok();
@@ -101,7 +101,7 @@ fn status_has_every_page() {
 }
 
 #[test]
-fn check_takes_names_from_everywhere() {
+fn check_takes_names_from_every_source() {
     let world = World::served();
     world.write("new\nline", "x");
     world.write(bytes(b"caf\xe9"), "x");
@@ -141,7 +141,7 @@ fn check_takes_names_from_everywhere() {
 }
 
 #[test]
-fn a_paused_feature_is_in_the_way_of_everything() {
+fn a_paused_feature_blocks_everything() {
     let world = World::served();
     world.dibs(["session", "start", "--id", "bo", "--feature", "F-1"]).ok();
     world.as_session("ana", ["reserve", "feature:F-1:pause", "--reason", "broken main"]).ok();
@@ -167,7 +167,7 @@ fn waiting_ends_with_a_grant() {
 }
 
 #[test]
-fn waiting_ends_without_one() {
+fn waiting_ends_without_a_grant() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a", "--ttl", "300"]).ok();
     let said = world.as_session("bo", ["wait", "a", "--timeout", "1"]).fails(7);
@@ -175,7 +175,7 @@ fn waiting_ends_without_one() {
     world.as_session("bo", ["reserve", "a", "--wait", "1"]).fails(7);
     world.as_session("bo", ["reserve", "a", "--wait", "301"]).fails(2);
     world.as_session("bo", ["wait"]).fails(2);
-    // Whoever is interrupted leaves the queue.
+    // An interrupted command leaves the queue.
     let mut waiting = world.as_session("bo", ["reserve", "a", "--wait", "300"]).start();
     world.until_waits_for("bo", &["a"]);
     waiting.kill();
@@ -198,7 +198,7 @@ fn waiting_outlives_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_circle_is_refused_and_shown() {
+fn a_cycle_is_refused_and_shown() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
     world.as_session("bo", ["reserve", "b"]).ok();
@@ -215,14 +215,14 @@ fn a_circle_is_refused_and_shown() {
 }
 
 #[test]
-fn retries_ask_again() {
+fn retries_repeat_the_request() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
     let refused = || world.get("/api/stats", &world.reader()).ok()["conflictsDetected"].as_u64().unwrap();
     let before = refused();
     world.as_session("bo", ["reserve", "a", "--retries", "2"]).fails(3);
     assert_eq!(refused() - before, 3);
-    // What cannot pass is not asked again.
+    // A request that can never succeed is not repeated.
     world.as_session("bo", ["reserve", "..", "--retries", "1000"]).fails(2);
     world.as_session("bo", ["reserve", "b", "--ttl", "0", "--retries", "1000"]).fails(2);
 }

@@ -1,10 +1,10 @@
-//! Looking back: `log`, `who` and `ledger`, with a server and without.
+//! History: `log`, `who` and `ledger`, with and without a server.
 
 use serde_json::json;
 
 use crate::world::{Run, World, until};
 
-/// A server with a little past, and the ledger that tells of it.
+/// A server with a short history, all of it in the ledger.
 fn world() -> World {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/", "--reason", "moving it"]).ok();
@@ -78,7 +78,7 @@ fn a_ledger_can_be_checked_found_and_shared() {
     assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
     assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("no ledger could be fetched"));
 
-    // Somebody who writes into it by hand is found out.
+    // A commit made by hand is detected.
     let hand = "git commit-tree -p ledger -m x ledger^{tree} | xargs git update-ref refs/heads/ledger";
     let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).run().status;
     assert!(done.success());

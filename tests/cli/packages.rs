@@ -1,4 +1,4 @@
-//! Work packages, from a file to the server and back.
+//! Work packages: reserved, checked and released from a file.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn a_package_is_reserved_checked_and_released_as_one() {
 }
 
 #[test]
-fn every_problem_is_told_and_nothing_done() {
+fn every_problem_is_reported_and_nothing_is_done() {
     let world = World::served();
     world.write("bad.yaml", "locks:\n  files: [src/a.rs, ../x]\n  keys: [&a db:x]\n  ttl_minutes: yes\n");
     for command in ["reserve", "release", "check"] {
@@ -66,7 +66,7 @@ fn every_problem_is_told_and_nothing_done() {
 }
 
 #[test]
-fn a_time_the_server_does_not_grant_is_told_with_its_line() {
+fn a_ttl_the_server_refuses_is_reported_with_its_line() {
     let world = World::served();
     let said = world.as_session("ana", ["reserve", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
     assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");

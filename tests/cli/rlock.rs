@@ -1,10 +1,10 @@
-//! The binary under its other names.
+//! The program under its other names.
 
 use serde_json::Value;
 
 use crate::world::{Run, Said, World};
 
-/// Runs one of the links as a session; gives its exit code and its document.
+/// Runs one of the links as a session; returns its exit code and its document.
 fn linked(world: &World, session: &str, args: &[&str]) -> (i32, Value) {
     let mut command = world.command(world.path("bin").join(args[0]), "app");
     command.args(&args[1..]).env("DIBS_TOKEN", world.token_of(session, "session"));
@@ -21,7 +21,7 @@ fn installed() -> World {
 }
 
 #[test]
-fn lock_renew_and_let_go() {
+fn lock_renew_and_unlock() {
     let world = installed();
     let uri = "deploy://api-prod";
     let (code, document) = linked(&world, "ana", &["rlock", uri, "--reason", "release"]);
@@ -51,7 +51,7 @@ fn lock_renew_and_let_go() {
 }
 
 #[test]
-fn no_server_is_never_success() {
+fn without_a_server_nothing_succeeds() {
     let mut world = installed();
     let token = world.token_of("ana", "session");
     world.as_session("ana", ["session", "end"]).ok();

@@ -1,12 +1,13 @@
 //! A session that lives as long as a command.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use serde_json::json;
 
+use crate::support::process::Collector;
 use crate::world::{PROGRAM, Process, Said, World, time, until};
 
 /// Starts `git-dibs run -- sh -c SCRIPT` and waits until it prints `ready`.
@@ -19,7 +20,7 @@ fn started(world: &World, args: &[&str], script: &str) -> Process {
 }
 
 #[test]
-fn the_command_has_a_session_and_takes_it_along() {
+fn the_session_of_a_command_ends_with_it() {
     let world = World::served();
     let script = "test -n \"$DIBS_TOKEN\" && test \"$(cat .git/dibs/token)\" = \"$DIBS_TOKEN\" || exit 9
         stat -c %a .git/dibs/token
@@ -65,7 +66,7 @@ fn signals_reach_the_command() {
 }
 
 #[test]
-fn a_killed_command_takes_its_session_along() {
+fn the_session_of_a_killed_command_ends() {
     let world = World::served();
     let said = world.dibs(["run", "--id", "k", "--", "sh", "-c", "git dibs reserve a; kill -9 $$"]).fails(137);
     assert!(said.err.contains("released a"), "{said:?}");
@@ -76,7 +77,7 @@ fn a_killed_command_takes_its_session_along() {
 }
 
 #[test]
-fn a_command_that_cannot_start_is_a_sentence() {
+fn a_command_that_cannot_start_is_reported() {
     let world = World::served();
     let said = world.dibs(["run", "--id", "n", "--", "no-such-command"]).fails(127);
     assert!(said.err.contains("no-such-command cannot be run: "), "{said:?}");
@@ -87,7 +88,7 @@ fn a_command_that_cannot_start_is_a_sentence() {
 }
 
 #[test]
-fn the_session_stays_alive_and_the_sweep_ends_it_when_we_are_killed() {
+fn the_session_stays_alive_until_run_is_killed() {
     let world = World::new().serve(&["--session-timeout", "1"]);
     let script = "git dibs reserve a --ttl 1 >&2; echo ready; read go; git dibs status --mine";
     let alive = started(&world, &["--id", "alive"], script);
@@ -105,7 +106,7 @@ fn the_session_stays_alive_and_the_sweep_ends_it_when_we_are_killed() {
 }
 
 #[test]
-fn a_second_command_in_the_same_worktree_leaves_the_firsts_token() {
+fn a_second_command_in_a_worktree_keeps_the_first_token() {
     let world = World::served();
     let first = world.dibs(["session", "start", "--id", "first"]).ok();
     assert_eq!(first.out, "first\n");
@@ -117,7 +118,7 @@ fn a_second_command_in_the_same_worktree_leaves_the_firsts_token() {
 }
 
 #[test]
-fn a_session_that_was_left_behind_is_ended_by_whoever_comes_next() {
+fn a_session_left_behind_is_ended_by_the_next_command() {
     let world = World::served();
     for (id, next) in [("one", &["run", "--id", "two", "--", "true"][..]), ("three", &["session", "start"])] {
         let mut process = started(&world, &["--id", id], "git dibs reserve a > /dev/null; echo ready; read go");
@@ -128,16 +129,16 @@ fn a_session_that_was_left_behind_is_ended_by_whoever_comes_next() {
         assert_eq!(world.session_info(id)["state"], "failed");
         assert_eq!(world.held(), [""; 0]);
     }
-    // One that was started by hand belongs to no command, and is left alone.
+    // A session started by hand belongs to no command, and is not ended.
     world.dibs(["session", "start"]).fails(1);
     let said = world.dibs(["run", "--", "true"]).ok();
     assert!(said.err.contains("works in this worktree too"), "{said:?}");
 }
 
 #[test]
-fn notices_the_heartbeat_heard_reach_the_next_command() {
+fn notices_received_by_the_heartbeat_reach_the_next_command() {
     let world = World::new().serve(&["--session-timeout", "2"]);
-    // The heart beats several times a second, so it is the first to hear.
+    // The heartbeat runs several times a second, so it receives the notice first.
     let script = "git dibs reserve a --ttl 60 >&2; echo ready; read go; git dibs status; true";
     let mut process = started(&world, &["--id", "ana"], script);
     let id = world.reservations()[0]["reservationId"].as_str().unwrap().to_owned();
@@ -151,7 +152,7 @@ fn notices_the_heartbeat_heard_reach_the_next_command() {
 }
 
 #[test]
-fn a_server_that_is_gone_in_the_end_changes_nothing_for_the_command() {
+fn a_server_that_stopped_does_not_change_the_exit_code() {
     let mut world = World::served();
     let process = started(&world, &[], "echo ready; read go; exit 5");
     world.kill();
@@ -160,7 +161,7 @@ fn a_server_that_is_gone_in_the_end_changes_nothing_for_the_command() {
     assert!(said.err.contains("could not be ended (no server answers at "), "{said:?}");
 }
 
-/// Ctrl-C on a terminal reaches everybody there; passed on as well it would arrive twice.
+/// Ctrl-C on a terminal reaches all processes there; forwarded as well it would arrive twice.
 #[test]
 fn ctrl_c_arrives_once() {
     let world = World::served();
@@ -170,7 +171,7 @@ fn ctrl_c_arrives_once() {
         libc::openpty(&mut here, &mut there, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
     };
     assert_eq!(opened, 0);
-    // SAFETY: both were just opened and belong to nobody else.
+    // SAFETY: both were just opened and have no other owner.
     let (here, there) = unsafe { (OwnedFd::from_raw_fd(here), OwnedFd::from_raw_fd(there)) };
     let script = "trap 'echo interrupted' INT; echo ready; read one; read two; echo \"got $two\"";
     let mut command = world.command(PROGRAM, "app");
@@ -188,22 +189,16 @@ fn ctrl_c_arrives_once() {
     let mut child = command.spawn().unwrap();
     drop((command, there));
     let mut terminal = std::fs::File::from(here);
-    let mut seen = String::new();
-    let mut read_until = |what: &str, terminal: &mut std::fs::File| {
-        let mut buffer = [0; 512];
-        while !seen.contains(what) {
-            match terminal.read(&mut buffer) {
-                Ok(n) if n > 0 => seen.push_str(&String::from_utf8_lossy(&buffer[..n])),
-                _ => break,
-            }
-        }
-        seen.clone()
+    let screen = Collector::read(terminal.try_clone().unwrap());
+    let until_shown = |what: &str| {
+        until(&format!("the terminal shows {what:?}"), || screen.text().contains(what).then_some(()));
     };
-    read_until("ready", &mut terminal);
+    until_shown("ready");
     terminal.write_all(b"\x03").unwrap();
-    read_until("interrupted", &mut terminal);
+    until_shown("interrupted");
     terminal.write_all(b"a\nb\n").unwrap();
-    let seen = read_until("got ", &mut terminal);
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
-    assert_eq!(seen.matches("interrupted").count(), 1, "{seen}");
+    until_shown("got ");
+    let status = until("the command ends", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0), "{}", screen.text());
+    assert_eq!(screen.text().matches("interrupted").count(), 1, "{}", screen.text());
 }

@@ -35,7 +35,7 @@ fn a_session_lives_in_its_worktree() {
 }
 
 #[test]
-fn a_second_session_needs_to_be_meant() {
+fn a_second_session_needs_the_replace_flag() {
     let world = World::served();
     let first = world.dibs(["session", "start"]).ok().out;
     let refused = world.dibs(["session", "start"]).fails(1);
@@ -46,14 +46,14 @@ fn a_second_session_needs_to_be_meant() {
     assert!(world.dibs(["status", "--mine"]).ok().err.contains("nothing is reserved"));
     world.dibs(["session", "end", "--state", "failed"]).ok();
     assert_eq!(world.session_info("second")["state"], "failed");
-    // What a dead session left behind is in nobody's way.
+    // The token of an ended session does not prevent a new one.
     world.write(".git/dibs/token", &world.token_of("second", "session"));
     world.dibs(["reserve", "a"]).fails(6);
     world.dibs(["session", "start", "--id", "third"]).ok();
 }
 
 #[test]
-fn an_admin_makes_sessions_anywhere_and_ends_them() {
+fn an_admin_creates_and_ends_sessions_anywhere() {
     let world = World::served();
     let admin = world.token_of("boss", "admin");
     let made = world.dibs(["session", "start", "--json", "--id", "ana", "--name", "Ana"]).env("DIBS_TOKEN", &admin);
@@ -104,7 +104,7 @@ fn a_server_with_its_data_elsewhere_and_several_repositories_is_found() {
 }
 
 #[test]
-fn the_nearest_word_counts() {
+fn a_flag_overrides_a_variable_and_a_variable_the_git_config() {
     let world = World::served();
     world.git(&["config", "dibs.url", "http://127.0.0.1:1"]);
     world.git(&["config", "dibs.name", "from config"]);

@@ -27,7 +27,7 @@ pub struct Shared {
     pub bo: Session<'static>,
 }
 
-/// A shared server while one test has it to itself; nothing is held when it is handed on.
+/// A shared server while one test uses it alone; nothing is held when the next test gets it.
 pub struct Lent(ManuallyDrop<Shared>);
 
 static IDLE: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
@@ -68,7 +68,7 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // After a failure nobody knows what is held; that server is left alone until the end.
+        // After a failure it is unknown what is held; that server is not used again.
         if !std::thread::panicking() {
             self.ana.release_all();
             // SAFETY: it is not used any more.

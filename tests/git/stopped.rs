@@ -1,4 +1,4 @@
-//! A holder that slept through its time: what it does when it wakes up is refused, as if it had never held anything.
+//! A holder that was stopped until its reservation expired: what it does afterwards is refused.
 
 use std::process::Stdio;
 
@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::world::{Process, World, said};
 
-/// What the holder does: commits while it holds `a`, prepares a second commit, says so, and goes on once it is told to.
+/// The holder commits while it holds `a`, prepares a second commit, prints `ready`, and continues after a line of
+/// input.
 const HOLDER: &str = r#"
     export PATH="$TOP/bin:$PATH"
     git dibs reserve a --ttl 1 >/dev/null
@@ -20,7 +21,7 @@ const HOLDER: &str = r#"
 "#;
 
 #[test]
-fn a_holder_stopped_past_its_time_neither_commits_nor_pushes() {
+fn a_holder_stopped_until_it_expired_neither_commits_nor_pushes() {
     let world = World::with_hooks(true).served();
     let bo = world.session_with("bo", json!({ "name": "Bo" }));
     let mut command = world.program("work");

@@ -1,4 +1,4 @@
-//! The whole way: real git, real hooks, a real server, somebody who holds something.
+//! End to end: real git, real hooks, a real server, and a session that holds something.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,11 +11,11 @@ use crate::names::NAMES;
 use crate::server::Shared;
 use crate::world::{Memory, World, said};
 
-/// Files that are there in the beginning, and one that never is.
+/// The files at the start, and one that never exists.
 const FILES: [&str; 7] = ["a", "b", "c", "dir/x", "dir/y", "run.sh", "elsewhere/untouched"];
 
 /// Runs a situation once for each path it is judged by, with that path held by ana: it must be stopped, and say why.
-/// With everything else held, also what it only undoes or carries, it must pass without a word.
+/// With all other paths held, also those it only undoes or carries, it must pass without a message.
 pub fn try_with_each_path_held(world: &World, before: &Memory<'_>, act: &str, judged: &str) {
     let run = |held: &[&str]| {
         let server = Shared::lend();
@@ -51,7 +51,7 @@ fn is_hook(word: &str) -> bool {
     git_dibs::hook::Moment::parse(word).is_some()
 }
 
-/// A world in which ana holds `key`, and what becomes of a commit of `a` and `dir/x` by whom it may concern.
+/// A server, and a commit of `a` and `dir/x` to be tried as different sessions.
 struct Case {
     world: World,
 }
@@ -62,7 +62,7 @@ impl Case {
         Case { world: world.served() }
     }
 
-    /// Tries the commit and takes it back; whether it passed, and what was said.
+    /// Tries the commit and undoes it. Returns whether it passed, and what was printed.
     fn commit(&self, variables: &[(&str, &str)], options: &str) -> (bool, String) {
         let output = self.world.try_shell(
             "work",
@@ -74,7 +74,7 @@ impl Case {
 }
 
 #[test]
-fn the_holder_passes_and_so_does_everybody_once_it_is_released() {
+fn the_holder_passes_and_after_release_every_session() {
     let case = Case::new(World::with_hooks(true));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     ana.hold_as("dir/", Mode::Exclusive);
@@ -89,12 +89,12 @@ fn the_holder_passes_and_so_does_everybody_once_it_is_released() {
 }
 
 #[test]
-fn what_has_expired_is_in_nobodys_way() {
+fn an_expired_reservation_blocks_no_commit() {
     let case = Case::new(World::with_hooks(false));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     let cy = case.world.session("cy");
     ana.hold_for("a", 1);
-    // Whoever waits in the queue is told the moment it is over.
+    // A waiting request is granted the moment the reservation expires.
     bo.wait_for("a");
     bo.release_all();
     let (passed, text) = case.commit(&case.world.variables(Some(&cy)), "");
@@ -102,7 +102,7 @@ fn what_has_expired_is_in_nobodys_way() {
 }
 
 #[test]
-fn an_ended_session_holds_nothing_and_its_token_is_no_use() {
+fn an_ended_session_holds_nothing_and_its_token_is_refused() {
     let case = Case::new(World::with_hooks(false));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     ana.hold_as("a", Mode::Exclusive);
@@ -115,7 +115,7 @@ fn an_ended_session_holds_nothing_and_its_token_is_no_use() {
 }
 
 #[test]
-fn a_person_is_kept_from_what_is_held_and_from_nothing_else() {
+fn without_a_session_only_held_paths_are_blocked() {
     let case = Case::new(World::with_hooks(false));
     let ana = case.world.session_with("ana", json!({ "name": "Ana" }));
     let person = [];
@@ -140,7 +140,7 @@ fn a_worktree_has_a_session_of_its_own() {
 }
 
 #[test]
-fn who_holds_it_shared_may_change_it_beside_the_others() {
+fn a_shared_holder_may_change_the_file() {
     let case = Case::new(World::with_hooks(false));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     ana.hold_as("a", Mode::Shared);
@@ -157,7 +157,7 @@ fn who_holds_it_shared_may_change_it_beside_the_others() {
 }
 
 #[test]
-fn a_paused_feature_stops_its_own_sessions() {
+fn a_paused_feature_blocks_its_own_sessions() {
     let case = Case::new(World::with_hooks(false));
     let lead = case.world.session("lead");
     let (inside, outside) = (
@@ -171,7 +171,7 @@ fn a_paused_feature_stops_its_own_sessions() {
 }
 
 #[test]
-fn settings_decide_and_are_named() {
+fn messages_name_the_setting_that_decided() {
     let case = Case::new(World::with_hooks(false));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     ana.hold_as("a", Mode::Exclusive);
@@ -186,7 +186,7 @@ fn settings_decide_and_are_named() {
 }
 
 #[test]
-fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
+fn a_server_finds_the_session_in_push_option_or_environment() {
     let world = World::new().served();
     world.install("origin.git", &["--server"]);
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
@@ -215,7 +215,7 @@ fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
 }
 
 #[test]
-fn odd_names_are_judged_byte_for_byte() {
+fn unusual_names_are_judged_byte_for_byte() {
     let world = World::with_hooks(false).served();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let write = |name: &[u8]| std::fs::write(world.path("work").join(OsStr::from_bytes(name)), "x").unwrap();
@@ -226,7 +226,7 @@ fn odd_names_are_judged_byte_for_byte() {
         (output.status.success(), said(&output))
     };
     for name in NAMES {
-        // Some names cannot be reserved by themselves, only with what is around them.
+        // Some names cannot be reserved alone, only through a pattern.
         let shown = text::path(name);
         let line = match ana.try_hold_literally(name) {
             true => format!("\n  {shown}: held by ana"),
@@ -239,7 +239,7 @@ fn odd_names_are_judged_byte_for_byte() {
         assert!(!passed && text.contains(&line), "{shown}: {text}");
         ana.release_all();
     }
-    // What only looks alike is something else, but for two ways to write the same letters.
+    // Keys that only look similar do not overlap.
     ana.hold_as("[id].ts", Mode::Exclusive);
     ana.hold_as("file:star", Mode::Exclusive);
     let (passed, text) = commit();
@@ -247,7 +247,7 @@ fn odd_names_are_judged_byte_for_byte() {
 }
 
 #[test]
-fn a_file_moved_into_what_is_held_is_stopped() {
+fn a_file_moved_into_a_held_directory_is_blocked() {
     let world = World::with_hooks(false);
     let server = Shared::lend();
     world.shell("work", "git mv a dir/moved");

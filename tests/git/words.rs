@@ -1,4 +1,4 @@
-//! What a person reads: the very words of a blocked commit and push, of installing and of the doctor.
+//! The exact messages of a blocked commit and push, of install and of the doctor.
 
 use git_dibs::wire::Mode;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::install::git_uses_files;
 use crate::world::{Run, World, said};
 
-/// What a script prints, with what differs from run to run taken out.
+/// What a script prints, without what differs from run to run.
 fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
     let script = format!("export PATH=$TOP/bin:$PATH; {script}");
     let text = said(&world.try_shell("work", &script, variables));
@@ -19,7 +19,7 @@ fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_blocked_commit_and_a_blocked_push() {
+fn messages_of_a_blocked_commit_and_push() {
     let world = World::with_hooks(false).served();
     let (ana, bo) = (world.session_with("sess_7f3a", json!({ "name": "ana" })), world.session("bo"));
     ana.hold_as("dir/", Mode::Exclusive);
@@ -48,11 +48,11 @@ fn a_blocked_commit_and_a_blocked_push() {
 }
 
 #[test]
-fn what_is_suggested_can_be_typed_wherever_it_is_read() {
+fn suggested_commands_work_in_any_directory() {
     let world = World::with_hooks(false).served();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let acting = world.variables(Some(&bo));
-    // Each in the directory somebody stands in, which git says nothing of where it is told to go elsewhere first.
+    // Each from the user's directory. With `git -C` the hook does not learn that directory from git.
     for (standing, commit) in
         [("", "git commit -qam m"), ("dir/", "git commit -qam m"), ("dir/", "git -C .. commit -qam m")]
     {
@@ -76,7 +76,7 @@ fn what_is_suggested_can_be_typed_wherever_it_is_read() {
 }
 
 #[test]
-fn installing_the_doctor_and_uninstalling() {
+fn messages_of_install_doctor_and_uninstall() {
     if !git_uses_files() {
         return;
     }
@@ -98,7 +98,7 @@ fn installing_the_doctor_and_uninstalling() {
         .replace(&version, "2.x")
         .replace(env!("CARGO_PKG_VERSION"), "0.x")
         .replace(world.url(), "http://127.0.0.1:3427");
-    // It has no socket where the way there is too long for one.
+    // It has no socket if the path would be too long for one.
     let doctor = doctor.replace("unix:…/work/.git/dibs/dibs.sock or ", "");
     insta::assert_snapshot!(doctor, @r"
     good  git-dibs 0.x, git 2.x
@@ -140,7 +140,7 @@ fn installing_the_doctor_and_uninstalling() {
 }
 
 #[test]
-fn a_hook_for_programs() {
+fn a_hook_prints_json_for_programs() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>a; git add a");
     let output = world.program("work").args(["hook", "pre-commit", "--json"]).run();

@@ -24,7 +24,7 @@ const BEGINNING: &str = r#"
     git repack -adq && git -C ../origin.git repack -adq
 "#;
 
-/// Which hooks there are in `work` to begin with.
+/// The hooks that `work` has at the start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hooks {
     None,
@@ -137,7 +137,7 @@ impl World {
         command.args(["-eu", "-c", script]).envs(variables.iter().copied()).run()
     }
 
-    /// Runs a script and gives what each hook would have been judged by, in the order they ran:
+    /// Runs a script and returns the paths each hook would have been judged by, in the order they ran:
     /// `pre-commit a b | prepare-commit-msg a b`. `~` marks a path that only undoes a change, `-` stands for "nothing
     /// to judge at this moment".
     pub fn judged(&self, dir: &str, script: &str) -> String {
@@ -153,13 +153,13 @@ impl World {
     }
 }
 
-/// A world as it once was.
+/// The state of a world at one moment.
 pub struct Memory<'a> {
     world: &'a World,
     things: Things,
 }
 
-/// Everything below a directory; what is inside of another comes after it.
+/// Everything below a directory, each directory before its content.
 type Things = BTreeMap<PathBuf, Thing>;
 
 /// A file, a directory or a link.
@@ -175,7 +175,7 @@ enum What {
 }
 
 impl Memory<'_> {
-    /// Makes it so again. Most of it has not changed since: git and its hooks touch little.
+    /// Restores that state. Only what has changed since is written.
     pub fn bring_back(&self) {
         let mut now = BTreeMap::new();
         stamps(self.world.dir(), &mut now);
@@ -184,7 +184,7 @@ impl Memory<'_> {
             (Some(thing), Some(about)) => stamp(&thing.about) != stamp(about),
             _ => true,
         };
-        // What is inside of a directory comes after it, so that this is empty when its turn comes.
+        // In reverse order the content of a directory comes first, so that it is empty when it is removed.
         for (path, about) in now.iter().rev().filter(|(path, _)| changed(path)) {
             match about.is_dir() {
                 true => std::fs::remove_dir(path).unwrap(),
@@ -198,7 +198,7 @@ impl Memory<'_> {
 }
 
 impl Thing {
-    /// Makes another one like it, with a file's text as `edited` makes it.
+    /// Makes a copy of it; `edited` may change the text of a file.
     fn make(&self, path: &Path, edited: impl Fn(&[u8]) -> Vec<u8>) {
         match &self.what {
             What::Directory => std::fs::create_dir(path).unwrap(),
@@ -269,24 +269,24 @@ impl Report {
 /// Writes an executable file.
 pub fn script(file: &Path, text: &str) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    // A link must not lead the text elsewhere.
+    // Must not be written through a link.
     let _ = std::fs::remove_file(file);
     std::fs::write(file, text).unwrap();
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Runs a script when this process is gone, however it ended.
+/// Runs a script when this process has ended, however that happens.
 #[expect(clippy::zombie_processes, reason = "it outlives us on purpose")]
 pub fn at_the_end(script: &str) {
     let waiting = format!("read -r nothing; {script}");
     let mut command = Command::new("sh");
     command.args(["-c", &waiting]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    // The other end closes with us.
+    // The other end closes when this process ends.
     std::mem::forget(child.stdin);
 }
 
-/// Puts another path in the place of one, wherever it is named.
+/// Replaces one path by another, wherever it is named.
 fn replaced(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     let (from, to) = (from.as_os_str().as_encoded_bytes(), to.as_os_str().as_encoded_bytes());
     let mut rest = text;

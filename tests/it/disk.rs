@@ -1,4 +1,4 @@
-//! A data directory that cannot be written, or not any further.
+//! A data directory that is full or read-only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::world::{Run, World, skip};
 
-/// A small file system of its own.
+/// A small file system, mounted for one test.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -31,7 +31,7 @@ impl Drop for Disk {
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_acknowledged() {
-    // Declared first, so that the server is gone before its disk is.
+    // Declared first, so that the server ends before its disk is unmounted.
     let disk;
     let mut world = World::not_started();
     world.git_init("repo");
@@ -59,7 +59,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
 
     let full = world.start_in_vain();
     assert_eq!(full.status.code(), Some(1), "{}", full.stderr);
-    // The ledger may have complained before.
+    // The ledger may have logged something before.
     let last = full.stderr.lines().last().unwrap_or_default();
     assert!(last.starts_with("git-dibs: ") && full.stdout.is_empty(), "{}", full.stderr);
 

@@ -1,8 +1,8 @@
 //! The disk fails under the journal of a server that many clients work with: writes that are cut short, that find no
 //! room or an error, syncs that fail.
 //!
-//! The server ends with a sentence, and the next one has everything that was acknowledged and nothing twice; the clients
-//! are those who are there when the plug is pulled. `DIBS_FAULT_POINTS` says how often something fails.
+//! The server ends with one sentence, and the next one has everything that was acknowledged and nothing twice. The
+//! clients are those of `kill`. `DIBS_FAULT_POINTS` says how often something fails.
 
 use serde_json::json;
 
@@ -36,10 +36,10 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
     whatever_happens(world, points, |world, field| {
         let (call, file, most, how) = FAULTS[turn % FAULTS.len()];
         turn += 1;
-        // Often among the first, because starting is different from working.
+        // Often one of the first calls, because a start is a special case.
         let nth = 1 + if dice.below(3) == 0 { dice.below(4) } else { dice.below(most) };
         let fault = format!("{call} {file} {nth} {how}");
-        // The server before this one is sound; it gives way to one that is not.
+        // The running server has no fault; the next one has.
         world.kill();
         world.env("DIBS_FAULT", &fault);
         let ended = match world.try_start() {
@@ -69,7 +69,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
     assert!(failed > points / 2, "the faults hit too rarely");
 }
 
-/// Whether the server ended because of the fault. One sentence, and what to do.
+/// Whether the server ended because of the fault. It must say so in one sentence, with advice.
 fn said_why(ended: &Ended, fault: &str, may_end_well: bool) -> bool {
     let stderr = &ended.stderr;
     assert!(!stderr.contains("panicked"), "{fault}: {stderr}");
@@ -84,10 +84,10 @@ fn said_why(ended: &Ended, fault: &str, may_end_well: bool) -> bool {
     true
 }
 
-/// A sync that fails may have written all the same. Such a request was told 503, which promises that nothing was granted,
-/// and was there after the next start.
+/// A failed sync may have written the record. Regression: such a request got a 503, which promises that nothing was
+/// granted, and was granted after the next start.
 #[test]
-fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
+fn a_request_whose_record_may_be_durable_is_not_answered() {
     for nth in 2..6 {
         let mut world = World::not_started();
         world.git_init("repo");
@@ -117,9 +117,9 @@ fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
     }
 }
 
-/// A write that does only half of its work is no fault: the rest is written after it.
+/// A short write is no fault: the rest is written after it.
 #[test]
-fn a_write_cut_short_is_gone_on_with() {
+fn a_short_write_is_continued() {
     let mut world = World::not_started();
     world.git_init("repo");
     if !preload(&mut world, "a write that is cut short") {

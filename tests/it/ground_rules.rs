@@ -1,4 +1,4 @@
-//! Ground rules. Those that hold for every answer are checked on every answer; see `keeps_the_ground_rules`.
+//! Ground rules. Those for every response are checked on every response; see `keeps_the_ground_rules`.
 
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ fn every_refusal_has_the_envelope() {
 }
 
 #[test]
-fn a_body_may_come_in_pieces() {
+fn a_body_may_arrive_in_chunks() {
     let world = World::new();
     let ana = world.session("ana");
     let head = |call: &str| {
@@ -118,7 +118,7 @@ fn a_body_may_come_in_pieces() {
         line.send(piece.as_bytes()).unwrap();
     }
     assert_eq!(line.receive(false).unwrap().ok()["filePath"], "a");
-    // One that is too long is refused where a body of known length would be.
+    // A chunked body that is too large is refused like one of known length.
     line.send(head("heartbeat").as_bytes()).unwrap();
     let spaces = format!("2000\r\n{}\r\n", " ".repeat(0x2000));
     for _ in 0..9 {
@@ -130,9 +130,9 @@ fn a_body_may_come_in_pieces() {
     answer.refused("PAYLOAD_TOO_LARGE");
 }
 
-/// Found by these tests: clients that send everything before they listen only heard that the connection broke.
+/// Regression: clients that send the whole body before they read only saw a broken connection.
 #[test]
-fn whoever_sends_too_much_can_send_it_all_and_hears_why_not() {
+fn a_body_that_is_too_large_is_read_and_refused() {
     let world = World::new();
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);
@@ -141,13 +141,13 @@ fn whoever_sends_too_much_can_send_it_all_and_hears_why_not() {
         let mut line = Connection::open(&address).unwrap();
         line.send(&request("POST", &ana.url("files/reserve"), &headers, &vec![b' '; 40 << 20])).unwrap();
         line.receive(false).unwrap().refused("PAYLOAD_TOO_LARGE");
-        // All of it was read, so that the connection is still good.
+        // All of it was read, so the connection can be used again.
         line.call("GET", "/healthz", &[], b"").unwrap().ok();
     }
 }
 
 #[test]
-fn a_request_id_is_taken_over_if_it_is_sane_and_made_otherwise() {
+fn a_valid_request_id_is_kept_and_others_are_replaced() {
     let world = World::new();
     let id = |headers: &[(&str, &str)]| {
         let answer = world.send("GET", "/healthz", headers, b"");
@@ -212,7 +212,7 @@ fn every_mutating_call_can_be_repeated() {
 }
 
 #[test]
-fn the_unix_socket_and_the_port_are_the_same_server() {
+fn the_unix_socket_and_the_port_serve_the_same_state() {
     let world = World::new();
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);

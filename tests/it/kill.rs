@@ -1,9 +1,9 @@
-//! The plug is pulled again and again while many clients are at work, and nothing that was acknowledged changes.
+//! The server is killed again and again while many clients work, and nothing that was acknowledged changes.
 //!
-//! Each client knows what it was told: what it holds with which id and fence, and what it let go. When an answer is
-//! lost with the server, it either asks again, as the contract says it may, or looks at what it has now; what was
-//! asked may have happened or not, but as a whole, and nothing else may have changed. `DIBS_KILL_CYCLES` says how
-//! often the plug is pulled.
+//! Each client remembers what it was told: what it holds, with which id and fence, and what it released. When a response
+//! is lost with the server, the client either repeats the request, as the contract allows, or lists what it holds now.
+//! The request may have happened as a whole or not at all, and nothing else may have changed. `DIBS_KILL_CYCLES` says
+//! how often the server is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -43,34 +43,34 @@ const KEYS: &[(&str, u16)] = &[
     ("deploy://prod", 1 << 14),
 ];
 
-/// What the clients share with the one who pulls the plug.
+/// What the clients share with the test that kills the server.
 pub struct Field {
     addresses: RwLock<[Address; 2]>,
     acknowledged: AtomicU64,
-    /// The highest fence anybody was told.
+    /// The highest fence in any response.
     highest: AtomicU64,
     over: AtomicBool,
     secret: Vec<u8>,
 }
 
 impl Field {
-    /// How many answers there were.
+    /// The number of responses so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// Sends everybody to the server that runs now.
+    /// Makes all clients use the server that runs now.
     pub fn go_to(&self, world: &World) {
         *self.addresses.write().unwrap() = [world.tcp(), world.unix()];
     }
 
-    /// Nobody works any more, or somebody has failed.
+    /// The clients have finished, or one of them has failed.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 }
 
-/// Ends the test for everybody when one of them fails.
+/// Ends the test for all clients when one of them fails.
 struct Alarm<'f>(&'f Field);
 
 impl Drop for Alarm<'_> {
@@ -91,7 +91,7 @@ struct Held {
 type Holdings = BTreeMap<String, Held>;
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
+fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let mut dice = Dice::new(7);
     whatever_happens(World::new(), asked("DIBS_KILL_CYCLES", 20), |world, field| {
         let enough = field.acknowledged() + dice.below(150);
@@ -103,8 +103,9 @@ fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
     });
 }
 
-/// Lets the clients work while `happens` happens to their server, again and again; each time there must be a new one.
-/// In the end the server knows what they were told.
+/// Lets the clients work while `happens` does something to their server, again and again. It must leave a running
+/// server.
+/// In the end the server has what the clients were told.
 pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
     let field = Field {
         addresses: RwLock::new([world.tcp(), world.unix()]),
@@ -134,7 +135,7 @@ pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&m
     eprintln!("{times} times, {} answers, {stats}", field.acknowledged());
 }
 
-/// The server knows exactly what the clients were told.
+/// The server has exactly what the clients were told.
 fn as_told(world: &World, clients: &[Client<'_>]) {
     let list = world.reservations();
     nobody_shares_what_is_exclusive(&list);
@@ -170,7 +171,7 @@ fn held(one: &Value) -> Held {
     Held { id: text(&one["reservationId"]).to_owned(), fence: one["fence"].as_u64().unwrap(), mode }
 }
 
-/// One who works for session after session.
+/// A client; when its session ends it works as a new one.
 struct Client<'f> {
     field: &'f Field,
     number: u64,
@@ -180,11 +181,11 @@ struct Client<'f> {
     line: Option<Connection>,
 }
 
-/// What came of a request that may have been sent more than once.
+/// The result of a request that may have been sent more than once.
 enum Came {
-    /// An answer, and whether an earlier one to the same request was lost.
+    /// A response, and whether an earlier response to the same request was lost.
     Response(Response, bool),
-    /// The answer was lost; this is what the session has now. Nothing where it has ended.
+    /// The response was lost; this is what the session holds now. `None` if it has ended.
     Looked(Option<Holdings>),
 }
 
@@ -219,7 +220,7 @@ impl<'f> Client<'f> {
         let mode = if self.dice.below(4) == 0 { "shared" } else { "exclusive" };
         let count = if self.dice.below(3) == 0 { 1 + self.dice.below(4) } else { 1 };
         let keys: BTreeSet<&str> = (0..count).map(|_| KEYS[self.dice.below(KEYS.len() as u64) as usize].0).collect();
-        // What is held already is only ever renewed as it is, so that its mode stays known.
+        // What is held already is only renewed in its mode, so that its mode stays known.
         let keys: Vec<&str> =
             keys.into_iter().filter(|key| self.held.get(*key).is_none_or(|held| held.mode == mode)).collect();
         if keys.is_empty() {
@@ -237,7 +238,7 @@ impl<'f> Client<'f> {
                     self.keep(text(&one["filePath"]), held(one), before);
                 }
             }
-            // All or nothing, and if an earlier attempt had been granted, this one would have renewed it.
+            // All or nothing: if an earlier attempt had been granted, this one would have renewed it.
             Came::Response(answer, _) => {
                 let code = answer.json()["code"].clone();
                 let known = ["RESOURCE_LOCKED", "LOCK_ACQUISITION_FAILED", "POSSIBLE_DEADLOCK"];
@@ -257,7 +258,7 @@ impl<'f> Client<'f> {
         }
     }
 
-    /// Believes in a grant: what was held is the same as before, and what is new has a higher fence than any before.
+    /// Checks and notes a grant: what was held is unchanged, and what is new has a higher fence than any before.
     fn keep(&mut self, key: &str, grant: Held, before: u64) {
         match self.held.get(key) {
             Some(known) => assert_eq!(*known, grant, "{key} is not what it was"),
@@ -275,7 +276,7 @@ impl<'f> Client<'f> {
             return;
         }
         match self.ask("files/release", &json!({ "filePaths": keys })) {
-            // Somebody else has it by now, so the release whose answer was lost did happen.
+            // Another session holds it now, so the release whose response was lost did happen.
             Came::Response(answer, true) if answer.status == 403 => {
                 answer.refused("LOCK_NOT_HELD");
                 self.held.retain(|key, _| !keys.contains(key));
@@ -327,7 +328,7 @@ impl<'f> Client<'f> {
         self.held = now.clone();
     }
 
-    /// Asks; when the answer is lost, asks again or looks.
+    /// Sends a request. If the response is lost, sends it again or looks at what the session holds.
     fn ask(&mut self, call: &str, body: &Value) -> Came {
         let target = format!("/api/sessions/{}/{call}", self.session());
         let body = body.to_string();

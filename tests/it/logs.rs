@@ -1,4 +1,4 @@
-//! The log: one line for each decision, on one line, without a token, and nobody waits for whoever reads it.
+//! The log: one line for each decision, without tokens, and a slow reader blocks nothing.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::http::{Address, Connection};
 use crate::support::server::Server;
 use crate::world::{PROGRAM, World, text, until};
 
-/// The lines about decisions, once there are so many.
+/// The lines about decisions, once there are `count` of them.
 fn decisions(world: &World, count: usize) -> Vec<Value> {
     until("the lines are written", || {
         let said = world.stderr();
@@ -60,7 +60,7 @@ fn every_decision_is_a_line_of_json() {
 }
 
 #[test]
-fn no_name_can_forge_a_line() {
+fn no_name_can_forge_a_log_line() {
     for format in ["text", "json"] {
         let mut world = World::with(&["--log", format]);
         let ana = world.session("ana");
@@ -70,7 +70,7 @@ fn no_name_can_forge_a_line() {
         ana.reserve(json!({ "filePath": "a", "reason": forged })).ok();
         let long = format!("{}/{}", "l".repeat(200), "m".repeat(200));
         ana.hold(&long);
-        // What a request calls itself is taken over only where that is harmless.
+        // A request id is logged only if it is harmless.
         let bearer = format!("Bearer {}", ana.token);
         let headers = [("authorization", &*bearer), ("x-request-id", "a b\tseq=9")];
         world.send("POST", &ana.url("heartbeat"), &headers, b"").ok();
@@ -89,7 +89,7 @@ fn no_name_can_forge_a_line() {
 }
 
 #[test]
-fn without_being_asked_only_trouble_is_logged() {
+fn by_default_only_problems_are_logged() {
     let mut world = World::new();
     world.session("ana").hold("a");
     assert_eq!(world.stop().stderr, "");
@@ -105,7 +105,7 @@ fn without_being_asked_only_trouble_is_logged() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+fn a_log_that_is_not_read_blocks_nothing() {
     let world = World::not_started();
     world.git_init("repo");
     // A pipe that is open for reading, so that writing is no error, and is never read.

@@ -1,4 +1,4 @@
-//! The server in numbers: they are right, they parse, and they name nobody.
+//! Metrics: they are correct, they parse, and they contain no names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -86,7 +86,7 @@ impl Metrics {
 }
 
 #[test]
-fn the_numbers_are_right() {
+fn metrics_are_correct() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let before = read(&world);
@@ -129,7 +129,7 @@ fn the_numbers_are_right() {
     ] {
         assert_eq!(after.of(name), number, "{name}");
     }
-    // Six reserves and an end were decided; what was looked at is no decision.
+    // Six reserves and an end were decided; reads are no decisions.
     assert_eq!(after.measured("dibs_decision_seconds"), 7.0);
     let appends = after.measured("dibs_journal_append_seconds");
     assert!(appends >= 5.0 && after.measured("dibs_journal_sync_seconds") == appends);
@@ -166,7 +166,7 @@ fn requests_are_counted_by_route_and_status() {
 }
 
 #[test]
-fn nobody_is_named() {
+fn metrics_contain_no_names() {
     let world = World::new();
     let ana = world.session_with("secret-session", json!({ "name": "secret-name", "feature": "secret-feature" }));
     ana.reserve(json!({ "filePath": "secret-file", "reason": "secret-reason" })).ok();
@@ -177,7 +177,7 @@ fn nobody_is_named() {
 }
 
 #[test]
-fn whoever_can_be_reached_by_others_asks_for_a_token() {
+fn metrics_need_a_token_behind_a_proxy() {
     let (mut world, data) = World::of_two(["one", "two"]);
     let shown = |answer: Response| {
         assert_eq!(answer.status, 200, "{answer}");
@@ -202,9 +202,9 @@ fn whoever_can_be_reached_by_others_asks_for_a_token() {
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "read" })))), [false, false]);
 }
 
-/// Whoever imports the dashboard or copies an alert gets numbers that are there.
+/// The dashboard and the alerts only use metrics that exist.
 #[test]
-fn the_dashboard_and_the_alerts_name_numbers_that_exist() {
+fn the_dashboard_and_the_alerts_use_metrics_that_exist() {
     let world = World::new();
     let text = String::from_utf8(ask(&world, "").body).unwrap();
     let families: BTreeSet<&str> = text

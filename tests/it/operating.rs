@@ -1,4 +1,4 @@
-//! Looking and operating: health, figures, and stopping without cutting anybody off.
+//! Operation: health, statistics, and stopping without cutting off requests.
 
 use std::thread;
 
@@ -22,7 +22,7 @@ fn health_needs_no_token() {
 }
 
 #[test]
-fn figures_add_up() {
+fn statistics_add_up() {
     let world = World::new();
     let (ana, bo, reader) = (world.session("ana"), world.session("bo"), world.reader());
     let stats = || world.get("/api/stats", &reader).ok();
@@ -78,17 +78,17 @@ fn figures_add_up() {
             ("sessions", 1),
         ],
     );
-    // Four are over; one of them was held for a whole second.
+    // Four reservations have ended; one of them was held for a whole second.
     assert!(seen["averageHoldTime"].as_f64().unwrap() >= 0.25, "{seen}");
 }
 
-/// What a server writes down about itself for those who look for it.
+/// The file in which a server says where it listens.
 fn written_record(world: &World) -> Value {
     serde_json::from_slice(&std::fs::read(world.path("repo/.git/dibs/server.json")).unwrap()).unwrap()
 }
 
 #[test]
-fn sigterm_lets_everybody_finish() {
+fn sigterm_finishes_pending_requests() {
     let mut world = World::new();
     let record = written_record(&world);
     assert_eq!((&record["pid"], &record["url"]), (&world.record()["pid"], &world.record()["url"]));
@@ -96,7 +96,7 @@ fn sigterm_lets_everybody_finish() {
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
 
-    // Two requests are half sent, one connection idles, one request waits.
+    // Two requests are half sent, one connection is idle, one request waits.
     let bearer = format!("Bearer {}", ana.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
     let late = request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "late"}"#);
@@ -129,7 +129,7 @@ fn sigterm_lets_everybody_finish() {
     for gone in ["server.json", "dibs.sock"] {
         assert!(!world.path("repo/.git/dibs").join(gone).exists(), "{gone} is left behind");
     }
-    // Whatever was answered is there again; bo got nothing.
+    // Everything acknowledged is there again; bo got nothing.
     world.start();
     assert_eq!(world.held(), ["ana a", "ana late"]);
     assert_eq!(world.get("/api/stats", &world.reader()).ok()["waiters"], 0);

@@ -1,4 +1,4 @@
-//! What a service manager relies on: sockets handed over, a word when it is ready, and files that fit the program.
+//! What a service manager relies on: inherited sockets, readiness notification, and unit files that fit the program.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::support::process::LIMIT;
 use crate::support::server::Server;
 use crate::world::{PROGRAM, Run, World};
 
-/// A server that was handed these sockets, as a service manager hands them over.
+/// A server that inherits these sockets, as from a service manager.
 fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let count = sockets.len();
     let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve --json {args}");
@@ -23,7 +23,7 @@ fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let sockets = sockets.to_vec();
     let hand_over = move || {
         for (from, to) in sockets.iter().zip(3..) {
-            // SAFETY: both are numbers of this new process alone, and a failure is told.
+            // SAFETY: both are descriptors of the new process, and a failure is returned.
             if unsafe { libc::dup2(*from, to) } < 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -40,7 +40,7 @@ fn started(command: &mut Command) -> Server {
     Server::start(command).unwrap_or_else(|ended| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
-/// Above the numbers the new process uses, so that none is overwritten before it is handed over.
+/// A copy with a high number, so that dup2 overwrites none before it is passed on.
 fn high(socket: &impl AsRawFd) -> RawFd {
     // SAFETY: duplicates an open file that outlives the call.
     let fd = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 200) };
@@ -55,7 +55,7 @@ fn stop(server: Server) {
 }
 
 #[test]
-fn sockets_that_are_handed_over_are_served_and_left_alone() {
+fn inherited_sockets_are_served_and_kept() {
     let world = World::not_started();
     world.git_init("repo");
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -84,7 +84,7 @@ fn sockets_that_are_handed_over_are_served_and_left_alone() {
 }
 
 #[test]
-fn one_socket_is_enough() {
+fn one_inherited_socket_is_enough() {
     let world = World::not_started();
     world.git_init("repo");
     let path = world.path("handed.sock");
@@ -97,7 +97,7 @@ fn one_socket_is_enough() {
 }
 
 #[test]
-fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
+fn an_inherited_file_must_be_a_permitted_listening_socket() {
     let world = World::not_started();
     world.git_init("repo");
     let refused = |sockets: &[RawFd], word: &str| {
@@ -113,7 +113,7 @@ fn what_is_handed_over_must_be_a_socket_that_may_be_served() {
 }
 
 #[test]
-fn the_unit_and_the_image_start_the_program_as_it_is() {
+fn the_unit_and_the_image_use_options_that_exist() {
     let world = World::not_started();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(root.join("packaging").join(name)).unwrap();

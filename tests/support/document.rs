@@ -1,4 +1,4 @@
-//! `fixtures/openapi.json`, and whether it knew what a server just did.
+//! `fixtures/openapi.json`, and whether it describes what a server does.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::http::Response;
 /// Where the document is checked in.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");
 
-/// Words of refusals that any call may meet before it is even looked at; the introduction tells of them once.
+/// Words of refusals that any call may get before it is examined; the introduction describes them once.
 const GATE: [&str; 3] = ["web page of another site", "this server does not go by", "do not belong into URLs"];
 
 static CHECKED_IN: LazyLock<Document> = LazyLock::new(|| {
@@ -64,7 +64,7 @@ impl Document {
         }
     }
 
-    /// Every answer to a call in the document has a status that is described there, and a code too if it is a refusal.
+    /// Checks that the document describes the status of a response, and its code if it is a refusal.
     #[track_caller]
     pub fn knows(&self, method: &str, target: &str, answer: &Response) {
         let Some(call) = self.call(method, target) else {

@@ -1,5 +1,6 @@
-//! What the test binaries and the benches share: a scratch directory with repositories and a server ([`world`]), an HTTP
-//! client ([`http`]), programs and waits that have a limit ([`process`]), tokens ([`mint`]) and repeatable chance ([`dice`]).
+//! What the test binaries and the benches share: a scratch directory with repositories and a server ([`world`]), an
+//! HTTP client ([`http`]), programs and waits that have a limit ([`process`]), tokens ([`mint`]) and repeatable random
+//! numbers ([`dice`]).
 //!
 //! Each of them includes this with `#[path]`, so it may add methods of its own to [`World`](world::World).
 #![allow(dead_code, reason = "each test binary and bench uses a part of it")]

@@ -160,7 +160,7 @@ impl Drop for Process {
     }
 }
 
-/// Reads a pipe in a thread of its own, so that a program never waits for its reader, and its reader never without a limit.
+/// Reads a pipe in a thread, so that the program never waits for a reader, and waits for its output have a limit.
 #[derive(Default)]
 pub struct Collector {
     state: Mutex<(Vec<u8>, bool)>,
@@ -168,7 +168,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    fn read(mut pipe: impl Read + Send + 'static) -> Arc<Collector> {
+    pub fn read(mut pipe: impl Read + Send + 'static) -> Arc<Collector> {
         let collector = Arc::<Collector>::default();
         let shared = Arc::clone(&collector);
         std::thread::spawn(move || {

@@ -1,8 +1,8 @@
 //! A scratch directory with real repositories in it, and a real server.
 //!
-//! Every [`World`] has a directory of its own, so tests run side by side. Programs see nothing of the user's environment or
-//! git configuration. The server can be killed, stopped and started again on the same data. What the repositories look like
-//! to begin with is up to each test binary: its `world.rs` adds constructors.
+//! Every [`World`] has a directory of its own, so tests run side by side. Programs see nothing of the user's environment
+//! or git configuration. The server can be killed, stopped and started again on the same data. What the repositories
+//! look like at the start is up to each test binary: its `world.rs` adds constructors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

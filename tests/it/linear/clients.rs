@@ -1,5 +1,4 @@
-//! Clients that work at the same time, each on a connection of its own, and write down when they asked, what they heard
-//! and when.
+//! Clients that work at the same time, each on its own connection, and record every request and response with its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use crate::dice::Dice;
 use crate::http::{Connection, Response};
 use crate::world::{World, text};
 
-/// A reservation must not outlive its time by more than this. The promise is far less; a busy machine may need more.
+/// A reservation must not outlive its TTL by more than this. The promise is far less; a busy machine may need more.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Times are told in milliseconds, so a time may run out by so much before somebody else's clock says so.
@@ -29,7 +28,7 @@ pub struct Round {
     pub pause_ms: u64,
 }
 
-/// Lets the clients of a round work, and gives what they wrote down.
+/// Lets the clients of a round work, and returns their history.
 pub fn work(world: &World, round: Round) -> Vec<Op> {
     let start = Instant::now();
     let mut history: Vec<Op> = std::thread::scope(|scope| {
@@ -42,7 +41,7 @@ pub fn work(world: &World, round: Round) -> Vec<Op> {
     history
 }
 
-/// What runs out by itself: each reservation that was not let go, a TTL after it was last granted or renewed.
+/// The expiries: of each reservation that was not released, a TTL after its last grant or renewal.
 fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
     let mut last: BTreeMap<(Session, Key), (u64, &Op)> = BTreeMap::new();
     let mut all = Vec::new();
@@ -70,7 +69,7 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
         };
         for (key, fence) in granted {
             let before = last.insert((op.session, key), (fence, op));
-            // A new grant of the same key: the one before had run out.
+            // A new grant of the same key: the one before had expired.
             all.extend(before.filter(|(old, _)| *old != fence).map(|before| ending(((op.session, key), before))));
         }
     }

@@ -1,9 +1,9 @@
-//! Whatever clients do at the same time, it is as if one thing had happened after the other.
+//! Linearizability: whatever clients do at the same time, some sequential order explains all responses.
 //!
-//! Clients write down what they asked, what they heard and when; then an order is looked for in which a server that does
-//! one thing at a time would have given the same answers, each between its question and its answer. Where there is none,
-//! the history is shown up to there, with the seed. `DIBS_LINEAR_ROUNDS` says how many rounds the clients work, and
-//! `DIBS_LINEAR_SEED` where chance begins.
+//! Clients record their requests, the responses, and when each was sent and received. Then a sequential order is searched
+//! in which a server that does one thing at a time would have given the same responses, each between its request and its
+//! response. If there is none, the history is shown up to there, with the seed. `DIBS_LINEAR_ROUNDS` sets the number of
+//! rounds, and `DIBS_LINEAR_SEED` the seed.
 
 mod clients;
 mod lock;
@@ -21,7 +21,7 @@ use crate::world::World;
 const AT_ONCE: usize = 4;
 
 #[test]
-fn there_is_always_one_order_of_things() {
+fn every_history_is_linearizable() {
     in_rounds(asked("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
         number,
         seed,
@@ -33,7 +33,7 @@ fn there_is_always_one_order_of_things() {
 }
 
 #[test]
-fn there_is_an_order_also_when_time_runs_out() {
+fn every_history_with_expiry_is_linearizable() {
     in_rounds(asked("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
         number,
         seed,
@@ -68,7 +68,7 @@ fn seed() -> u64 {
     asked("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
 }
 
-/// Finds the order, and says how many calls were in it.
+/// Finds the order, and returns the number of calls in it.
 fn one_after_the_other(history: &[Op], round: Round) -> usize {
     let (number, seed) = (round.number, round.seed);
     if let Some([before, after]) = fences_that_shrink(history) {
@@ -103,7 +103,7 @@ fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
     pairs.into_iter().find(shrinks).map(|pair| pair.map(|(_, op)| op))
 }
 
-/// Ends everything, so that the next round finds nothing of this one.
+/// Ends every session, so that the next round finds nothing of this one.
 fn clear(world: &World) {
     let admin = world.admin();
     for one in world.reservations() {

@@ -1,4 +1,4 @@
-//! Histories no right server can have: the search must say so, or it proves nothing.
+//! Histories that no correct server can have. The search must reject them, or it proves nothing.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ fn seen(holds: &[(Key, Session, u64)]) -> Did {
 }
 
 #[test]
-fn what_can_be_is_found() {
+fn possible_histories_have_an_order() {
     let asked_together = [
         op(ANA, 0, 9, granted(&[P0], true, 1, 0)),
         // Both at once, and the one that was told later came first.
@@ -75,7 +75,7 @@ fn what_can_be_is_found() {
 }
 
 #[test]
-fn what_cannot_be_is_not() {
+fn impossible_histories_have_no_order() {
     let wrong: &[(&str, &[Op])] = &[
         ("two hold it", &[op(ANA, 0, 1, granted(&[P0], true, 1, 0)), op(BO, 2, 3, granted(&[P0], true, 2, 0))]),
         (
@@ -184,7 +184,7 @@ fn what_cannot_be_is_not() {
             &[
                 op(ANA, 0, 1, granted(&[P0], true, 1, 0)),
                 op(BO, 2, 50, waited(granted(&[P01], true, 9, 0))),
-                // Somebody was told that Bo waits, so Bo does.
+                // A response named Bo as a waiter, so Bo waits.
                 op(
                     CY,
                     3,
