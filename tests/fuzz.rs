@@ -12,7 +12,7 @@ mod bodies;
 #[path = "support/mod.rs"]
 mod support;
 
-use support::dice::{Dice, asked};
+use support::dice::{Dice, number_from_env};
 use support::process::{Run, printed};
 
 /// Inputs are not made longer than this: short ones find more.
@@ -190,7 +190,7 @@ fn texts(all: &[&str]) -> Vec<Vec<u8>> {
 
 /// Tries the corpus itself, then random changes of it. Input that fails is shown, so that it can be put into a test.
 fn try_for_a_while(body: fn(&[u8]), corpus: &[Vec<u8>]) {
-    let (seconds, seed): (u64, u64) = (asked("DIBS_FUZZ_SECONDS", 2), asked("DIBS_FUZZ_SEED", 5));
+    let (seconds, seed): (u64, u64) = (number_from_env("DIBS_FUZZ_SECONDS", 2), number_from_env("DIBS_FUZZ_SEED", 5));
     let mut dice = Dice::new(seed);
     let (begun, mut count) = (Instant::now(), 0);
     let (mut longest, mut slowest) = (Duration::ZERO, Vec::new());

@@ -142,10 +142,10 @@ fn the_hook_reads_settings_from_every_place_git_does() {
         "git config extensions.worktreeConfig true; git worktree add -q -b side ../side; echo 1 >>a; git add a",
     );
     let told = |setup: &str, act: &str, more: &[(&str, &str)]| {
-        let before = world.remembered();
+        let before = world.snapshot();
         world.shell("work", setup);
         let output = world.try_shell("work", act, more);
-        before.bring_back();
+        before.restore();
         (output.status.success(), said(&output))
     };
     let variables =

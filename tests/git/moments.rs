@@ -101,7 +101,7 @@ fn reftable_repositories_work_where_git_has_them() {
     }
     world.install("table", &["--strict"]);
     world.shell("table", "echo 1 >a; git add a; git commit -qm 1; git init -q --bare ../to.git; git remote add origin ../to.git; git push -q -u origin main");
-    let before = world.remembered();
+    let before = world.snapshot();
     let judged = world.judged("table", "echo 2 >>a; git commit -qam 2; git push -q");
     let shown: Vec<&str> = judged.split(" | ").filter(|line| !line.ends_with(" -")).collect();
     assert_eq!(shown, ["pre-commit a", "prepare-commit-msg a", "reference-transaction a", "pre-push a"]);
@@ -113,7 +113,7 @@ fn reftable_repositories_work_where_git_has_them() {
     let server = Shared::lend();
     server.ana.hold_as("a", git_dibs::wire::Mode::Exclusive);
     for act in ["echo 2 >>a; git commit -qam 2", "echo 2 >>a; git -c dibs.enforce=off commit -qam 2; git push -q"] {
-        before.bring_back();
+        before.restore();
         let output = world.try_shell("table", act, &server.variables());
         assert!(!output.status.success() && said(&output).contains("a: held by Ana (ana)"), "{}", said(&output));
     }

@@ -15,7 +15,7 @@ macro_rules! situations {
             fn $name() {
                 let world = World::with_hooks(false);
                 world.shell("work", $setup);
-                let before = world.remembered();
+                let before = world.snapshot();
                 assert_eq!(world.judged("work", $act), $judged);
                 try_with_each_path_held(&world, &before, $act, $judged);
             }

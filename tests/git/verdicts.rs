@@ -9,18 +9,18 @@ use serde_json::json;
 
 use crate::names::NAMES;
 use crate::server::Shared;
-use crate::world::{Memory, World, said};
+use crate::world::{Snapshot, World, said};
 
 /// The files at the start, and one that never exists.
 const FILES: [&str; 7] = ["a", "b", "c", "dir/x", "dir/y", "run.sh", "elsewhere/untouched"];
 
 /// Runs a situation once for each path it is judged by, with that path held by ana: it must be stopped, and say why.
 /// With all other paths held, also those it only undoes or carries, it must pass without a message.
-pub fn try_with_each_path_held(world: &World, before: &Memory<'_>, act: &str, judged: &str) {
+pub fn try_with_each_path_held(world: &World, before: &Snapshot<'_>, act: &str, judged: &str) {
     let run = |held: &[&str]| {
         let server = Shared::lend();
         server.ana.hold_all(held);
-        before.bring_back();
+        before.restore();
         let output = world.try_shell("work", act, &server.variables());
         (!output.status.success(), said(&output))
     };

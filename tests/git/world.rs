@@ -52,15 +52,15 @@ impl World {
 
     /// Made once and then copied, because making one takes thirty processes.
     fn copied(hooks: Hooks) -> World {
-        static TEMPLATES: [OnceLock<(PathBuf, Things)>; 3] = [const { OnceLock::new() }; 3];
-        let (template, things) = TEMPLATES[hooks as usize].get_or_init(|| {
+        static TEMPLATES: [OnceLock<(PathBuf, Entries)>; 3] = [const { OnceLock::new() }; 3];
+        let (template, entries) = TEMPLATES[hooks as usize].get_or_init(|| {
             let world = World::template(hooks);
-            (world.dir().to_owned(), things_in(world.dir()))
+            (world.dir().to_owned(), entries_in(world.dir()))
         });
         let dir = scratch_dir(&std::env::temp_dir());
-        for (path, thing) in things {
+        for (path, entry) in entries {
             let path = dir.path().join(path.strip_prefix(template).unwrap());
-            thing.make(&path, |text| replaced(text, template, dir.path()));
+            entry.make(&path, |text| replaced(text, template, dir.path()));
         }
         World::at(dir, "work").with_variables()
     }
@@ -90,9 +90,9 @@ impl World {
         self
     }
 
-    /// Remembers everything as it is now.
-    pub fn remembered(&self) -> Memory<'_> {
-        Memory { world: self, things: things_in(self.dir()) }
+    /// The state of everything in it now.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot { world: self, entries: entries_in(self.dir()) }
     }
 
     /// Installs, and nothing may be left to do by hand.
@@ -154,34 +154,34 @@ impl World {
 }
 
 /// The state of a world at one moment.
-pub struct Memory<'a> {
+pub struct Snapshot<'a> {
     world: &'a World,
-    things: Things,
+    entries: Entries,
 }
 
 /// Everything below a directory, each directory before its content.
-type Things = BTreeMap<PathBuf, Thing>;
+type Entries = BTreeMap<PathBuf, Entry>;
 
 /// A file, a directory or a link.
-struct Thing {
-    what: What,
+struct Entry {
+    content: Content,
     about: Metadata,
 }
 
-enum What {
+enum Content {
     Directory,
     Link(PathBuf),
     File(Vec<u8>),
 }
 
-impl Memory<'_> {
+impl Snapshot<'_> {
     /// Restores that state. Only what has changed since is written.
-    pub fn bring_back(&self) {
+    pub fn restore(&self) {
         let mut now = BTreeMap::new();
         stamps(self.world.dir(), &mut now);
-        let changed = |path: &PathBuf| match (self.things.get(path), now.get(path)) {
-            (Some(Thing { what: What::Directory, .. }), Some(about)) => !about.is_dir(),
-            (Some(thing), Some(about)) => stamp(&thing.about) != stamp(about),
+        let changed = |path: &PathBuf| match (self.entries.get(path), now.get(path)) {
+            (Some(Entry { content: Content::Directory, .. }), Some(about)) => !about.is_dir(),
+            (Some(entry), Some(about)) => stamp(&entry.about) != stamp(about),
             _ => true,
         };
         // In reverse order the content of a directory comes first, so that it is empty when it is removed.
@@ -191,19 +191,19 @@ impl Memory<'_> {
                 false => std::fs::remove_file(path).unwrap(),
             }
         }
-        for (path, thing) in self.things.iter().filter(|(path, _)| changed(path)) {
-            thing.make(path, <[u8]>::to_vec);
+        for (path, entry) in self.entries.iter().filter(|(path, _)| changed(path)) {
+            entry.make(path, <[u8]>::to_vec);
         }
     }
 }
 
-impl Thing {
+impl Entry {
     /// Makes a copy of it; `edited` may change the text of a file.
     fn make(&self, path: &Path, edited: impl Fn(&[u8]) -> Vec<u8>) {
-        match &self.what {
-            What::Directory => std::fs::create_dir(path).unwrap(),
-            What::Link(to) => symlink(to, path).unwrap(),
-            What::File(text) => {
+        match &self.content {
+            Content::Directory => std::fs::create_dir(path).unwrap(),
+            Content::Link(to) => symlink(to, path).unwrap(),
+            Content::File(text) => {
                 std::fs::write(path, edited(text)).unwrap();
                 std::fs::set_permissions(path, self.about.permissions()).unwrap();
             }
@@ -235,18 +235,18 @@ fn stamps(dir: &Path, all: &mut BTreeMap<PathBuf, Metadata>) {
     }
 }
 
-fn things_in(dir: &Path) -> Things {
+fn entries_in(dir: &Path) -> Entries {
     let mut all = BTreeMap::new();
     stamps(dir, &mut all);
-    let thing = |(path, about): (PathBuf, Metadata)| {
-        let what = match about.file_type() {
-            kind if kind.is_dir() => What::Directory,
-            kind if kind.is_symlink() => What::Link(std::fs::read_link(&path).unwrap()),
-            _ => What::File(std::fs::read(&path).unwrap()),
+    let entry = |(path, about): (PathBuf, Metadata)| {
+        let content = match about.file_type() {
+            kind if kind.is_dir() => Content::Directory,
+            kind if kind.is_symlink() => Content::Link(std::fs::read_link(&path).unwrap()),
+            _ => Content::File(std::fs::read(&path).unwrap()),
         };
-        (path, Thing { what, about })
+        (path, Entry { content, about })
     };
-    all.into_iter().map(thing).collect()
+    all.into_iter().map(entry).collect()
 }
 
 /// What `install` and `uninstall` print.

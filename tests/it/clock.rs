@@ -49,7 +49,7 @@ fn a_moved_wall_clock_expires_nothing_early_or_late() {
         std::thread::scope(|scope| {
             let waiting = bo.queue(scope, json!({ "filePath": "long", "waitSeconds": 200 }));
             move_to(&world, hours);
-            assert!(mint_sees(&world, hours), "the clock was not moved");
+            assert!(clock_was_moved(&world, hours), "the clock was not moved");
 
             let gone = until("the short one runs out", || {
                 let all = world.reservations();
@@ -85,7 +85,7 @@ fn a_moved_wall_clock_expires_nothing_early_or_late() {
 }
 
 /// Whether the server checks the expiry of tokens with the moved clock.
-fn mint_sees(world: &World, hours: i64) -> bool {
+fn clock_was_moved(world: &World, hours: i64) -> bool {
     let ends = mint::now() + hours * HOUR;
     let status = |exp: i64| world.session_with("cy", json!({ "exp": exp })).get("reserved-files").status;
     status(ends - 600) == 401 && status(ends + 600) == 200

@@ -100,7 +100,7 @@ fn a_server_with_an_invalid_file_does_not_start() {
     let mut world = World::not_started();
     world.git_init("repo");
     world.configure("lisen = \"x\"\n[limits]\nconnections = 0\n");
-    let ended = world.start_in_vain();
+    let ended = world.start_and_fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.stderr.contains("dibs.toml:1: lisen"), "{}", ended.stderr);
     assert!(ended.stderr.contains("dibs.toml:3: limits.connections is 0"), "{}", ended.stderr);

@@ -57,7 +57,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert!(ended.stderr.contains("no room left") && ended.stderr.contains("free some space"), "{}", ended.stderr);
     assert!(acknowledged.len() > 10, "it was not full from the start");
 
-    let full = world.start_in_vain();
+    let full = world.start_and_fail();
     assert_eq!(full.status.code(), Some(1), "{}", full.stderr);
     // The ledger may have logged something before.
     let last = full.stderr.lines().last().unwrap_or_default();
@@ -70,7 +70,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert_eq!(world.stop().status.code(), Some(0));
 
     disk.remount("ro");
-    let read_only = world.start_in_vain();
+    let read_only = world.start_and_fail();
     assert_eq!(read_only.status.code(), Some(1));
     assert!(read_only.stderr.contains("cannot be written"), "{}", read_only.stderr);
     disk.remount("rw");

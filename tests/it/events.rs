@@ -63,8 +63,8 @@ impl Stream {
     fn refused(world: &World, query: &str, token: &str, last_id: Option<&str>) -> Response {
         let (mut line, answer) = Stream::ask(world, query, token, last_id.map(str::to_owned));
         let answer = Stream::refusal(&mut line, answer);
-        answer.keeps_the_ground_rules();
-        Document::checked_in().knows("GET", "/api/events", &answer);
+        answer.check_ground_rules();
+        Document::checked_in().check_describes("GET", "/api/events", &answer);
         answer
     }
 

@@ -6,8 +6,8 @@
 
 use serde_json::json;
 
-use crate::dice::{Dice, asked};
-use crate::kill::{nobody_shares_what_is_exclusive, whatever_happens};
+use crate::dice::{Dice, number_from_env};
+use crate::kill::{check_exclusive_is_not_shared, work_through_failures};
 use crate::preload::preload;
 use crate::world::{Ended, World, text};
 
@@ -25,7 +25,7 @@ const FAULTS: &[(&str, &str, u64, &str)] = &[
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_fails() {
-    let (points, seed): (u32, u64) = (asked("DIBS_FAULT_POINTS", 24), asked("DIBS_FAULT_SEED", 11));
+    let (points, seed): (u32, u64) = (number_from_env("DIBS_FAULT_POINTS", 24), number_from_env("DIBS_FAULT_SEED", 11));
     let mut world = World::not_started();
     world.git_init("repo");
     if !preload(&mut world, "a disk that fails") {
@@ -33,7 +33,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
     }
     world.start();
     let (mut dice, mut failed, mut in_vain, mut turn) = (Dice::new(seed), 0, 0, 0);
-    whatever_happens(world, points, |world, field| {
+    work_through_failures(world, points, |world, field| {
         let (call, file, most, how) = FAULTS[turn % FAULTS.len()];
         turn += 1;
         // Often one of the first calls, because a start is a special case.
@@ -49,7 +49,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
                 if file == "journal.db" {
                     let enough = field.acknowledged() + 20;
                     while field.acknowledged() < enough && !field.is_over() {
-                        nobody_shares_what_is_exclusive(&world.reservations());
+                        check_exclusive_is_not_shared(&world.reservations());
                     }
                     world.signal(libc::SIGTERM);
                 }
@@ -63,7 +63,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
         failed += u32::from(said_why(&ended, &fault, file == "journal.db"));
         world.env("DIBS_FAULT", "");
         world.start();
-        nobody_shares_what_is_exclusive(&world.reservations());
+        check_exclusive_is_not_shared(&world.reservations());
     });
     eprintln!("{points} faults (seed {seed}): {failed} servers ended with a sentence, {in_vain} of them at the start");
     assert!(failed > points / 2, "the faults hit too rarely");

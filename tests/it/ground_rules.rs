@@ -1,4 +1,4 @@
-//! Ground rules. Those for every response are checked on every response; see `keeps_the_ground_rules`.
+//! Ground rules. Those for every response are checked on every response; see `check_ground_rules`.
 
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ fn a_body_may_arrive_in_chunks() {
     }
     line.send(b"0\r\n\r\n").unwrap();
     let answer = line.receive(false).unwrap();
-    answer.keeps_the_ground_rules();
+    answer.check_ground_rules();
     answer.refused("PAYLOAD_TOO_LARGE");
 }
 
@@ -223,7 +223,7 @@ fn the_unix_socket_and_the_port_serve_the_same_state() {
     for key in ["a", "b", "c"] {
         let body = json!({ "filePath": key }).to_string();
         let granted = unix.call("POST", &ana.url("files/reserve"), &headers, body.as_bytes()).unwrap();
-        granted.keeps_the_ground_rules();
+        granted.check_ground_rules();
         let granted = granted.ok();
         let list = tcp.call("GET", &ana.url("reserved-files"), &headers, b"").unwrap().ok();
         assert_eq!(list["reservations"].as_array().unwrap().last().unwrap()["fence"], granted["fence"]);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::dice::{Dice, asked};
+use crate::dice::{Dice, number_from_env};
 use crate::http::{Address, Connection, Response};
 use crate::mint;
 use crate::world::{World, text, until};
@@ -93,10 +93,10 @@ type Holdings = BTreeMap<String, Held>;
 #[test]
 fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let mut dice = Dice::new(7);
-    whatever_happens(World::new(), asked("DIBS_KILL_CYCLES", 20), |world, field| {
+    work_through_failures(World::new(), number_from_env("DIBS_KILL_CYCLES", 20), |world, field| {
         let enough = field.acknowledged() + dice.below(150);
         while field.acknowledged() < enough && !field.is_over() {
-            nobody_shares_what_is_exclusive(&world.reservations());
+            check_exclusive_is_not_shared(&world.reservations());
         }
         world.kill();
         world.start();
@@ -106,7 +106,7 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 /// Lets the clients work while `happens` does something to their server, again and again. It must leave a running
 /// server.
 /// In the end the server has what the clients were told.
-pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
+pub fn work_through_failures(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
     let field = Field {
         addresses: RwLock::new([world.tcp(), world.unix()]),
         acknowledged: AtomicU64::new(0),
@@ -138,7 +138,7 @@ pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&m
 /// The server has exactly what the clients were told.
 fn as_told(world: &World, clients: &[Client<'_>]) {
     let list = world.reservations();
-    nobody_shares_what_is_exclusive(&list);
+    check_exclusive_is_not_shared(&list);
     let told: BTreeMap<_, _> = clients.iter().map(|client| (client.session(), client.held.clone())).collect();
     let mut found: BTreeMap<String, Holdings> = told.keys().map(|id| (id.clone(), Holdings::new())).collect();
     for one in &list {
@@ -154,7 +154,7 @@ fn as_told(world: &World, clients: &[Client<'_>]) {
     }
 }
 
-pub fn nobody_shares_what_is_exclusive(list: &[Value]) {
+pub fn check_exclusive_is_not_shared(list: &[Value]) {
     let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).expect("one of ours").1;
     let mut fences = BTreeSet::new();
     for (n, one) in list.iter().enumerate() {
@@ -182,11 +182,11 @@ struct Client<'f> {
 }
 
 /// The result of a request that may have been sent more than once.
-enum Came {
+enum Outcome {
     /// A response, and whether an earlier response to the same request was lost.
     Response(Response, bool),
     /// The response was lost; this is what the session holds now. `None` if it has ended.
-    Looked(Option<Holdings>),
+    Listed(Option<Holdings>),
 }
 
 impl<'f> Client<'f> {
@@ -231,7 +231,7 @@ impl<'f> Client<'f> {
         let before = self.field.highest.load(Ordering::SeqCst);
         let fresh: Vec<&str> = keys.iter().copied().filter(|key| !self.held.contains_key(*key)).collect();
         match self.ask("files/reserve", &body) {
-            Came::Response(answer, _) if answer.status == 200 => {
+            Outcome::Response(answer, _) if answer.status == 200 => {
                 let granted = answer.ok();
                 assert_eq!(granted["reserved"], json!(keys));
                 for one in granted["reservations"].as_array().unwrap() {
@@ -239,12 +239,12 @@ impl<'f> Client<'f> {
                 }
             }
             // All or nothing: if an earlier attempt had been granted, this one would have renewed it.
-            Came::Response(answer, _) => {
+            Outcome::Response(answer, _) => {
                 let code = answer.json()["code"].clone();
                 let known = ["RESOURCE_LOCKED", "LOCK_ACQUISITION_FAILED", "POSSIBLE_DEADLOCK"];
                 assert!(answer.status == 409 && known.contains(&text(&code)), "{answer}");
             }
-            Came::Looked(now) => {
+            Outcome::Listed(now) => {
                 let now = now.expect("it has not ended");
                 let got = fresh.iter().filter(|key| now.contains_key(**key)).count();
                 assert!(got == 0 || got == fresh.len(), "half of {fresh:?} was granted: {now:?}");
@@ -277,45 +277,45 @@ impl<'f> Client<'f> {
         }
         match self.ask("files/release", &json!({ "filePaths": keys })) {
             // Another session holds it now, so the release whose response was lost did happen.
-            Came::Response(answer, true) if answer.status == 403 => {
+            Outcome::Response(answer, true) if answer.status == 403 => {
                 answer.refused("LOCK_NOT_HELD");
                 self.held.retain(|key, _| !keys.contains(key));
             }
-            Came::Response(answer, again) => {
+            Outcome::Response(answer, again) => {
                 let count = answer.ok()["releasedCount"].as_u64().unwrap() as usize;
                 assert!(count == keys.len() || (again && count == 0), "{count} of {keys:?} released");
                 self.held.retain(|key, _| !keys.contains(key));
             }
-            Came::Looked(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
+            Outcome::Listed(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
         }
     }
 
     fn release_all(&mut self) {
         let keys: BTreeSet<String> = self.held.keys().cloned().collect();
         match self.ask("files/release-all", &json!({})) {
-            Came::Response(answer, again) => {
-                self.everything_went(&answer.ok()["releasedPaths"], again);
+            Outcome::Response(answer, again) => {
+                self.check_everything_released(&answer.ok()["releasedPaths"], again);
                 self.held.clear();
             }
-            Came::Looked(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
+            Outcome::Listed(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
         }
     }
 
     fn end(&mut self) {
         match self.ask("end", &json!({})) {
             // Repeating gives the same answer, so it always lists everything.
-            Came::Response(answer, _) => self.everything_went(&answer.ok()["releasedPaths"], false),
-            Came::Looked(Some(now)) => {
+            Outcome::Response(answer, _) => self.check_everything_released(&answer.ok()["releasedPaths"], false),
+            Outcome::Listed(Some(now)) => {
                 assert_eq!(now, self.held, "it has not ended, so nothing is released");
                 return;
             }
-            Came::Looked(None) => {}
+            Outcome::Listed(None) => {}
         }
         self.held.clear();
         self.generation += 1;
     }
 
-    fn everything_went(&self, paths: &Value, or_nothing: bool) {
+    fn check_everything_released(&self, paths: &Value, or_nothing: bool) {
         let paths: BTreeSet<&str> = paths.as_array().unwrap().iter().map(text).collect();
         let all: BTreeSet<&str> = self.held.keys().map(String::as_str).collect();
         assert!(paths == all || (or_nothing && paths.is_empty()), "released {paths:?}, held {all:?}");
@@ -329,14 +329,14 @@ impl<'f> Client<'f> {
     }
 
     /// Sends a request. If the response is lost, sends it again or looks at what the session holds.
-    fn ask(&mut self, call: &str, body: &Value) -> Came {
+    fn ask(&mut self, call: &str, body: &Value) -> Outcome {
         let target = format!("/api/sessions/{}/{call}", self.session());
         let body = body.to_string();
         let mut lost = false;
         loop {
             match self.exchange("POST", &target, body.as_bytes()) {
-                Ok(answer) => return Came::Response(answer, lost),
-                Err(_) if self.dice.below(2) == 0 => return Came::Looked(self.look()),
+                Ok(answer) => return Outcome::Response(answer, lost),
+                Err(_) if self.dice.below(2) == 0 => return Outcome::Listed(self.look()),
                 Err(_) => lost = true,
             }
         }
@@ -368,7 +368,7 @@ impl<'f> Client<'f> {
             None => self.connect(),
         };
         let answer = line.call(method, target, &headers, body)?;
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         if answer.status == 503 {
             return Err(io::Error::other("the server ends, and what was asked may have been its last work"));
         }

@@ -117,7 +117,7 @@ fn requests_per_second_are_limited() {
     let mut connection = world.connect();
     connection.send(&one.repeat(100)).unwrap();
     let answers: Vec<_> = (0..100).map(|_| connection.receive(false).unwrap()).collect();
-    answers.iter().for_each(Response::keeps_the_ground_rules);
+    answers.iter().for_each(Response::check_ground_rules);
     assert!(answers[..5].iter().all(|answer| answer.status == 200), "a second's worth is saved up");
     let refused = answers.iter().find(|answer| answer.status == 429).expect("a hundred at once are too many");
     assert_eq!(refused.json()["code"], "QUOTA_EXCEEDED");

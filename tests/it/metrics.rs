@@ -193,7 +193,7 @@ fn metrics_need_a_token_behind_a_proxy() {
     let token = |claims: Value| mint::hs256(&mint::claims(claims), &secret);
     for bad in ["", "x.y.z"] {
         let answer = ask(&world, bad);
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         answer.refused("UNAUTHENTICATED");
     }
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "admin" })))), [true, true]);

@@ -116,11 +116,11 @@ fn sigterm_finishes_pending_requests() {
     });
     probe.send(b"\r\n").unwrap();
     let answer = probe.receive(false).unwrap();
-    answer.keeps_the_ground_rules();
+    answer.check_ground_rules();
     answer.refused("UNAVAILABLE");
     half.send(tail).unwrap();
     let answer = half.receive(false).unwrap();
-    answer.keeps_the_ground_rules();
+    answer.check_ground_rules();
     answer.ok();
     assert!(idle.call("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
     let ended = world.wait();

@@ -31,7 +31,7 @@ fn dns_rebinding_is_refused() {
     let ask = |world: &World, host: &str| raw(world, &format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\n\r\n")).unwrap();
     for foreign in ["evil.example", "evil.example:3427", "localhost.evil.example", "192.168.0.1:3427", "0.0.0.0"] {
         let answer = ask(&world, foreign);
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         let refusal = answer.refused("FORBIDDEN");
         assert!(text(&refusal["error"]).contains("--host"), "{refusal}");
     }
@@ -154,7 +154,7 @@ fn a_secret_readable_by_others_is_refused() {
     world.args(&["--secret-file", secret.to_str().unwrap()]);
     for mode in [0o640, 0o604, 0o620, 0o602, 0o644, 0o666] {
         fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
-        let ended = world.start_in_vain();
+        let ended = world.start_and_fail();
         assert_eq!(ended.status.code(), Some(1));
         let advice = format!("chmod 600 {secret:?}");
         assert!(ended.stderr.contains(&advice), "{mode:o}: {}", ended.stderr);
@@ -178,7 +178,7 @@ fn a_socket_in_a_world_writable_directory_is_refused() {
     world.args(&["--socket", socket.to_str().unwrap()]);
     for mode in [0o777, 0o703] {
         fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
-        let ended = world.start_in_vain();
+        let ended = world.start_and_fail();
         assert_eq!(ended.status.code(), Some(1));
         assert!(ended.stderr.contains("chmod o-w"), "{mode:o}: {}", ended.stderr);
         assert!(!socket.exists());

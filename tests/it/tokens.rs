@@ -326,7 +326,7 @@ fn the_secret_may_come_from_the_environment() {
     let mut short = World::not_started();
     short.git_init("repo");
     short.env("DIBS_JWT_SECRET", "short");
-    let ended = short.start_in_vain();
+    let ended = short.start_and_fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.stderr.contains("at least 32") && !ended.stderr.contains("short\n"), "{}", ended.stderr);
 }

@@ -15,7 +15,7 @@ impl Dice {
 }
 
 /// The number in this environment variable, or the default: longer runs of a test are requested this way.
-pub fn asked<T: std::str::FromStr>(variable: &str, otherwise: T) -> T {
+pub fn number_from_env<T: std::str::FromStr>(variable: &str, otherwise: T) -> T {
     let odd = |text: String| panic!("{variable} must be a number, and is {text:?}");
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| odd(text)))
 }

@@ -187,7 +187,7 @@ impl Response {
 
     /// Checks what the contract says about every response to every call.
     #[track_caller]
-    pub fn keeps_the_ground_rules(&self) {
+    pub fn check_ground_rules(&self) {
         assert!(self.header("x-request-id").is_some_and(|id| !id.is_empty()), "no x-request-id: {self}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{self}");
         let body = self.json();

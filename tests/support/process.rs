@@ -187,7 +187,7 @@ impl Collector {
         collector
     }
 
-    /// Waits until `look` finds something in what was read and not taken yet; it is also told whether that was all.
+    /// Waits until `look` finds something in what was read and not taken yet; its second argument says whether the pipe has ended.
     fn wait<T>(&self, mut look: impl FnMut(&mut Vec<u8>, bool) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + LIMIT;
         let mut state = self.state.lock().unwrap();

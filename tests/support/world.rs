@@ -170,7 +170,7 @@ impl World {
 
     /// Starts a server that must give up.
     #[track_caller]
-    pub fn start_in_vain(&mut self) -> Ended {
+    pub fn start_and_fail(&mut self) -> Ended {
         self.server_command().run().into()
     }
 
@@ -293,8 +293,8 @@ impl World {
         let response = self.connect().call(method, target, headers, body);
         let response = response.unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.stderr()));
         if method != "HEAD" {
-            response.keeps_the_ground_rules();
-            Document::checked_in().knows(method, target, &response);
+            response.check_ground_rules();
+            Document::checked_in().check_describes(method, target, &response);
         }
         response
     }

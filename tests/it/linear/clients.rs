@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lock::{Came, Conflict, Did, Hold, KEYS, Key, Op, Session};
+use super::lock::{Conflict, Did, Hold, KEYS, Key, Op, Outcome, Session};
 use crate::dice::Dice;
 use crate::http::{Connection, Response};
 use crate::world::{World, text};
@@ -53,7 +53,7 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
     // One session's calls come one after the other, so their order here is their order there.
     for op in history {
         let granted: Vec<(Key, u64)> = match &op.did {
-            Did::Reserve { came: Came::Granted(grants), .. } => {
+            Did::Reserve { came: Outcome::Granted(grants), .. } => {
                 grants.iter().map(|(k, fence, _)| (*k, *fence)).collect()
             }
             Did::Renew(key, Some(fence)) => vec![(*key, *fence)],
@@ -129,13 +129,13 @@ impl<'w> Client<'w> {
         let (from, answer, to) = self.ask("files/reserve", &body);
         let body = answer.json();
         let came = match (answer.status, body["code"].as_str()) {
-            (200, _) => Came::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
-            (409, Some("RESOURCE_LOCKED")) => Came::Refused(self.conflicts(&body)),
-            (409, Some("LOCK_ACQUISITION_FAILED")) => Came::TimedOut(self.conflicts(&body)),
-            (409, Some("POSSIBLE_DEADLOCK")) => Came::Deadlock,
+            (200, _) => Outcome::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
+            (409, Some("RESOURCE_LOCKED")) => Outcome::Refused(self.conflicts(&body)),
+            (409, Some("LOCK_ACQUISITION_FAILED")) => Outcome::TimedOut(self.conflicts(&body)),
+            (409, Some("POSSIBLE_DEADLOCK")) => Outcome::Deadlock,
             _ => panic!("{answer}"),
         };
-        if let Came::Granted(grants) = &came {
+        if let Outcome::Granted(grants) = &came {
             assert!(grants.iter().map(|(key, ..)| key).eq(&keys), "asked for {keys:?}, got {grants:?}");
         }
         self.note(from, to, Did::Reserve { keys, exclusive, wait, came });
@@ -208,7 +208,7 @@ impl<'w> Client<'w> {
         let from = self.now();
         let answer = self.line.call("POST", &target, &headers, body.as_bytes()).unwrap();
         let to = self.now();
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         (from, answer, to)
     }
 

@@ -50,7 +50,7 @@ pub struct Conflict {
 
 /// The outcome of a reserve.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Came {
+pub enum Outcome {
     /// The fence and the version for each key.
     Granted(Vec<(Key, u64, u64)>),
     Refused(BTreeSet<Conflict>),
@@ -67,7 +67,7 @@ pub enum Did {
         exclusive: bool,
         /// It may wait.
         wait: bool,
-        came: Came,
+        came: Outcome,
     },
     /// How many of them were held; `None` if another session holds one.
     Release {
@@ -135,8 +135,8 @@ impl Op {
     /// Whether this part of it changes nothing, whenever it happens.
     pub fn only_looks(&self, part: Part) -> bool {
         match &self.did {
-            Did::Reserve { came: Came::Refused(_), .. } => true,
-            Did::Reserve { came, .. } => matches!(came, Came::Granted(_)) && part == Part::Settle,
+            Did::Reserve { came: Outcome::Refused(_), .. } => true,
+            Did::Reserve { came, .. } => matches!(came, Outcome::Granted(_)) && part == Part::Settle,
             Did::Release { count, .. } => !count.is_some_and(|count| count > 0),
             Did::ReleaseAll(keys) => keys.is_empty(),
             Did::Renew(..) | Did::Check { .. } | Did::List(_) => true,
@@ -151,7 +151,7 @@ impl Lock {
         let Op { session, did, .. } = &history[op as usize];
         let mut next = self.clone();
         let possible = match (did, part) {
-            (Did::Reserve { keys, exclusive, came: Came::Refused(told), .. }, _) => {
+            (Did::Reserve { keys, exclusive, came: Outcome::Refused(told), .. }, _) => {
                 !told.is_empty() && self.in_the_way(history, *session, keys, *exclusive, self.queue.len()) == *told
             }
             (Did::Reserve { keys, exclusive, came, .. }, Part::Whole | Part::Ask) => {
@@ -163,18 +163,18 @@ impl Lock {
                 } else {
                     next.queue.push(op);
                     // A cycle is refused at once, or later when another change closes it.
-                    if *came == Came::Deadlock {
+                    if *came == Outcome::Deadlock {
                         return vec![self.clone(), next];
                     }
                     true
                 }
             }
-            (Did::Reserve { came: Came::Granted(_), .. }, Part::Settle) => !self.queue.contains(&op),
+            (Did::Reserve { came: Outcome::Granted(_), .. }, Part::Settle) => !self.queue.contains(&op),
             (Did::Reserve { keys, exclusive, came, .. }, Part::Settle) => {
                 match self.queue.iter().position(|waiter| *waiter == op) {
                     Some(place) => {
                         let told = match came {
-                            Came::TimedOut(told) => {
+                            Outcome::TimedOut(told) => {
                                 self.in_the_way(history, *session, keys, *exclusive, place) == *told
                             }
                             _ => true,
@@ -182,7 +182,7 @@ impl Lock {
                         next.queue.remove(place);
                         told && next.seat(history)
                     }
-                    None => *came == Came::Deadlock,
+                    None => *came == Outcome::Deadlock,
                 }
             }
             (Did::Release { keys, count }, _) => {
@@ -264,7 +264,7 @@ impl Lock {
 
     /// Gives a request what its answer says it got: old fences for what was held, new and higher ones for the rest.
     fn grant(&mut self, history: &[Op], op: u32) -> bool {
-        let Op { session, did: Did::Reserve { exclusive, came: Came::Granted(grants), .. }, .. } =
+        let Op { session, did: Did::Reserve { exclusive, came: Outcome::Granted(grants), .. }, .. } =
             &history[op as usize]
         else {
             return false;

@@ -13,8 +13,8 @@ mod wrong;
 use std::collections::BTreeSet;
 
 use self::clients::{Round, work};
-use self::lock::{Came, Did, Op};
-use crate::dice::asked;
+use self::lock::{Did, Op, Outcome};
+use crate::dice::number_from_env;
 use crate::world::World;
 
 /// So many rounds go on at once, on keys that have nothing to do with each other: most of a round is waiting.
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 4;
 
 #[test]
 fn every_history_is_linearizable() {
-    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
+    in_rounds(number_from_env("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
         number,
         seed,
         clients: 6,
@@ -34,7 +34,7 @@ fn every_history_is_linearizable() {
 
 #[test]
 fn every_history_with_expiry_is_linearizable() {
-    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
+    in_rounds(number_from_env("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
         number,
         seed,
         clients: 4,
@@ -65,7 +65,7 @@ fn in_rounds(rounds: u64, round: impl Fn(u64, u64) -> Round) {
 
 /// Another one each time, so that more is tried as time goes on; a failure says which it was.
 fn seed() -> u64 {
-    asked("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
+    number_from_env("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
 }
 
 /// Finds the order, and returns the number of calls in it.
@@ -89,7 +89,7 @@ fn one_after_the_other(history: &[Op], round: Round) -> usize {
 /// Two grants, one asked for after the other was heard of, whose fences say the opposite. This holds across all keys.
 fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
     let fences = |op: &Op| match &op.did {
-        Did::Reserve { came: Came::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
+        Did::Reserve { came: Outcome::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
         _ => Vec::new(),
     };
     let mut grants: Vec<(u64, &Op)> =

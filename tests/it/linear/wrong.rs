@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fences_that_shrink;
-use super::lock::{Came, Conflict, Did, Hold, Key, Op, Session};
+use super::lock::{Conflict, Did, Hold, Key, Op, Outcome, Session};
 use super::search::{groups, impossible};
 
 const P0: Key = 0;
@@ -19,7 +19,7 @@ fn op(session: Session, from: u64, to: u64, did: Did) -> Op {
 }
 
 fn granted(keys: &[Key], exclusive: bool, fence: u64, version: u64) -> Did {
-    let came = Came::Granted((fence..).zip(keys).map(|(fence, key)| (*key, fence, version)).collect());
+    let came = Outcome::Granted((fence..).zip(keys).map(|(fence, key)| (*key, fence, version)).collect());
     Did::Reserve { keys: keys.to_vec(), exclusive, wait: false, came }
 }
 
@@ -32,7 +32,7 @@ fn waited(did: Did) -> Did {
 
 fn refused(asked: Key, key: Key, by: Session) -> Did {
     let conflict = Conflict { asked, key, session: by, exclusive: true, waiting: false };
-    Did::Reserve { keys: vec![asked], exclusive: true, wait: false, came: Came::Refused([conflict].into()) }
+    Did::Reserve { keys: vec![asked], exclusive: true, wait: false, came: Outcome::Refused([conflict].into()) }
 }
 
 fn released(key: Key) -> Did {
@@ -193,7 +193,7 @@ fn impossible_histories_have_no_order() {
                         keys: vec![P1],
                         exclusive: true,
                         wait: false,
-                        came: Came::Refused(
+                        came: Outcome::Refused(
                             [Conflict { asked: P1, key: P01, session: BO, exclusive: true, waiting: true }].into(),
                         ),
                     },
@@ -216,7 +216,7 @@ fn impossible_histories_have_no_order() {
                         keys: vec![P0],
                         exclusive: true,
                         wait: true,
-                        came: Came::TimedOut(
+                        came: Outcome::TimedOut(
                             [Conflict { asked: P0, key: P0, session: ANA, exclusive: true, waiting: false }].into(),
                         ),
                     },
