@@ -1,7 +1,7 @@
-//! What the hooks cost, beside what one would have instead: hooks that do nothing, and git's own reading.
+//! The cost of the hooks, compared with hooks that do nothing and with git's own reading.
 //!
-//! `cargo bench --bench hook` prints medians of runs that took turns, and how they compare; `-- small` and the other words
-//! in [`main`] pick some of the rows. Real git as it is without any settings, real hooks, a real server on this machine.
+//! `cargo bench --bench hook` prints medians of runs that took turns, and how they compare; `-- small` and the other
+//! words in [`main`] select some of the rows. Real git without any settings, real hooks, a real server on this machine.
 //! Nothing is asserted; the ratios are what matters.
 
 mod common;
@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 
 use common::clock::{children_cpu, rounds};
 use common::http::token;
-use common::place::{PROGRAM, Place, Server};
+use common::place::{hook_url, import, scratch, serve};
+use common::support::process::Run;
+use common::support::server::Server;
+use common::support::world::{PROGRAM, World};
 use common::table;
 use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
 use git_dibs::wire;
@@ -25,19 +28,18 @@ const LARGE: usize = 100_000;
 const COMMITS: usize = 5_000;
 
 fn main() {
-    let scratch = tempfile::tempdir().expect("a scratch directory");
-    let place = Place { dir: scratch.path().to_owned() };
+    let place = scratch();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     table::head("Hooks, in wall-clock time");
-    let quiet = Server::start(&place, "quiet", &[]);
+    let quiet = serve(&place, "quiet", &[]);
     if wants("commit") || wants("small") {
         commits(&place, &quiet, "small", SMALL, 200);
     }
     if wants("commit") || wants("large") {
         commits(&place, &quiet, "large", LARGE, 15);
     }
-    let busy = Server::start(&place, "busy", &[]);
+    let busy = serve(&place, "busy", &[]);
     if wants("push") {
         hold(&busy, 10_000);
         pushes(&place, &busy);
@@ -53,16 +55,16 @@ fn main() {
 }
 
 /// A commit of one file, with our hooks and with hooks that do nothing.
-fn commits(place: &Place, server: &Server, name: &str, files: usize, rounds: usize) {
+fn commits(place: &World, server: &Server, name: &str, files: usize, rounds: usize) {
     let repo = repository(place, name, files);
     let change = |n: usize| {
         fs::write(repo.join("d0/f0"), format!("{n}\n")).expect("a file");
-        place.git(&repo, &["add", "d0/f0"]);
+        place.git_in(&repo, &["add", "d0/f0"]);
     };
     let commit = |hooks: &str, n: usize| {
         change(n);
         use_hooks(&repo, hooks);
-        time(place.command(&repo, "git").args(["commit", "-q", "-m", "m"]).envs(variables(server)))
+        time(place.command("git", &repo).args(["commit", "-q", "-m", "m"]).envs(variables(server)))
     };
     let mut n = 0;
     let samples = turns(rounds, &["dibs", "no-op", "no-op-pre-commit", "none"], |hooks| {
@@ -75,22 +77,22 @@ fn commits(place: &Place, server: &Server, name: &str, files: usize, rounds: usi
 }
 
 /// A push of one commit while others hold 10,000 keys.
-fn pushes(place: &Place, server: &Server) {
+fn pushes(place: &World, server: &Server) {
     let repo = repository(place, "pushed", SMALL);
     let mut n = 0;
     let samples = turns(40, &["dibs", "no-op"], |hooks| {
         n += 1;
         use_hooks(&repo, "none");
         fs::write(repo.join("d0/f0"), format!("{n}\n")).expect("a file");
-        place.git(&repo, &["commit", "-q", "-a", "-m", "m"]);
+        place.git_in(&repo, &["commit", "-q", "-a", "-m", "m"]);
         use_hooks(&repo, hooks);
-        time(place.command(&repo, "git").args(["push", "-q"]).envs(variables(server)))
+        time(place.command("git", &repo).args(["push", "-q"]).envs(variables(server)))
     });
     row("push of one commit, 10000 keys held by others, beside a no-op hook", &samples[0], &samples[1]);
 }
 
 /// The hook of a push of 5,000 commits, beside git reading them.
-fn range(place: &Place, server: &Server) {
+fn range(place: &World, server: &Server) {
     let repo = repository(place, "range", LARGE);
     let mut script = Vec::new();
     for n in 1..=COMMITS {
@@ -102,15 +104,16 @@ fn range(place: &Place, server: &Server) {
             write!(script, "M 100644 inline {}\ndata {}\n{n}\n", path(file), n.to_string().len()).expect("memory");
         }
     }
-    place.import(&repo, &script);
-    let tips = [place.git(&repo, &["rev-parse", "main"]), place.git(&repo, &["rev-parse", "origin/main"])];
-    let updates = place.dir.join("updates");
-    fs::write(&updates, format!("refs/heads/main {} refs/heads/main {}\n", tips[0], tips[1])).expect("a file");
+    import(place, &repo, &script);
+    let tips = ["main", "origin/main"].map(|name| place.git_in(&repo, &["rev-parse", name]));
+    let updates = place.path("updates");
+    fs::write(&updates, format!("refs/heads/main {} refs/heads/main {}\n", tips[0].trim(), tips[1].trim()))
+        .expect("a file");
     use_hooks(&repo, "dibs");
-    let origin = place.dir.join("range.git");
+    let origin = place.path("range.git");
     let (stdin, origin) = (format!("--to-stdin={}", updates.display()), origin.to_str().expect("text"));
     let samples = turns(9, &["hook", "log"], |what| {
-        let mut command = place.command(&repo, "git");
+        let mut command = place.command("git", &repo);
         match what {
             "hook" => command.args(["hook", "run", &stdin, "pre-push", "--", "origin", origin]).envs(variables(server)),
             _ => command.args(["log", "--name-only", "origin/main..main"]),
@@ -120,31 +123,31 @@ fn range(place: &Place, server: &Server) {
     row(&format!("hook of a push of {COMMITS} commits, beside git log --name-only"), &samples[0], &samples[1]);
 }
 
-/// The same commit while nobody holds anything, and while others hold 100,000 keys that are not in its way.
-fn others(place: &Place, quiet: &Server, busy: &Server) {
+/// The same commit while nothing is held, and while others hold 100,000 keys that do not conflict.
+fn others(place: &World, quiet: &Server, busy: &Server) {
     let repo = repository(place, "others", SMALL);
     use_hooks(&repo, "dibs");
     let mut n = 0;
     let samples = turns(60, &["busy", "quiet"], |server| {
         n += 1;
         fs::write(repo.join("d0/f0"), format!("{n}\n")).expect("a file");
-        place.git(&repo, &["add", "d0/f0"]);
+        place.git_in(&repo, &["add", "d0/f0"]);
         let server = if server == "busy" { busy } else { quiet };
-        time(place.command(&repo, "git").args(["commit", "-q", "-m", "m"]).envs(variables(server)))
+        time(place.command("git", &repo).args(["commit", "-q", "-m", "m"]).envs(variables(server)))
     });
     row("commit, 100000 keys held by others, beside none", &samples[0], &samples[1]);
 }
 
 // ---- measuring ----
 
-/// How long something took, and how much of it the processors worked for it.
+/// The wall-clock time and the CPU time of a command.
 #[derive(Clone, Copy)]
 struct Sample {
     wall: Duration,
     cpu: Duration,
 }
 
-/// Runs each in turn, so that whatever else this machine does meets all of them.
+/// Runs each in turn, so that other load on this machine affects all of them.
 fn turns(count: usize, names: &[&str], mut run: impl FnMut(&str) -> Sample) -> Vec<Vec<Sample>> {
     let mut samples = vec![Vec::new(); names.len()];
     for round in 0..=rounds(count) {
@@ -176,22 +179,22 @@ fn row(what: &str, here: &[Sample], beside: &[Sample]) {
 
 // ---- the place ----
 
-/// A repository with so many files, a remote that has them, and sets of hooks to choose from.
-fn repository(place: &Place, name: &str, files: usize) -> PathBuf {
-    let (repo, remote) = (place.dir.join(name), format!("{name}.git"));
-    place.git(&place.dir, &["init", "-q", "--template=", "-b", "main", name]);
-    place.git(&place.dir, &["init", "-q", "--template=", "--bare", "-b", "main", &remote]);
+/// A repository with this many files, a remote that has them, and sets of hooks to choose from.
+fn repository(place: &World, name: &str, files: usize) -> PathBuf {
+    let (repo, remote) = (place.path(name), format!("{name}.git"));
+    place.git_in("", &["init", "-q", "--template=", "-b", "main", name]);
+    place.git_in("", &["init", "-q", "--template=", "--bare", "-b", "main", &remote]);
     let mut script = b"commit refs/heads/main\ncommitter B <b@x> 1 +0000\ndata 1\nm\n".to_vec();
     for file in 0..files {
         write!(script, "M 100644 inline {}\ndata 2\nx\n\n", path(file)).expect("memory");
     }
-    place.import(&repo, &script);
-    place.git(&repo, &["reset", "-q", "--hard"]);
-    place.git(&repo, &["remote", "add", "origin", &format!("../{remote}")]);
-    place.git(&repo, &["push", "-q", "-u", "origin", "main"]);
+    import(place, &repo, &script);
+    place.git_in(&repo, &["reset", "-q", "--hard"]);
+    place.git_in(&repo, &["remote", "add", "origin", &format!("../{remote}")]);
+    place.git_in(&repo, &["push", "-q", "-u", "origin", "main"]);
 
     let hooks = |name: &str| repo.join(".git").join(format!("hooks-{name}"));
-    let installed = place.command(&repo, PROGRAM).arg("install").output().expect("the program starts");
+    let installed = place.command(PROGRAM, &repo).arg("install").run();
     assert!(installed.status.success());
     fs::rename(repo.join(".git/hooks"), hooks("dibs")).expect("the hooks are there");
     for (name, some) in [("none", &[][..]), ("no-op-pre-commit", &["pre-commit"])] {
@@ -226,18 +229,18 @@ fn path(n: usize) -> String {
 
 // ---- the server ----
 
-/// What makes hooks ask this server, as a session that holds nothing.
+/// Variables that make hooks use this server, as a session that holds nothing.
 fn variables(server: &Server) -> [(&str, String); 2] {
-    [("DIBS_URL", server.url.clone()), ("DIBS_TOKEN", token("bo"))]
+    [("DIBS_URL", hook_url(server)), ("DIBS_TOKEN", token("bo"))]
 }
 
-/// Sees to it that others hold so many keys, none of which the benchmarks touch: files, directories, patterns.
+/// Makes other sessions hold this many keys, none of which the benchmarks touch: files, directories, patterns.
 fn hold(server: &Server, keys: usize) {
     const EACH: usize = 5_000;
     for begin in (0..keys).step_by(EACH) {
         let session = format!("ana-{begin}");
         let credential = Credential::new(&token(&session), Origin::Environment).expect("a token");
-        let endpoint = Endpoint::parse(&server.url).expect("an address");
+        let endpoint = Endpoint::parse(&hook_url(server)).expect("an address");
         let limits = Limits { total: Duration::from_secs(60), ..Limits::default() };
         let mut client = Client::new(vec![endpoint], Some(credential), limits).expect("a client");
         let key = |n: usize| match n % 50 {

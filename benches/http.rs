@@ -1,9 +1,9 @@
 //! Durable reserves and releases over HTTP, beside a bare axum handler that parses the same JSON and answers the same
 //! bytes. Both run in this process with the same runtime and the same load, in turns, so that a profiler sees both.
-//! Then: how long after a release the next waiter hears of its grant, beside an uncontended reserve.
+//! Then: the time from a release to the next waiter's grant, beside an uncontended reserve.
 //!
-//! `cargo bench --bench http`; `-- 64` looks at one number of connections only, and `-- 64 ours` at nothing beside.
-//! `-- at 127.0.0.1:3427 64` asks a server that runs elsewhere with [`common::http::SECRET`], for a look at it from outside.
+//! `cargo bench --bench http`; `-- 64` measures one number of connections only, and `-- 64 ours` without the comparison.
+//! `-- at 127.0.0.1:3427 64` measures a server that runs elsewhere with [`common::http::SECRET`].
 
 mod common;
 
@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use common::clock::{long, process_cpu, rounds};
 use common::http::{Http, call, connect, receive, send, token};
+use common::support::process::until;
 use common::{inside, load, table};
 use git_dibs::journal::SqliteJournal;
 
-/// As the program has it.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -57,7 +58,7 @@ fn main() {
     std::process::exit(0);
 }
 
-/// Nothing but the load, for a server that is looked at with other tools.
+/// Only the load, for a server that is observed with other tools.
 fn elsewhere(address: SocketAddr, connections: usize) {
     for _ in 0..rounds(5) {
         println!("{}", table::rate(load::saturate(address, &Http::new(connections), connections, long(ROUND))));
@@ -78,7 +79,11 @@ fn wake_up(address: SocketAddr) {
         send(&mut stream, "/api/sessions/waiter/files/reserve", &waiter, &wait);
         waiting.push(stream);
     }
-    std::thread::sleep(Duration::from_millis(300));
+    until("all of them wait", || {
+        let bearer = format!("Bearer {holder}");
+        let stats = connect(address).call("GET", "/api/stats", &[("authorization", &bearer)], b"");
+        (stats.expect("the server answers").ok()["waiters"] == 100).then_some(())
+    });
     let mut samples = Vec::new();
     for (n, stream) in waiting.iter_mut().enumerate() {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What the ledger costs: bytes of an event after 100,000 of them, one path's history with plain git, whether a flush
+//! The cost of the ledger: bytes per event after 100,000 of them, one path's history with plain git, whether a flush
 //! slows down as history grows, and grants over HTTP with a ledger beside them and without.
 //!
 //! `cargo bench --bench ledger`
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use common::clock::{long, quick, rounds, took};
 use common::commands::{parse, release};
 use common::http::Http;
+use common::support::process::{Run, until};
 use common::{inside, load, table};
 use git_dibs::engine::{
     Actor, Command, Engine, Mode, Owner, Policy, ReservationId, Reserve, SessionId, SessionIdentity, Timestamp, Ttl,
@@ -26,7 +27,7 @@ const EVENTS: u64 = 100_000;
 /// Events in a flush, where `DIBS_BENCH_PER_FLUSH` says nothing else: what a hundred busy sessions do in half a second.
 const PER_FLUSH: u64 = 50;
 
-/// Files people work on.
+/// The number of files that are worked on.
 const FILES: u64 = 5_000;
 
 fn main() {
@@ -88,7 +89,7 @@ impl Work {
         (self.dice >> 33) % sides
     }
 
-    /// As much as one flush takes.
+    /// Makes the events of one flush.
     fn flush(&mut self, journal: &mut SqliteJournal, events: u64) {
         let after = self.engine.head();
         let mut turn = Turn::default();
@@ -122,7 +123,7 @@ fn file(n: u64) -> String {
 
 fn git(path: &Path, args: &[&str]) -> Duration {
     let begin = Instant::now();
-    let output = Program::new("git").arg("--git-dir").arg(path).args(args).output().unwrap();
+    let output = Program::new("git").arg("--git-dir").arg(path).args(args).run();
     assert!(output.status.success() && !output.stdout.is_empty());
     begin.elapsed()
 }
@@ -154,9 +155,7 @@ fn grants() {
             let on = load::saturate(with, &dialect, connections, long(ROUND));
             most = most.max(status.lag().records);
             catching_up.push(took(|| {
-                while status.lag().records > 0 {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                until("the ledger has caught up", || (status.lag().records == 0).then_some(()));
             }));
             rates.push((on, load::saturate(without, &dialect, connections, long(ROUND))));
         }

@@ -1,17 +1,23 @@
-//! A server under mixed load for as long as one likes: what it takes of memory, files and time, over time.
+//! A server under mixed load for any length of time: its memory, files and latencies over time.
 //!
 //! `cargo bench --bench soak -- MINUTES` (20 seconds without). Memory, the journal, open files and times should level
 //! off: memory once as many keys are remembered as the load ever names, the journal with the second snapshot. The
 //! ledger grows with what happens, because it is the history.
 
+mod common;
+
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use common::http::{SECRET, connect};
+use common::place::{scratch, serve};
+use common::support::mint;
+use common::support::server::Server;
+use serde_json::json;
 
 const SESSIONS: usize = 16;
 
@@ -22,14 +28,15 @@ const CALLS_A_SECOND: u32 = 60;
 fn main() {
     let minutes: Option<f64> = std::env::args().skip(1).find_map(|arg| arg.parse().ok());
     let whole = minutes.map_or(Duration::from_secs(20), |minutes| Duration::from_secs_f64(minutes * 60.0));
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    let world = scratch();
+    let server = Soaked { server: serve(&world, "repo", &[]), repository: world.path("repo") };
     let (stop, calls, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::default());
     let sessions: Vec<_> = (0..SESSIONS)
         .map(|number| {
-            let (address, token) = (server.address.clone(), server.token(number));
+            let claims = json!({ "sub": format!("soak-{number}"), "exp": mint::now() + 24 * 3600 });
+            let (address, token) = (server.server.tcp(), mint::hs256(&claims, SECRET.as_bytes()));
             let (stop, calls, times) = (Arc::clone(&stop), Arc::clone(&calls), Arc::clone(&times));
-            std::thread::spawn(move || work(number, &address, &token, &stop, &calls, &times))
+            std::thread::spawn(move || work(number, address, &token, &stop, &calls, &times))
         })
         .collect();
     println!(
@@ -45,14 +52,23 @@ fn main() {
     sessions.into_iter().for_each(|session| session.join().expect("a session went wrong"));
 }
 
-/// Reserves, shares, waits, checks, renews and lets go, over and over.
-fn work(number: usize, address: &str, token: &str, stop: &AtomicBool, calls: &AtomicU64, times: &Mutex<Vec<Duration>>) {
-    let mut connection = Connection::open(address, token);
+/// Reserves, shares, waits, checks, renews and releases, over and over.
+fn work(
+    number: usize,
+    address: SocketAddr,
+    token: &str,
+    stop: &AtomicBool,
+    calls: &AtomicU64,
+    times: &Mutex<Vec<Duration>>,
+) {
+    let mut connection = connect(address);
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", &*bearer), ("content-type", "application/json")];
     let mut round = number as u64;
     let files = format!("/api/sessions/soak-{number}/files");
     while !stop.load(Ordering::Relaxed) {
         round += 1;
-        // Some keys are one's own, some everybody's, some patterns over both.
+        // Some keys are the session's own, some common to all, some patterns over both.
         let (own, common) = (format!("own/{number}/{}.rs", round % 500), format!("common/{}.rs", round % 40));
         let plan = [
             ("reserve", format!(r#"{{"filePath":"{own}","ttlSeconds":30}}"#)),
@@ -66,9 +82,10 @@ fn work(number: usize, address: &str, token: &str, stop: &AtomicBool, calls: &At
         ];
         for (call, body) in plan {
             let begin = Instant::now();
-            let status = connection.post(&format!("{files}/{call}"), &body);
+            let response = connection.call("POST", &format!("{files}/{call}"), &headers, body.as_bytes());
+            let status = response.expect("the server answers").status;
             assert!([200, 403, 409, 410].contains(&status), "{call} {body}: {status}");
-            // A wait takes as long as others hold what it waits for; that is not the server's time.
+            // A wait takes as long as others hold the key; that is not the server's time.
             if !body.contains("waitSeconds") {
                 times.lock().unwrap().push(begin.elapsed());
             }
@@ -78,82 +95,17 @@ fn work(number: usize, address: &str, token: &str, stop: &AtomicBool, calls: &At
     }
 }
 
-struct Connection {
-    stream: TcpStream,
-    token: String,
-}
-
-impl Connection {
-    fn open(address: &str, token: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { stream, token: token.to_owned() }
-    }
-
-    fn post(&mut self, path: &str, body: &str) -> u16 {
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            self.token,
-            body.len()
-        );
-        self.stream.write_all((head + body).as_bytes()).unwrap();
-        let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
-        loop {
-            let read = self.stream.read(&mut piece).unwrap();
-            assert!(read > 0, "the server hung up");
-            answer.extend_from_slice(&piece[..read]);
-            let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-            let head = std::str::from_utf8(&answer[..end]).unwrap();
-            let length: usize =
-                head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
-            if answer.len() >= end + 4 + length {
-                return head.split(' ').nth(1).unwrap().parse().unwrap();
-            }
-        }
-    }
-}
-
-struct Server {
-    process: Child,
-    address: String,
+struct Soaked {
+    server: Server,
     repository: PathBuf,
 }
 
-impl Server {
-    fn start(dir: &Path) -> Self {
-        let repository = dir.join("repo");
-        let done = Command::new("git").arg("init").arg("-q").arg(&repository).status().unwrap();
-        assert!(done.success(), "git init failed");
-        // Whatever port is free now is free in a moment too.
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let process = Command::new(env!("CARGO_BIN_EXE_git-dibs"))
-            .args(["serve", "--listen", &address])
-            .current_dir(&repository)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        while TcpStream::connect(&address).is_err() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { process, address, repository }
-    }
-
-    fn token(&self, number: usize) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_git-dibs"))
-            .args(["token", &format!("soak-{number}"), "--ttl", "86400"])
-            .current_dir(&self.repository)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
+impl Soaked {
     fn report(&self, at: Duration, calls: u64, times: &Mutex<Vec<Duration>>) {
         let mut times = std::mem::take(&mut *times.lock().unwrap());
         times.sort();
         let part = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or_default();
-        let process = format!("/proc/{}", self.process.id());
+        let process = format!("/proc/{}", self.server.pid());
         let status = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
         let memory = memory.split_whitespace().next().unwrap_or("0");
@@ -170,13 +122,6 @@ impl Server {
             part(0.99),
             times.last().copied().unwrap_or_default()
         );
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a token costs: verified for the first time, and remembered.
+//! The cost of a token: verified for the first time, and cached.
 //!
 //! `cargo bench --bench token` prints nanoseconds per call. Nothing is asserted; the ratio is what matters.
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use git_dibs::token::{Keyring, KeyringConfig};
 
-/// Calls per round; the best of several rounds is shown, because everything else only adds.
+/// Calls per round; the best of several rounds is shown, because other load only adds to it.
 const CALLS: u32 = 2_000;
 const ROUNDS: u32 = 15;
 
@@ -25,7 +25,7 @@ fn main() {
     for name in ["hs256", "eddsa", "es256", "rs256"] {
         let token = std::fs::read_to_string(fixtures.join(name).with_extension("jwt")).expect("the sample is there");
         let token = token.trim_end();
-        // An expired token is verified in full each time, because only good ones are remembered.
+        // An expired token is verified in full each time, because only valid ones are cached.
         let first = nanoseconds(|| keyring.verify(black_box(token), i64::MAX).is_err());
         let remembered = nanoseconds(|| keyring.verify(black_box(token), 1_800_000_000).is_ok());
         println!("{name:8} {first:>14.0} {remembered:>14.0} {:>8.1}", first / remembered);

@@ -1,4 +1,4 @@
-//! What the fuzz targets try, one function each: any bytes, and what must hold for them. `tests/fuzz.rs` runs the same
+//! The fuzz targets, one function each: what must be true for any input bytes. `tests/fuzz.rs` runs the same
 //! functions with a stable toolchain.
 
 use std::path::Path;
@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 
 #[path = "../src/key/checks.rs"]
 mod checks;
-#[path = "../tests/it/mint.rs"]
+#[path = "../tests/support/mint.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod mint;
 
-/// The secret tokens are signed with here.
+/// The secret that signs the tokens here.
 const SECRET: &[u8] = b"a-secret-of-more-than-thirty-two-bytes";
 
-/// The time tokens are looked at.
+/// The time at which tokens are verified.
 const NOW: i64 = 1_800_000_000;
 
-/// More wildcards than this may take a minute to build where the limits of old journals hold; nobody can send those.
+/// More wildcards than this may take a minute to build under the limits of old journals; no request may have them.
 const WILDCARDS_MAX: usize = 12;
 
 /// Any bytes as a key: what is accepted can be written and read again.
@@ -44,7 +44,7 @@ pub fn overlap(data: &[u8]) {
     checks::overlap_holds(a, b);
 }
 
-/// A token that is good.
+/// A valid token.
 pub fn good_token() -> &'static str {
     static GOOD: OnceLock<String> = OnceLock::new();
     GOOD.get_or_init(|| mint::signed(HEADER, r#"{"sub":"sess_01abc","exp":1800000060}"#, SECRET))
@@ -52,7 +52,7 @@ pub fn good_token() -> &'static str {
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
-/// Others that are good, made with other keys.
+/// Valid tokens of other keys.
 const GOOD: [&str; 4] = [
     include_str!("../fixtures/tokens/eddsa.jwt"),
     include_str!("../fixtures/tokens/es256.jwt"),
@@ -60,8 +60,8 @@ const GOOD: [&str; 4] = [
     include_str!("../fixtures/tokens/rs256.jwt"),
 ];
 
-/// As a token, nothing opens but the good ones themselves. As a header and, on the next line, a payload that somebody really
-/// signed: claims or a refusal, whatever they say.
+/// As a token: only the valid ones are accepted. As a header and, on the next line, a payload, both with a valid
+/// signature: claims or a refusal, whatever they contain.
 pub fn token(data: &[u8]) {
     static KEYRING: OnceLock<Keyring> = OnceLock::new();
     let keyring = KEYRING.get_or_init(|| {
@@ -116,7 +116,7 @@ pub fn package(data: &[u8]) {
     }
 }
 
-/// As what git tells a hook: no more updates than lines, each with two ids.
+/// As the input of a hook: no more updates than lines, each with two ids.
 pub fn hook_input(data: &[u8]) {
     for updates in [Update::of_push(data), Update::of_receive(data)] {
         assert!(updates.len() <= data.split(|byte| *byte == b'\n').count());
@@ -128,7 +128,7 @@ pub fn hook_input(data: &[u8]) {
     }
 }
 
-/// As an index file, against no tree and against one: a sorted list, or the git program is asked.
+/// As an index file, against no tree and against one: a sorted list, or git is asked instead.
 pub fn index(data: &[u8]) {
     thread_local! {
         static SCRATCH: Scratch = Scratch::new();
@@ -141,7 +141,7 @@ pub fn index(data: &[u8]) {
     });
 }
 
-/// A repository with the tree that the index files people begin with have: `a`, `dir/x` and `dir/y`, all empty.
+/// A repository with the tree of the first index files: `a`, `dir/x` and `dir/y`, all empty.
 struct Scratch {
     repository: git2::Repository,
     tree: git2::Oid,

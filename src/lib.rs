@@ -1,65 +1,76 @@
 //! git-dibs: file reservations for repositories that many worker sessions share.
 //!
-//! A session calls dibs on what it is about to change; nobody else may commit or push a change to it until it lets
-//! go, its time runs out, or the session ends. One binary holds the server, the command line and the git hooks.
+//! A session reserves the files it is about to change. Until it releases them, their time runs out or the session ends,
+//! no other session's commit or push that changes them goes through. One binary holds the server, the command line and
+//! the git hooks.
 //!
 //! # The idea
 //!
-//! Every change is a *record* with a sequence number. Records are recovery, audit, event feed and waiter wake-up; their
-//! numbers are ids, fences and queue places. The engine is a pure state machine that turns commands into records and
-//! outcomes. One thread, the desk, lets it decide, makes its records durable, and only then tells of them and answers.
+//! Every change is a *record* with a sequence number. Records are recovery, audit, event feed, waiter wake-up and git
+//! history; their numbers are ids, fences and queue positions. The engine is a pure state machine that turns commands
+//! into records and an outcome. One thread, the desk, executes commands, makes their records durable, and only then
+//! publishes the records and replies.
 //!
 //! # Rooms
 //!
 //! ```text
-//! hook ┐                            http ─► desk ─► engine ─► key
-//! cli  ┼─► client ───── HTTP ─────►   │      └────► journal            durable records: SQLite, or memory in tests
-//!      ┘    (wire: JSON shapes)       │              └─► ledger ─► git  readable history, a repository of its own
-//!                                     └──► token                       who may ask
-//! hook, cli ─► git                                                     where a repository is, what a change touches
+//! cli  ┐                                  http ─► desk ─► engine ─► key
+//! hook ┴─► judge ─► local ─► client ────►   │      ├────► journal          SQLite, or memory in tests
+//!                    (wire: JSON shapes)    │      └────► feed ─► ledger   history in git, a repository of its own
+//!                                           └────► token
+//! cli ─► serve, which reads the configuration and wires the rooms of the server together
 //! ```
 //!
-//! | room | one sentence | stays ignorant of |
+//! | room | one sentence | knows nothing about |
 //! |---|---|---|
 //! | [`text`] | text that is safe on a terminal, quoted for a shell, percent-coded | everything else |
-//! | [`key`] | what can be reserved; do two keys overlap | everything else |
+//! | [`key`] | what can be reserved; do two keys overlap | who holds what |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
-//! | [`journal`] | makes records durable, gives them back | what records mean |
+//! | [`journal`] | makes records durable, returns them | what records mean |
 //! | [`desk`] | one thread: execute → append → publish → reply; the only clock | HTTP, git |
-//! | [`ledger`] | renders what the journal tells into git | how decisions are made |
-//! | [`token`] | reads and makes JWTs | sessions' state, HTTP |
-//! | [`wire`] | request and answer shapes, shared by `http` and `client` | frameworks, rules |
-//! | [`http`] | routes in one list; a handler takes apart, submits, answers | the journal |
+//! | [`ledger`] | renders current holdings into git | how decisions are made |
+//! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
+//! | [`wire`] | request, response and event shapes, shared by `http` and `client` | frameworks, rules |
+//! | [`http`] | one list of routes; a handler parses, submits, answers | the journal |
+//! | [`serve`] | configuration, start, signals, stop, offline upkeep; wires the rooms of the server | rules |
 //! | [`git`] | repositories, settings, changed paths | reservations |
-//! | [`client`] · [`hook`] · [`cli`] | doors; they reach the rules only over HTTP; only `cli` prints | the engine's rules |
+//! | [`client`] | HTTP calls to a server | git, settings |
+//! | [`local`] | where am I (repository, server), who am I (session, token), what did I type (paths) | printing, clap |
+//! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
+//! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
+//! | [`cli`] | one file per command; the only room that prints | rules |
 //!
-//! Read `a ← b` as "b may use a": `key ← engine ← journal ← desk ← http` · `engine ← token ← http` ·
-//! `text ← key, ledger, http, hook, cli` · `journal, git ← ledger` · `wire ← http, client` · `client, git ← hook ← cli` · `key ← cli`, for work packages.
-//! `cli::serve`, `cli::token` and `cli::mint` wire the server together and may use all of it; `cli::config` knows the
-//! words for what they are told. `tests/rooms.rs` keeps
-//! these arrows true.
+//! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
+//! `engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·
+//! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
+//! `text, wire, git, client, local, judge ← hook` ·
+//! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
+//! `text, key, token, wire, git, client, local, judge, hook, serve ← cli`.
+//! `tests/rooms.rs` keeps these arrows true, without exceptions. One dependency is not an arrow: the journal keeps the
+//! records that the ledger has not written yet. `serve` passes the ledger's position on, and truncation waits for it.
 //!
 //! # Glossary
 //!
-//! * **Session**: somebody who reserves; has an id, comes to life with its first call, ends once.
+//! * **Session**: a worker that reserves. It has an id, opens with its first call, and ends once.
 //! * **Key**: one thing that can be reserved: a path, a pattern, a logical name, a resource URI. Never a credential.
 //! * **Reservation**: a key held by a session, exclusive or shared, until it is released or its TTL runs out.
-//! * **holder**: the session of a reservation. **Waiter**: a queued request with all its keys.
-//! * **blocker**: a reservation or an earlier waiter that stands in the way of a request.
-//! * **Place**: a key as the index knows it: who holds it, who waits for it, its version.
-//! * **Seq**: the number of a record. **fence**: the seq that granted a reservation.
-//! * **Command**: something asked. **Event**: something that happened. **Record**: an event with its seq and time.
+//! * **Holder**: the session of a reservation. **Waiter**: a queued request with all its keys.
+//! * **Blocker**: a reservation, or a waiter ahead in the queue, that conflicts with a request.
+//! * **Place**: a key in the index: its holders, its waiters, its version.
+//! * **Seq**: the number of a record. **Fence**: the seq that granted a reservation.
+//! * **Command**: a request to the engine. **Event**: a change. **Record**: an event with its seq and time.
 //! * **Outcome**: what a command achieved. **Refusal**: why it was not carried out.
-//! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
-//! * **Feed**: records as they become durable. **Follower**: somebody who reads them from there.
-//! * **Figures**: what the desk counts and times. **Gauge**: one more number that somebody else keeps.
-//! * **Desk**: the thread that decides. **Journal**: the truth. **Image**: recorded state as one value, for snapshots.
-//! * **Ledger**: the evidence, in git. **Flush**: what happened since the last look, as one commit. **Lag**: what is not
-//!   in it yet. **Shelf**: where a key lies in its tree.
-//! * **Limit**: how much of something there may be; has a name in the configuration. **Policy**: what is allowed.
-//! * **Gate**: what a request passes before anybody looks at its token.
-//! * **Token**: a JWT. **Claims**: what it says. **Scope**: what it may do. **Keyring**: what verifies it.
-//! * **Moment**: when a hook runs. **Verdict**: a hook's pass, warn or block.
+//! * **Turn**: what the engine collects while it executes commands at one moment: the time, records, ended waits.
+//! * **UnlockRequest**: a session asks a holder to release. **Notice**: what a session should know, sent with a reply.
+//! * **Feed**: records as they become durable. **Follower**: a reader of the feed.
+//! * **Desk**: the thread that decides (`Worker`), and the handle to it. **Metrics**: what it counts and times.
+//! * **Journal**: the durable records. **Image**: recorded state as one value, for snapshots.
+//! * **Ledger**: the history in git. **Flush**: the events since the last commit, as one commit. **Lag**: the events
+//!   that are not committed yet.
+//! * **Limit**: a bound with a name in the configuration. **Policy**: what the configuration allows.
+//! * **Token**: a JWT. **Claims**: its contents. **Scope**: what it permits. **Keyring**: the keys that verify it.
+//! * **Moment**: the git hook that runs. **Occasion**: a moment as `judge` sees it: its name and its defaults.
+//! * **Verdict**: pass, warn or block.
 
 pub mod cli;
 pub mod client;
@@ -73,7 +84,7 @@ pub mod judge;
 pub mod key;
 pub mod ledger;
 pub mod local;
-mod serve;
+pub mod serve;
 pub mod text;
 pub mod token;
 pub mod wire;

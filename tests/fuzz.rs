@@ -1,7 +1,7 @@
-//! The fuzz targets with a stable toolchain: what people and programs really send, changed at random, for a while.
+//! The fuzz targets with a stable toolchain: realistic input, changed at random, for a while.
 //!
-//! Nothing here sees which code is reached, as a fuzzer does; `cargo +nightly fuzz run TARGET` in its place finds more.
-//! `DIBS_FUZZ_SECONDS` says how long each target is tried, `DIBS_FUZZ_SEED` where chance begins.
+//! This does not observe which code is reached, as a fuzzer does; `cargo +nightly fuzz run TARGET` finds more.
+//! `DIBS_FUZZ_SECONDS` says how long each target is tried, `DIBS_FUZZ_SEED` sets the seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;
-#[path = "it/dice.rs"]
-mod dice;
+#[path = "support/mod.rs"]
+mod support;
 
-use dice::{Dice, asked};
+use support::dice::{Dice, number_from_env};
+use support::process::{Run, printed};
 
-/// Inputs are not made longer than this; what matters happens in short ones.
+/// Inputs are not made longer than this: short ones find more.
 const LENGTH_MAX: usize = 4096;
 
-/// Pieces that mean something to one target or another.
+/// Pieces of input with a meaning to one of the targets.
 const WORDS: &[&[u8]] = &[
     b"**",
     b"*",
@@ -163,15 +164,15 @@ fn index_files() {
     let script =
         "git init -q; mkdir dir; touch a dir/x dir/y; git add .; cp .git/index 2; git write-tree; cp .git/index t
         echo 1 >b; git add -N b; cp .git/index 3; git update-index --index-version 4; cp .git/index 4";
-    let done = Command::new("sh").args(["-ec", script]).current_dir(&dir).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new("sh").args(["-ec", script]).current_dir(&dir).run();
+    assert!(done.status.success(), "{}", printed(&done));
     let mut corpus: Vec<Vec<u8>> =
         ["2", "t", "3", "4"].map(|name| std::fs::read(dir.path().join(name)).unwrap()).into();
     corpus.push(deep_index(100_000));
     try_for_a_while(bodies::index, &corpus);
 }
 
-/// An index with one file so many directories down: a walk that goes down with it would use up the stack.
+/// An index with one file below this many directories: a recursive walk would overflow the stack.
 fn deep_index(depth: usize) -> Vec<u8> {
     let mut bytes = b"DIRC\x00\x00\x00\x02\x00\x00\x00\x01".to_vec();
     bytes.extend([0; 60]);
@@ -187,9 +188,9 @@ fn texts(all: &[&str]) -> Vec<Vec<u8>> {
     all.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// First what is there as it is, then changes of it; what fails is shown so that it can be put into a test.
+/// Tries the corpus itself, then random changes of it. Input that fails is shown, so that it can be put into a test.
 fn try_for_a_while(body: fn(&[u8]), corpus: &[Vec<u8>]) {
-    let (seconds, seed): (u64, u64) = (asked("DIBS_FUZZ_SECONDS", 2), asked("DIBS_FUZZ_SEED", 5));
+    let (seconds, seed): (u64, u64) = (number_from_env("DIBS_FUZZ_SECONDS", 2), number_from_env("DIBS_FUZZ_SEED", 5));
     let mut dice = Dice::new(seed);
     let (begun, mut count) = (Instant::now(), 0);
     let (mut longest, mut slowest) = (Duration::ZERO, Vec::new());

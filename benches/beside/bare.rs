@@ -1,18 +1,18 @@
-//! The least a server can be: a bare axum handler that reads the same bodies and answers the same bytes, and an echo
+//! Minimal servers: a bare axum handler that reads the same bodies and sends the same bytes, and an echo
 //! that does not even read. Each is this program, started again.
 
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use socket2::{Domain, Socket, Type};
 
 use crate::common::http::canned;
+use crate::common::support::process::Process;
 use crate::common::{inside, load};
 
 /// A server in a process of its own, until this is dropped.
 pub struct Bare {
-    child: Child,
+    _process: Process,
     pub address: SocketAddr,
 }
 
@@ -20,17 +20,9 @@ impl Bare {
     /// `bare-handler` or `echo`.
     pub fn start(name: &str) -> Bare {
         let program = std::env::current_exe().expect("this program");
-        let mut child = Command::new(program).arg(name).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says where it is");
-        Bare { child, address: line.trim().parse().expect("an address") }
-    }
-}
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut process = Process::start(Command::new(program).arg(name).stdin(Stdio::null())).expect("it starts");
+        let address = process.line().parse().expect("it prints its address");
+        Bare { _process: process, address }
     }
 }
 
@@ -52,7 +44,7 @@ pub fn serve(name: &str) -> bool {
     true
 }
 
-/// With room for everybody who connects at once; the standard library's listener has less, and whoever does not fit
+/// With a backlog for all connections at once. The standard library's is shorter, and a connection that does not fit
 /// waits for a fifth of a second.
 fn listen() -> TcpListener {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");

@@ -1,4 +1,4 @@
-//! Checks: whether paths are free, however much is held by others.
+//! Checks of whether paths are free, with few and many reservations.
 
 use std::hint::black_box;
 
@@ -8,7 +8,8 @@ use crate::bare::Bare;
 use crate::common::clock::{computed, rounds, took};
 use crate::common::commands::{Full, glob, parse, path};
 use crate::common::http::{call, connect, token};
-use crate::common::place::{Place, Server};
+use crate::common::place::serve;
+use crate::common::support::world::World;
 use crate::common::table;
 
 const PATHS: [usize; 3] = [1, 100, 10_000];
@@ -18,7 +19,7 @@ const GLOBS: [usize; 3] = [0, 100, 10_000];
 /// Paths checked in a round, whatever the size of one check.
 const EACH_ROUND: usize = 20_000;
 
-pub fn measure(place: &Place) {
+pub fn measure(place: &World) {
     table::head("Checks in the engine, one path in ten held, beside the same with 1,000 held and no globs, CPU time");
     let least = Full::of(HELD[0], GLOBS[0]);
     for held in HELD {
@@ -53,7 +54,7 @@ fn compare(full: &Full, least: &Full, count: usize, held: usize, globs: usize) {
     table::row(&format!("{count} paths, {held} held, {globs} globs"), &pairs, table::time);
 }
 
-/// Every tenth is held in each of the engines; the others are nobody's, and half of those lie where the globs are.
+/// Every tenth is held in each of the engines; the others are free, and half of those lie where the globs are.
 fn asked(count: usize) -> Vec<String> {
     let path = |n: usize| match n % 10 {
         3 => path(n % HELD[0]),
@@ -64,10 +65,10 @@ fn asked(count: usize) -> Vec<String> {
 }
 
 /// The real server with 10,000 reservations, beside a handler that reads and writes the same JSON.
-fn over_http(place: &Place) {
-    let (server, bare) = (Server::start(place, "checks", &[]), Bare::start("bare-handler"));
+fn over_http(place: &World) {
+    let (server, bare) = (serve(place, "checks", &[]), Bare::start("bare-handler"));
     let token = token("holder");
-    let (mut ours, mut theirs) = (connect(server.address), connect(bare.address));
+    let (mut ours, mut theirs) = (connect(server.tcp()), connect(bare.address));
     let held: Vec<String> = (0..10_000).map(path).collect();
     let body = serde_json::json!({ "filePaths": held, "ttlSeconds": 300 }).to_string();
     call(&mut ours, "/api/sessions/holder/files/reserve", &token, &body);

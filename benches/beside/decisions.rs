@@ -11,21 +11,21 @@ use git_dibs::key::Key;
 
 use crate::common::clock::{computed, long, rounds};
 use crate::common::commands::{Full, actor, parse, path, release, reserve};
-use crate::common::place::Place;
+use crate::common::support::world::World;
 use crate::common::{inside, table};
 
-/// What one has to beat.
+/// The rate to beat.
 const GOAL: f64 = 742_000.0;
 
 const ROUND: Duration = Duration::from_secs(2);
 const THREADS: usize = 2;
 
-/// What a thread asks before it waits for answers; together they fit on the desk.
+/// The requests a thread sends before it waits for replies; together they fit into the desk's inbox.
 const OUTSTANDING: usize = 3_500;
 
-pub fn measure(place: &Place) {
+pub fn measure(place: &World) {
     table::head("Decisions in this process, reserve + release");
-    let journal = SqliteJournal::open(&place.dir.join("decisions.db")).expect("a journal");
+    let journal = SqliteJournal::open(&place.path("decisions.db")).expect("a journal");
     let desk = inside::desk(Box::new(journal));
     let pairs: Vec<table::Pair> = (0..=rounds(5)).map(|_| (decide(&desk), GOAL)).skip(1).collect();
     let what = format!("durable, through the desk, {THREADS} threads, beside the goal");
@@ -50,7 +50,7 @@ fn decide(desk: &Desk) -> f64 {
 fn ask(desk: &Desk, thread: usize, begin: Instant, answers: &'static AtomicU64) {
     let session = SessionId::parse(&format!("thread-{thread}")).expect("an id");
     let actor = actor(&session);
-    // Made before the clock runs: keys come from the door.
+    // Parsed before the measurement: the HTTP server does that.
     let keys: Vec<Key> = (0..OUTSTANDING).map(|n| parse(&path(thread * OUTSTANDING + n))).collect();
     let open = Arc::new(AtomicUsize::new(0));
     let submit = |command: Command| {
@@ -82,7 +82,7 @@ fn ask(desk: &Desk, thread: usize, begin: Instant, answers: &'static AtomicU64) 
     }
 }
 
-/// The same pair among few and among very many, in CPU time.
+/// The same pair among few and among very many reservations, in CPU time.
 fn growth() {
     const TIMES: usize = 20_000;
     let (mut few, mut many) = (Full::of(1_000, 0), Full::of(1_000_000, 0));

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 
 use crate::common::http;
 use crate::common::lines::{Dialect, Line, Step};
+use crate::common::support::http::Connection;
 
 pub struct Etcd;
 
@@ -14,7 +15,9 @@ impl Dialect for Etcd {
         let mut request = Vec::new();
         post("lease/grant", r#"{"TTL":60}"#, &mut request);
         stream.write_all(&request).expect("it listens");
-        let answer: serde_json::Value = serde_json::from_slice(&http::receive(stream)).expect("JSON");
+        let stream = stream.try_clone().expect("a second handle");
+        let body = http::receive(&mut Connection::over(stream).expect("a connection"));
+        let answer: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
         answer["ID"].as_str().expect("a lease").to_owned()
     }
 

@@ -1,4 +1,4 @@
-//! How long an answer takes at half the rate that is possible, when requests come at that rate whatever happens.
+//! Latency at half of the saturated rate, with requests at that rate whatever happens.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! git-dibs beside what one would take instead, in one run on one machine: `./bench` starts the others and this.
+//! git-dibs compared with its alternatives, in one run on one machine: `./bench` starts the others and this.
 //!
-//! `cargo bench --bench beside` alone works too and leaves out whoever is not running; words in [`main`] pick some of
+//! `cargo bench --bench beside` alone works too and leaves out what is not running; words in [`main`] select some of
 //! the tables. The server is the real program in a process of its own; so are the bare handler and the echo, which are
 //! this program started again. Everything compared takes turns, round by round.
 
@@ -20,9 +20,9 @@ mod throughput;
 
 use std::path::PathBuf;
 
-use common::place::Place;
+use common::place::scratch_in;
 
-/// As the program has it.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -33,8 +33,7 @@ fn main() {
     {
         return;
     }
-    let scratch = tempfile::tempdir_in(data_dir()).expect("a scratch directory");
-    let place = Place { dir: scratch.path().to_owned() };
+    let place = scratch_in(&data_dir());
     let wants = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
     if wants("throughput") || wants("latency") {
         let peers = peers::Peers::start(&place);

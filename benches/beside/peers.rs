@@ -1,4 +1,4 @@
-//! Everybody who is measured, and where they listen.
+//! The servers that are measured, and their addresses.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,15 +7,17 @@ use crate::bare::Bare;
 use crate::common::http::Http;
 use crate::common::lines::Dialect;
 use crate::common::load;
-use crate::common::place::{Place, Server};
+use crate::common::place::serve;
+use crate::common::support::server::Server;
+use crate::common::support::world::World;
 use crate::etcd::Etcd;
 use crate::postgres::Postgres;
 use crate::redis::Redis;
 
-/// The most connections anybody is given.
+/// The most connections to one server.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Somebody who gives out locks.
+/// A lock server.
 pub struct Peer {
     /// As the table names it.
     pub name: &'static str,
@@ -35,21 +37,21 @@ impl Peer {
 
 pub struct Peers {
     pub dibs: Peer,
-    /// Those that stand beside it: a bare handler, and whoever runs.
+    /// What it is compared with: a bare handler, and the lock servers that run.
     pub others: Vec<Peer>,
-    /// Who does not run.
+    /// The lock servers that do not run.
     pub missing: Vec<&'static str>,
     pub redis: Option<usize>,
-    /// Does nothing but answer: what the load can do.
+    /// Only answers: the limit of the load.
     pub echo: Peer,
-    // Dropped last, so that they run as long as somebody asks them.
+    // Dropped last, so that they run as long as they are used.
     _processes: (Server, Bare, Bare),
 }
 
 impl Peers {
-    /// Starts ours, and finds the others where the environment says they are.
-    pub fn start(place: &Place) -> Peers {
-        let server = Server::start(place, "throughput", &[]);
+    /// Starts git-dibs, and finds the others through the environment.
+    pub fn start(place: &World) -> Peers {
+        let server = serve(place, "throughput", &[]);
         let (handler, echo) = (Bare::start("bare-handler"), Bare::start("echo"));
         let http = |name, address| Peer { name, address, dialect: Box::new(Http::new(CONNECTIONS_MAX)) };
         let mut others = vec![http("a bare axum handler, nothing durable, no tokens", handler.address)];
@@ -70,7 +72,7 @@ impl Peers {
             }
             others.push(Peer { name, address, dialect });
         }
-        let dibs = http("git-dibs", server.address);
+        let dibs = http("git-dibs", server.tcp());
         let nothing = http("the load's own ceiling: a server that does nothing", echo.address);
         Peers { dibs, others, missing, redis, echo: nothing, _processes: (server, handler, echo) }
     }

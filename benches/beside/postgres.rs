@@ -13,7 +13,7 @@ const PREPARE: &str = "CREATE TABLE IF NOT EXISTS reservations (path text PRIMAR
 
 impl Dialect for Postgres {
     fn greet(&self, stream: &mut TcpStream) -> String {
-        // Length, version 3.0, who and where.
+        // Length, version 3.0, user and database.
         let hello = b"\0\x03\0\0user\0bench\0database\0postgres\0\0";
         let mut message = (hello.len() as u32 + 4).to_be_bytes().to_vec();
         message.extend_from_slice(hello);
@@ -51,7 +51,7 @@ fn query(text: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Where the message ends that says the server is ready again, if it is there. Each one before it is shown.
+/// The end of the message that says the server is ready again, if it has arrived. `seen` gets those before it.
 fn messages(bytes: &[u8], seen: impl Fn(u8, &[u8])) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,7 +1,6 @@
-//! The program with a million reservations: how soon it is ready, what it weighs, whether it got slower.
+//! The program with a million reservations: start-up time, memory, and throughput.
 
 use std::fs;
-use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,16 +10,18 @@ use git_dibs::journal::{Journal, SqliteJournal};
 use crate::common::clock::{long, rounds};
 use crate::common::commands::{NOW, actor, parse, path, reserve};
 use crate::common::http::{Http, connect};
-use crate::common::place::{Place, Server};
+use crate::common::place::serve;
+use crate::common::support::server::Server;
+use crate::common::support::world::World;
 use crate::common::{load, table};
 
 const MILLION: usize = 1_000_000;
 const CONNECTIONS: usize = 64;
 
-/// The ledger would still be writing the million records down while others are measured.
+/// The ledger would still be writing the million records during other measurements.
 const ARGS: &[&str] = &["--no-ledger"];
 
-pub fn measure(place: &Place) {
+pub fn measure(place: &World) {
     table::head("The program with a million reservations (--no-ledger)");
     seed(place, "replayed", MILLION, false);
     seed(place, "large", MILLION, true);
@@ -40,28 +41,24 @@ pub fn measure(place: &Place) {
     table::fact("memory of the process for each, right after the start, bytes", &each.to_string());
 
     let dialect = Http::new(CONNECTIONS);
-    let rate = |server: &Server| load::saturate(server.address, &dialect, CONNECTIONS, long(Duration::from_secs(1)));
+    let rate = |server: &Server| load::saturate(server.tcp(), &dialect, CONNECTIONS, long(Duration::from_secs(1)));
     let pairs: Vec<table::Pair> = (0..=rounds(5)).map(|_| (rate(&large), rate(&small))).skip(1).collect();
     table::row("requests over HTTP among 1,000,000, 64 connections, beside among 1,000", &pairs, table::rate);
 }
 
-/// Starts the program and asks until it says that it is ready. How long that took, in seconds.
-fn ready(place: &Place, name: &str) -> (Server, f64) {
+/// Starts the program and asks whether it is ready. Returns how long that took, in seconds.
+fn ready(place: &World, name: &str) -> (Server, f64) {
     let begin = Instant::now();
-    let server = Server::start(place, name, ARGS);
-    let mut stream = connect(server.address);
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("it listens");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let server = serve(place, name, ARGS);
+    connect(server.tcp()).call("GET", "/readyz", &[], b"").expect("it answers").ok();
     (server, begin.elapsed().as_secs_f64())
 }
 
-/// Writes the journal of a server whose sessions hold so much, with a snapshot or with records alone.
-fn seed(place: &Place, name: &str, count: usize, snapshot: bool) {
+/// Writes the journal of a server with this many reservations, with a snapshot or with records alone.
+fn seed(place: &World, name: &str, count: usize, snapshot: bool) {
     const BATCH: usize = 5_000;
-    place.git(&place.dir, &["init", "-q", name]);
-    let dir = place.dir.join(name).join(".git/dibs");
+    place.git_in("", &["init", "-q", name]);
+    let dir = place.path(name).join(".git/dibs");
     fs::create_dir(&dir).expect("a directory");
     let mut journal = SqliteJournal::open(&dir.join("journal.db")).expect("a journal");
     let mut engine = Engine::new(Policy::default());

@@ -5,14 +5,14 @@ use std::io::{Seek, Write};
 use std::time::Duration;
 
 use crate::common::clock::{long, rounds, took};
-use crate::common::place::Place;
+use crate::common::support::world::World;
 use crate::common::table;
 use crate::peers::Peers;
 
 const ROUND: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 5;
 
-pub fn measure(place: &Place, peers: &Peers) {
+pub fn measure(place: &World, peers: &Peers) {
     table::head("Requests answered: durable reserve + release over HTTP with JWT");
     for name in &peers.missing {
         table::note(&format!("left out, because it does not run: {name}"));
@@ -38,12 +38,12 @@ pub fn measure(place: &Place, peers: &Peers) {
     }
 }
 
-/// Nobody who is alone can be answered faster, whoever keeps the promise. The file has its size already: where it grew,
+/// The lower bound for one durable request at a time. The file has its final size already: if it grew,
 /// the file system would have more to sync, and a good journal avoids that.
-fn sync_time(place: &Place) -> f64 {
+fn sync_time(place: &World) -> f64 {
     const PAGE: [u8; 4096] = [b'x'; 4096];
     const PAGES: usize = 100;
-    let mut file = File::create(place.dir.join("synced")).expect("a file");
+    let mut file = File::create(place.path("synced")).expect("a file");
     file.write_all(&PAGE.repeat(PAGES)).expect("room for it");
     file.sync_all().expect("a disk");
     file.rewind().expect("a file has a beginning");

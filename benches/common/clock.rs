@@ -1,28 +1,28 @@
-//! Clocks, and how long to look at them.
+//! Clocks, and how long to measure.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Whether a short look is enough, to see that everything works: `DIBS_BENCH_QUICK=1`. The figures are worth little.
+/// Whether to measure only briefly, to see that everything works: `DIBS_BENCH_QUICK=1`. The figures mean little.
 pub fn quick() -> bool {
     std::env::var_os("DIBS_BENCH_QUICK").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// So many rounds, or a few for a short look.
+/// This many rounds, or a few if the run is quick.
 pub fn rounds(rounds: usize) -> usize {
     if quick() { rounds.min(3) } else { rounds }
 }
 
-/// So long, or a moment for a short look.
+/// This long, or an eighth of it if the run is quick.
 pub fn long(time: Duration) -> Duration {
     if quick() { time / 8 } else { time }
 }
 
-/// What this thread has computed so far; other programs on the machine do not count.
+/// The CPU time of this thread; other programs on the machine do not count.
 pub fn thread_cpu() -> Duration {
     cpu(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What this process has computed so far.
+/// The CPU time of this process.
 pub fn process_cpu() -> Duration {
     cpu(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -34,7 +34,7 @@ fn cpu(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// What the programs this one started, and saw ending, have computed.
+/// The CPU time of the child processes that have ended.
 pub fn children_cpu() -> Duration {
     // SAFETY: zeros are a value of this struct of numbers, which getrusage then fills.
     let usage = unsafe {
@@ -48,21 +48,21 @@ pub fn children_cpu() -> Duration {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
-/// The processor time of this thread that something takes, in seconds.
+/// The CPU time that `work` takes on this thread, in seconds.
 pub fn computed(work: impl FnOnce()) -> f64 {
     let begin = thread_cpu();
     work();
     (thread_cpu() - begin).as_secs_f64()
 }
 
-/// How long something takes, in seconds.
+/// The wall-clock time that `work` takes, in seconds.
 pub fn took(work: impl FnOnce()) -> f64 {
     let begin = Instant::now();
     work();
     begin.elapsed().as_secs_f64()
 }
 
-/// The wall clock, as tokens count.
+/// The wall clock in seconds, as in tokens.
 pub fn unix_seconds() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_secs().cast_signed()
 }

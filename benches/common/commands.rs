@@ -9,7 +9,7 @@ use git_dibs::engine::{
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
 
-/// The only time there is where no clock runs.
+/// The time of every command in a bench without a clock.
 pub const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 /// An engine, and a session that holds everything in it.
@@ -28,7 +28,7 @@ impl Full {
         Full { engine: Engine::new(Policy::default()), actor, session, turn: Turn::at(NOW) }
     }
 
-    /// With so many paths and patterns held.
+    /// With this many paths and patterns held.
     pub fn of(paths: usize, globs: usize) -> Full {
         let mut full = Full::new();
         full.hold((0..paths).map(path));
@@ -48,7 +48,7 @@ impl Full {
         self.engine.execute(&mut self.turn, &self.actor, command)
     }
 
-    /// Each key in turn is reserved and released, so often in all.
+    /// Reserves and releases the keys in turn, `rounds` times in all.
     pub fn reserve_and_release(&mut self, keys: &[Key], rounds: usize) {
         for key in keys.iter().cycle().take(rounds) {
             std::hint::black_box(&self.execute(reserve(&self.session, key.clone())));
@@ -76,13 +76,13 @@ pub fn release(session: &SessionId, key: Key) -> Command {
     Command::Release { session: session.clone(), keys: [KeyName::from(key)].into() }
 }
 
-/// Ids are made at the door; making them is not what is measured.
+/// Ids are made by the HTTP server; making them is not measured.
 pub fn id() -> ReservationId {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     ReservationId(Uuid::from_u128(NEXT.fetch_add(1, Ordering::Relaxed) as u128))
 }
 
-/// As long and as deep as paths are.
+/// A path of typical length and depth.
 pub fn path(n: usize) -> String {
     format!("src/area_{}/part_{}/file_{n}.rs", n % 97, n % 1009)
 }

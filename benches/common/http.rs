@@ -1,21 +1,22 @@
 //! git-dibs's own dialect, and plain calls over HTTP.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::LazyLock;
+use std::io::Write;
+use std::net::SocketAddr;
 
-use git_dibs::token::{Keyring, KeyringConfig, Mint};
+use git_dibs::token::{Keyring, KeyringConfig};
+use serde_json::json;
 
-use super::clock::unix_seconds;
 use super::lines::{Dialect, Line, Step};
+use super::support::http::{Address, Connection};
+use super::support::mint;
 
-/// What signs the tokens of the benches.
+/// The secret that signs the tokens of the benches.
 pub const SECRET: &str = "ssssssssssssssssssssssssssssssss";
 
-/// What the server answers to a reserve, byte for byte in length.
+/// The body of a response to a reserve, of realistic length.
 pub const RESERVED: &str = r#"{"reservationId":"res_01a1e27997d77793b25abd23b31d076f","filePath":"src/area_12/part_345/file_678901.rs","sessionId":"bench-17","mode":"exclusive","reason":null,"reservedAt":"2026-11-16T03:49:41.975Z","expiresAt":"2026-11-16T03:50:41.975Z","fence":678901,"version":0}"#;
 
-/// And to a release.
+/// The body of a response to a release.
 pub const RELEASED: &str = r#"{"ok":true,"released":true,"releasedCount":1}"#;
 
 pub fn keyring() -> Keyring {
@@ -23,12 +24,9 @@ pub fn keyring() -> Keyring {
     Keyring::new(KeyringConfig { secret, ..KeyringConfig::default() }).expect("the secret is long enough")
 }
 
-/// A token for a session, good for an hour.
+/// A token for a session, valid for an hour.
 pub fn token(session: &str) -> String {
-    static KEYRING: LazyLock<Keyring> = LazyLock::new(keyring);
-    let now = unix_seconds();
-    let mint = Mint { subject: session.into(), issued: now, expires: now + 3600, ..Mint::default() };
-    KEYRING.mint(&mint).expect("a token can be made")
+    mint::hs256(&mint::claims(json!({ "sub": session })), SECRET.as_bytes())
 }
 
 /// Reserves and releases over HTTP, every connection as a session with a token of its own.
@@ -37,7 +35,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// For so many connections at the most.
+    /// For at most this many connections.
     pub fn new(connections: usize) -> Http {
         let heads = |connection| {
             let session = format!("bench-{connection}");
@@ -73,7 +71,7 @@ fn finish(head: &str, body: &str, out: &mut Vec<u8>) {
     write!(out, "{head}{}\r\n\r\n{body}", body.len()).expect("memory");
 }
 
-/// How long the answer is and its body, if it is all there.
+/// The length of the response and its body, if it is complete.
 pub fn answer(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..end]).expect("heads are text");
@@ -86,40 +84,31 @@ pub fn answer(bytes: &[u8]) -> Option<(usize, &[u8])> {
     (bytes.len() >= length).then(|| (length, &bytes[end..length]))
 }
 
-/// One call on a connection that stays open. Answers the body.
-pub fn call(stream: &mut TcpStream, path: &str, token: &str, body: &str) -> Vec<u8> {
-    send(stream, path, token, body);
-    receive(stream)
+/// One call on a connection that stays open. Returns the body.
+pub fn call(connection: &mut Connection, path: &str, token: &str, body: &str) -> Vec<u8> {
+    send(connection, path, token, body);
+    receive(connection)
 }
 
 /// The first half of a call.
-pub fn send(stream: &mut TcpStream, path: &str, token: &str, body: &str) {
+pub fn send(connection: &mut Connection, path: &str, token: &str, body: &str) {
     let mut request = Vec::new();
     finish(&head(path, token), body, &mut request);
-    stream.write_all(&request).expect("the server listens");
+    connection.send(&request).expect("the server listens");
 }
 
-/// The second half of a call.
-pub fn receive(stream: &mut TcpStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut part = vec![0; 65536];
-    loop {
-        let read = stream.read(&mut part).expect("the server answers");
-        assert!(read > 0, "the server hung up");
-        bytes.extend_from_slice(&part[..read]);
-        if let Some((_, body)) = answer(&bytes) {
-            return body.to_vec();
-        }
-    }
+/// The second half of a call, which must succeed.
+pub fn receive(connection: &mut Connection) -> Vec<u8> {
+    let response = connection.receive(false).expect("the server answers");
+    assert_eq!(response.status, 200, "{response}");
+    response.body
 }
 
-pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("somebody listens");
-    stream.set_nodelay(true).expect("TCP has it");
-    stream
+pub fn connect(address: SocketAddr) -> Connection {
+    Connection::open(&Address::Tcp(address)).expect("the server listens")
 }
 
-/// The answer for one request after the other, and no more than that: what a bare server sends for a reserve.
+/// A whole response to a reserve, always the same.
 pub fn canned() -> Vec<u8> {
     let date = "date: Mon, 16 Nov 2026 03:49:41 GMT";
     let id = "x-request-id: 01a1e27997d77793b25abd23b31d076f";

@@ -1,4 +1,4 @@
-//! Servers inside the bench's own process, for what a profiler should see or what has no flag.
+//! Servers inside the bench's own process, for profiling and for settings without a flag.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub fn runtime() -> Runtime {
     git_dibs::http::runtime().expect("a runtime")
 }
 
-/// A desk on this journal; one session may hold whatever it wants.
+/// A desk on this journal, without a limit of reservations per session.
 pub fn desk(journal: Box<dyn Journal>) -> Desk {
     let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
     let failed = |error| panic!("{error}");
@@ -40,7 +40,7 @@ pub fn start(runtime: &Runtime, journal: Box<dyn Journal>) -> SocketAddr {
     serve(runtime, router(Arc::new(app), HostCheck::Loopback))
 }
 
-/// Whatever has routes, until the process ends.
+/// Serves these routes until the process ends.
 pub fn serve(runtime: &Runtime, router: Router) -> SocketAddr {
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -54,7 +54,7 @@ pub fn serve(runtime: &Runtime, router: Router) -> SocketAddr {
     })
 }
 
-/// The least a server can be: it reads the same bodies, and answers the same bytes.
+/// A minimal server: it reads the same bodies, and sends the same bytes.
 pub fn bare() -> Router {
     Router::new()
         .route("/api/sessions/{id}/files/reserve", post(reserve))

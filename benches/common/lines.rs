@@ -1,4 +1,4 @@
-//! Connections to a server, whatever it speaks, and the numbers that name what is reserved on them.
+//! Connections to a server of any protocol, and the numbers of the paths that are reserved on them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::ready::Ready;
 
-/// How one asks a server for a lock, and hears that one has it.
+/// The protocol of a lock server: how to request a lock and recognize the grant.
 pub trait Dialect {
-    /// What a connection begins with; what it answers is given back with every request of that connection.
+    /// Starts a connection. The result is available to every request of that connection.
     fn greet(&self, _stream: &mut TcpStream) -> String {
         String::new()
     }
@@ -17,8 +17,8 @@ pub trait Dialect {
     /// Writes the request that reserves the path with this number, or releases it.
     fn ask(&self, line: &Line, step: Step, out: &mut Vec<u8>);
 
-    /// How long the answer is that the bytes begin with, if it is all there. Anything but a yes is a panic: what is
-    /// refused is not worth measuring.
+    /// The length of the response the bytes begin with, if it is complete. Panics on a refusal: refusals are not
+    /// worth measuring.
     fn answer(&self, step: Step, bytes: &[u8]) -> Option<usize>;
 }
 
@@ -31,13 +31,13 @@ pub enum Step {
 /// One connection; it reserves and releases one path after the other.
 pub struct Line {
     pub connection: usize,
-    /// What the greeting answered.
+    /// The result of [`Dialect::greet`].
     pub greeting: String,
-    /// The number of the path, which nobody else uses.
+    /// The number of the path, which no other connection uses.
     pub n: u64,
-    /// What was asked last.
+    /// The last request.
     pub step: Step,
-    /// When it was asked, or should have been.
+    /// When it was sent, or should have been.
     pub asked: Instant,
     stream: TcpStream,
     request: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Asks for a new path, or lets go of the one it has.
+    /// Reserves a new path, or releases the one it has.
     pub fn ask(&mut self, dialect: &dyn Dialect, asked: Instant) {
         // Far from what the benches hold already.
         static NEXT: AtomicU64 = AtomicU64::new(10_000_000);
@@ -61,12 +61,12 @@ impl Line {
         let mut request = std::mem::take(&mut self.request);
         request.clear();
         dialect.ask(self, self.step, &mut request);
-        // A socket with nothing in it takes a small request whole.
+        // An empty socket buffer accepts a small request whole.
         self.stream.write_all(&request).expect("the server listens");
         self.request = request;
     }
 
-    /// Reads what has come. Whether the answer is complete.
+    /// Reads what has arrived. Returns whether the response is complete.
     pub fn hear(&mut self, dialect: &dyn Dialect) -> bool {
         if self.filled == self.buffer.len() {
             self.buffer.resize(2 * self.filled, 0);
@@ -80,7 +80,7 @@ impl Line {
         true
     }
 
-    /// The path that is asked about.
+    /// The path of the current request.
     pub fn path(&self) -> String {
         super::commands::path(usize::try_from(self.n).expect("it is small"))
     }

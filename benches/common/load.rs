@@ -1,4 +1,4 @@
-//! The load: one thread that keeps many connections busy, or asks at a given pace.
+//! The load: one thread that keeps many connections busy, or sends requests at a given rate.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::lines::{Dialect, Step, open};
 use super::ready::{Ready, be_punctual};
+use super::support::process::LIMIT;
 
-/// Requests answered in a second when every connection asks again as soon as it was answered.
+/// Requests per second when every connection sends the next request as soon as it has a response.
 pub fn saturate(address: SocketAddr, dialect: &dyn Dialect, connections: usize, time: Duration) -> f64 {
     let (mut lines, mut ready) = open(address, dialect, connections);
     let begin = Instant::now();
@@ -17,25 +18,28 @@ pub fn saturate(address: SocketAddr, dialect: &dyn Dialect, connections: usize, 
     }
     let (mut answers, mut busy) = (0_u64, connections);
     while busy > 0 {
+        let mut silent = true;
         for at in ready.wait(None) {
+            silent = false;
             let line = &mut lines[at];
             if !line.hear(dialect) {
                 continue;
             }
             answers += 1;
-            // Nobody leaves with something still reserved.
+            // Every connection releases what it has reserved before it stops.
             if line.step == Step::Reserve || begin.elapsed() < time {
                 line.ask(dialect, begin);
             } else {
                 busy -= 1;
             }
         }
+        assert!(!silent, "no answer came within {} s", LIMIT.as_secs());
     }
     answers as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// How long each of the requests took that come at a steady rate, whether or not the server keeps up. It counts from
-/// when a request was due, so that one slow answer is not hidden by the requests it held up.
+/// The latencies of requests at a steady rate, whether or not the server keeps up. Measured from
+/// when a request was due, so that one slow response also counts for the requests it delays.
 pub fn pace(address: SocketAddr, dialect: &dyn Dialect, connections: usize, rate: f64, time: Duration) -> Vec<f64> {
     be_punctual();
     let (mut lines, mut ready) = open(address, dialect, connections);
@@ -70,13 +74,13 @@ pub fn pace(address: SocketAddr, dialect: &dyn Dialect, connections: usize, rate
     times
 }
 
-/// The figure that so many of all (0.99) stay below.
+/// The value that this share of all (0.99) is below.
 pub fn percentile(times: &mut [f64], part: f64) -> f64 {
     times.sort_by(f64::total_cmp);
     times[((times.len() as f64 * part) as usize).min(times.len() - 1)]
 }
 
-/// Answers everything with the same bytes: what the load can do at the most, against a server that does nothing.
+/// Answers everything with the same bytes: the most the load can do, against a server that does nothing.
 pub fn echo(listener: &TcpListener, answer: &[u8]) -> ! {
     const LISTENER: usize = usize::MAX;
     let mut ready = Ready::new();

@@ -10,3 +10,6 @@ pub mod load;
 pub mod place;
 pub mod ready;
 pub mod table;
+
+#[path = "../../tests/support/mod.rs"]
+pub mod support;

@@ -1,74 +1,44 @@
-//! A directory with repositories in it, and the real program serving one of them.
+//! A scratch directory with repositories, and servers of them.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use super::http::SECRET;
+use super::support::process::{Process, printed};
+use super::support::server::Server;
+use super::support::world::{World, scratch_dir};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_git-dibs");
-
-pub struct Place {
-    pub dir: PathBuf,
+/// A scratch directory. Git has no settings there but a name.
+pub fn scratch() -> World {
+    scratch_in(&std::env::temp_dir())
 }
 
-impl Place {
-    pub fn command(&self, dir: &Path, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(dir).env("HOME", &self.dir).env("GIT_CONFIG_NOSYSTEM", "1");
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "B").env(format!("GIT_{who}_EMAIL"), "b@x");
-        }
-        command
-    }
-
-    pub fn git(&self, dir: &Path, args: &[&str]) -> String {
-        let output = self.command(dir, "git").args(args).output().expect("git starts");
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-
-    pub fn import(&self, repo: &Path, script: &[u8]) {
-        let mut command = self.command(repo, "git");
-        let mut child = command.args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().expect("git starts");
-        child.stdin.take().expect("a pipe").write_all(script).expect("git reads");
-        assert!(child.wait().expect("git ends").success());
-    }
+/// The same below this directory.
+pub fn scratch_in(parent: &Path) -> World {
+    let world = World::in_dir(scratch_dir(parent), "");
+    std::fs::write(world.path("home/.gitconfig"), "[user]\nname = B\nemail = b@x\n").expect("a file");
+    world
 }
 
-/// The program itself, in a process of its own, until this is dropped.
-pub struct Server {
-    child: Child,
-    pub address: SocketAddr,
-    /// For hooks: its socket if it has one.
-    pub url: String,
+/// Makes a repository of this name unless it is there, and serves it.
+pub fn serve(world: &World, name: &str, args: &[&str]) -> Server {
+    world.git_init(name);
+    let mut command = world.serve_command(name, args);
+    let server = Server::start(command.env("DIBS_JWT_SECRET", SECRET));
+    server.unwrap_or_else(|ended| panic!("the server did not start: {}{}", ended.stdout, ended.stderr))
 }
 
-impl Server {
-    /// Serves a repository of this name, which is made if it is not there.
-    pub fn start(place: &Place, name: &str, args: &[&str]) -> Server {
-        place.git(&place.dir, &["init", "-q", name]);
-        let mut command = place.command(&place.dir.join(name), PROGRAM);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(args);
-        let mut child = command.env("DIBS_JWT_SECRET", SECRET).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says where it is");
-        let told: serde_json::Value = serde_json::from_str(&line).expect("as JSON");
-        let url = told["url"].as_str().expect("an address").to_owned();
-        let address = url.trim_start_matches("http://").trim_end_matches('/').parse().expect("a number and a port");
-        let url = told["socket"].as_str().map_or(url, |path| format!("unix:{path}"));
-        Server { child, address, url }
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
+/// The address that hooks use: the socket in the file system if there is one.
+pub fn hook_url(server: &Server) -> String {
+    let socket = server.record["socket"].as_str();
+    socket.map_or_else(|| server.url().to_owned(), |path| format!("unix:{path}"))
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Runs `git fast-import`.
+pub fn import(world: &World, repository: &Path, script: &[u8]) {
+    let mut command = world.command("git", repository);
+    let mut git = Process::start(command.args(["fast-import", "--quiet"]).stdin(Stdio::piped())).expect("git starts");
+    git.send(script);
+    let output = git.finish();
+    assert!(output.status.success(), "{}", printed(&output));
 }

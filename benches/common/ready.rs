@@ -1,8 +1,10 @@
-//! Which of many sockets have something to read: epoll, as thin as it can be.
+//! Finds the sockets that can be read: a thin layer over epoll.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+use super::support::process::LIMIT;
 
 pub struct Ready {
     epoll: OwnedFd,
@@ -11,7 +13,7 @@ pub struct Ready {
 
 impl Ready {
     pub fn new() -> Ready {
-        // SAFETY: the call takes no pointer, and the descriptor it answers is nobody else's.
+        // SAFETY: the call takes no pointer, and the descriptor it returns has no other owner.
         let epoll = unsafe {
             let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
             assert!(fd >= 0, "{}", io::Error::last_os_error());
@@ -29,11 +31,11 @@ impl Ready {
         assert_eq!(done, 0, "{}", io::Error::last_os_error());
     }
 
-    /// Waits until some can be read, or no longer than `patience`, and says which.
+    /// Waits until some can be read, and says which: none after `patience`, or after [`LIMIT`] without one.
     pub fn wait(&mut self, patience: Option<Duration>) -> impl Iterator<Item = usize> + '_ {
-        let mut wait_ms = -1;
+        let mut wait_ms = i32::try_from(LIMIT.as_millis()).expect("it is small");
         if let Some(patience) = patience {
-            // Only this call counts in less than milliseconds.
+            // Only this call takes less than milliseconds.
             let limit = libc::timespec {
                 tv_sec: patience.as_secs().cast_signed(),
                 tv_nsec: i64::from(patience.subsec_nanos()),
@@ -51,7 +53,7 @@ impl Ready {
     }
 }
 
-/// Lets this thread be woken to the microsecond; without it the kernel may take 50 more.
+/// Wakes this thread up with microsecond precision; by default the kernel may add 50 µs.
 pub fn be_punctual() {
     // SAFETY: the call takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };

@@ -1,13 +1,13 @@
 //! Rows of figures: on the terminal, and as Markdown in the file that `DIBS_BENCH_TABLE` names, if it does.
 //!
-//! A row compares two things that took turns: the median of each, the median of the ratios, and between which ratios
-//! the rounds were, without the lowest and the highest tenth where there are so many.
+//! A row compares two things measured in turns: the median of each, the median of the ratios, and the range of
+//! the ratios, without the lowest and the highest tenth if there are enough.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Duration;
 
-/// What was measured in one round, here and beside it.
+/// The figures of one round: git-dibs, and what it is compared with.
 pub type Pair = (f64, f64);
 
 /// Begins a table.
@@ -16,7 +16,7 @@ pub fn head(title: &str) {
     keep(&format!("\n## {title}\n\n| | here | beside | ratio | spread |\n|---|--:|--:|--:|--:|"));
 }
 
-/// Figures of rounds that took turns.
+/// A row of figures from rounds that took turns.
 pub fn row(what: &str, pairs: &[Pair], show: fn(f64) -> String) {
     let here = show(median(pairs.iter().map(|pair| pair.0)));
     let beside = show(median(pairs.iter().map(|pair| pair.1)));
@@ -28,13 +28,13 @@ pub fn row(what: &str, pairs: &[Pair], show: fn(f64) -> String) {
     keep(&format!("| {} | {here} | {beside} | {ratio} | {spread} |", escaped(what)));
 }
 
-/// A figure that stands for itself.
+/// A figure without a comparison.
 pub fn fact(what: &str, figure: &str) {
     println!("{what:<74} {figure:>11}");
     keep(&format!("| {} | {} | | | |", escaped(what), escaped(figure)));
 }
 
-/// A sentence beside the figures.
+/// A sentence in the table.
 pub fn note(sentence: &str) {
     println!("{sentence}");
     keep(&format!("| {} | | | | |", escaped(sentence)));
@@ -57,12 +57,12 @@ pub fn rate(figure: f64) -> String {
     format!("{}/s", count(figure))
 }
 
-/// Seconds, in the unit that suits them.
+/// A duration in seconds, shown in the fitting unit.
 pub fn time(seconds: f64) -> String {
     format!("{:.2?}", Duration::from_secs_f64(seconds))
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn count(figure: f64) -> String {
     let digits = format!("{figure:.0}");
     let mut text = String::new();

@@ -20,7 +20,7 @@ mod yaml;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::*;
 use failure::Failure;
@@ -140,6 +140,11 @@ enum Command {
     Man(man::Args),
     /// Link rlock, runlock and rlock-heartbeat to this program
     InstallCommands(install_commands::Args),
+}
+
+/// Every command with its arguments, as clap knows them.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs the command line this process was started with.

@@ -1,6 +1,5 @@
 //! Reserve, release, renew, check, wait, status.
 
-use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
 use serde_json::Value;
 
 use crate::world::{Said, World, bytes};
@@ -31,7 +30,9 @@ fn files_are_relative_and_keys_are_not() {
     let world = World::served();
     let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:slot", "deploy://prod"];
     world.as_session("ana", ["reserve"].iter().chain(&args)).at("src").ok();
-    let keys: Vec<String> = world.held().into_iter().map(|(key, _)| key).collect();
+    let mut held = world.held();
+    held.sort();
+    let keys: Vec<&str> = held.iter().map(|held| held.strip_prefix("ana ").unwrap()).collect();
     assert_eq!(
         keys,
         ["README", "db:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
@@ -43,7 +44,7 @@ fn files_are_relative_and_keys_are_not() {
     let whole = world.as_session("ana", ["reserve", "."]).fails(2);
     assert!(whole.err.contains("the whole repository is \"**\""), "{whole:?}");
     world.as_session("ana", ["release"].iter().chain(&args)).at("src").ok();
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     let dir = world.as_session("ana", ["reserve", "."]).at("src/deep").ok();
     assert!(dir.out.starts_with("reserved src/deep/** for "), "{dir:?}");
 }
@@ -70,11 +71,11 @@ fn renew_and_release() {
     world.as_session("ana", ["reserve", "c", "--shared"]).ok();
     world.as_session("bo", ["reserve", "c", "--shared"]).ok();
     assert_eq!(world.as_session("bo", ["release", "--all"]).ok().out, "released c\n");
-    assert_eq!(world.held(), [("c".to_owned(), "ana".to_owned())]);
+    assert_eq!(world.held(), ["ana c"]);
 }
 
 #[test]
-fn status_is_a_table_with_yours_marked() {
+fn status_is_a_table_that_marks_your_own() {
     let world = World::served();
     assert_eq!(world.dibs(["status"]).ok().err, "git-dibs: nothing is reserved\n");
     world.as_session("ana", ["reserve", "src/b.rs", "--reason", "line\nbreak"]).ok();
@@ -94,7 +95,7 @@ fn status_is_a_table_with_yours_marked() {
 }
 
 #[test]
-fn status_has_every_page() {
+fn status_shows_every_page() {
     let world = World::served();
     let names: Vec<String> = (0..2_300).map(|n| format!("f{n:04}")).collect();
     world.as_session("ana", ["reserve".to_owned()].into_iter().chain(names.iter().cloned())).ok();
@@ -103,7 +104,7 @@ fn status_has_every_page() {
 }
 
 #[test]
-fn check_takes_names_from_everywhere() {
+fn check_takes_names_from_every_source() {
     let world = World::served();
     world.write("new\nline", "x");
     world.write(bytes(b"caf\xe9"), "x");
@@ -143,7 +144,7 @@ fn check_takes_names_from_everywhere() {
 }
 
 #[test]
-fn a_paused_feature_is_in_the_way_of_everything() {
+fn a_paused_feature_blocks_everything() {
     let world = World::served();
     world.dibs(["session", "start", "--id", "bo", "--feature", "F-1"]).ok();
     world.as_session("ana", ["reserve", "feature:F-1:pause", "--reason", "broken main"]).ok();
@@ -158,18 +159,18 @@ fn waiting_ends_with_a_grant() {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/a.rs"]).ok();
     let waiting = world.as_session("bo", ["wait", "a.rs", "--reason", "next"]).at("src").start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["src/a.rs"]));
+    world.until_waits_for("bo", &["src/a.rs"]);
     let conflict = world.as_session("cy", ["reserve", "src/a.rs"]).fails(3);
     assert!(conflict.err.contains(" left, 1 waiting"), "{conflict:?}");
     world.as_session("ana", ["release", "src/a.rs"]).ok();
-    let said = Said::of(waiting);
+    let said = Said::from(waiting.finish());
     assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 1 min\n"), "{said:?}");
     assert!(said.err.starts_with("git-dibs: waiting for up to 5 min:\n  src/a.rs: held by ANA (ana), "), "{said:?}");
-    assert_eq!(world.held(), [("src/a.rs".to_owned(), "bo".to_owned())]);
+    assert_eq!(world.held(), ["bo src/a.rs"]);
 }
 
 #[test]
-fn waiting_ends_without_one() {
+fn waiting_ends_without_a_grant() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a", "--ttl", "300"]).ok();
     let said = world.as_session("bo", ["wait", "a", "--timeout", "1"]).fails(7);
@@ -180,12 +181,11 @@ fn waiting_ends_without_one() {
     world.as_session("bo", ["reserve", "a", "--wait", "1"]).fails(7);
     world.as_session("bo", ["reserve", "a", "--wait", "301"]).fails(2);
     world.as_session("bo", ["wait"]).fails(2);
-    // Whoever is interrupted leaves the queue.
+    // An interrupted command leaves the queue.
     let mut waiting = world.as_session("bo", ["reserve", "a", "--wait", "300"]).start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
-    waiting.kill().unwrap();
-    waiting.wait().unwrap();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!([]));
+    world.until_waits_for("bo", &["a"]);
+    waiting.kill();
+    world.until_waits_for("bo", &[]);
 }
 
 #[test]
@@ -193,23 +193,23 @@ fn waiting_outlives_a_restart_of_the_server() {
     let mut world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
     let waiting = world.as_session("bo", ["wait", "a"]).start();
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
-    world.crash();
+    world.until_waits_for("bo", &["a"]);
+    world.kill();
     world = world.serve(&[]);
-    world.until(|world| world.session("bo")["waitingFor"] == serde_json::json!(["a"]));
+    world.until_waits_for("bo", &["a"]);
     world.as_session("ana", ["release", "a"]).ok();
-    assert_eq!(Said::of(waiting).code, Some(0));
-    world.crash();
+    assert_eq!(Said::from(waiting.finish()).code, Some(0));
+    world.kill();
     world.dibs(["wait", "a"]).token("bo", "session").fails(5);
 }
 
 #[test]
-fn a_circle_is_refused_and_shown() {
+fn a_cycle_is_refused_and_shown() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
     world.as_session("bo", ["reserve", "b"]).ok();
     let waiting = world.as_session("ana", ["reserve", "b", "--wait", "300"]).start();
-    world.until(|world| world.session("ana")["waitingFor"] == serde_json::json!(["b"]));
+    world.until_waits_for("ana", &["b"]);
     let said = world.as_session("bo", ["wait", "a"]).fails(3);
     assert!(said.err.contains("nothing was reserved, because this wait would never end:\n"), "{said:?}");
     assert!(
@@ -217,23 +217,18 @@ fn a_circle_is_refused_and_shown() {
         "{said:?}"
     );
     world.as_session("bo", ["release", "b"]).ok();
-    assert_eq!(Said::of(waiting).code, Some(0));
+    assert_eq!(Said::from(waiting.finish()).code, Some(0));
 }
 
 #[test]
-fn retries_ask_again() {
+fn retries_repeat_the_request() {
     let world = World::served();
     world.as_session("ana", ["reserve", "a"]).ok();
-    let refused = || {
-        let reader = Credential::new(&world.token("x", "read"), Origin::Environment).unwrap();
-        let endpoint = Endpoint::parse(&world.url).unwrap();
-        let mut client = Client::new(vec![endpoint], Some(reader), Limits::default()).unwrap();
-        client.stats().unwrap().conflicts_detected
-    };
+    let refused = || world.get("/api/stats", &world.reader()).ok()["conflictsDetected"].as_u64().unwrap();
     let before = refused();
     world.as_session("bo", ["reserve", "a", "--retries", "2"]).fails(3);
     assert_eq!(refused() - before, 3);
-    // What cannot pass is not asked again.
+    // A request that can never succeed is not repeated.
     world.as_session("bo", ["reserve", "..", "--retries", "1000"]).fails(2);
     world.as_session("bo", ["reserve", "b", "--ttl", "0", "--retries", "1000"]).fails(2);
 }

@@ -1,20 +1,20 @@
-//! Looking back: `log`, `who` and `ledger`, with a server and without.
+//! History: `log`, `who` and `ledger`, with and without a server.
 
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{Run, World, until};
 
-/// A server with a little past, and the ledger that tells of it.
+/// A server with a short history, all of it in the ledger.
 fn world() -> World {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/", "--reason", "moving it"]).ok();
     world.as_session("ana", ["release", "src/"]).ok();
     world.as_session("bo", ["reserve", "src/a.rs", "--ttl", "300"]).ok();
-    world.until(|world| {
+    until("the ledger has the last event", || {
         let dir = world.path("app/.git/dibs/ledger.git");
         let mut git = world.command("git", "app");
-        let output = git.arg("--git-dir").arg(dir).args(["show", "ledger:src/a.rs"]).output().unwrap();
-        output.status.success()
+        let output = git.arg("--git-dir").arg(dir).args(["show", "ledger:src/a.rs"]).run();
+        output.status.success().then_some(())
     });
     world
 }
@@ -45,7 +45,7 @@ fn a_path_has_a_history_with_and_without_a_server() {
     let said = world.dibs(["log", "--since", "yesterday"]).fails(2);
     assert!(said.err.contains("is not a time"), "{said:?}");
 
-    world.crash();
+    world.kill();
     let said = world.dibs(["log", "src/a.rs"]).ok();
     assert_eq!(told(&said.out), expected);
     assert!(said.err.contains("what the ledger in this repository says"), "{said:?}");
@@ -82,9 +82,9 @@ fn a_ledger_can_be_checked_found_and_shared() {
     assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
     assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("no ledger could be fetched"));
 
-    // Somebody who writes into it by hand is found out.
+    // A commit made by hand is detected.
     let hand = "git commit-tree -p ledger -m x ledger^{tree} | xargs git update-ref refs/heads/ledger";
-    let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).status().unwrap();
+    let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).run().status;
     assert!(done.success());
     let said = world.dibs(["ledger", "verify"]).fails(1);
     assert!(said.err.contains("is not one of the ledger's"), "{said:?}");

@@ -1,4 +1,7 @@
-//! The commands as people and scripts run them: the real binary, a real server, real repositories.
+//! The commands as users run them: the real program, a real server, real repositories.
+
+#[path = "../support/mod.rs"]
+mod support;
 
 mod files;
 mod help;

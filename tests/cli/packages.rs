@@ -1,4 +1,4 @@
-//! Work packages, from a file to the server and back.
+//! Work packages: reserved, checked and released from a file.
 
 use serde_json::Value;
 
@@ -35,13 +35,13 @@ fn a_package_is_reserved_checked_and_released_as_one() {
     assert_eq!(status.matches("users move to v2").count(), 3, "{status}");
     let released = world.as_session("ana", ["release", "--package", "-"]).input(GOOD).ok();
     assert_eq!(released.out, "released src/a.rs\nreleased src/deep/\nreleased db:migration-slot\n");
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     let short = "locks: {files: [x]}";
     world.as_session("ana", ["reserve", "--package", "-", "--ttl", "30", "--reason", "mine"]).input(short).ok();
 }
 
 #[test]
-fn every_problem_is_told_and_nothing_done() {
+fn every_problem_is_reported_and_nothing_is_done() {
     let world = World::served();
     world.write("bad.yaml", "locks:\n  files: [src/a.rs, ../x]\n  keys: [&a db:x]\n  ttl_minutes: yes\n");
     for command in ["reserve", "release", "check"] {
@@ -57,7 +57,7 @@ fn every_problem_is_told_and_nothing_done() {
     let json = world.as_session("ana", ["check", "--package", "bad.yaml", "--json"]).fails(2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["problems"][1]["line"], 3);
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     world.write("huge.yaml", &"# padding\n".repeat(1 << 20));
     let huge = world.as_session("ana", ["reserve", "--package", "huge.yaml"]).fails(2);
     assert!(huge.err.contains("larger than 1048576 bytes"), "{huge:?}");
@@ -66,7 +66,7 @@ fn every_problem_is_told_and_nothing_done() {
 }
 
 #[test]
-fn a_time_the_server_does_not_grant_is_told_with_its_line() {
+fn a_ttl_the_server_refuses_is_reported_with_its_line() {
     let world = World::served();
     let said = world.as_session("ana", ["reserve", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
     assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");

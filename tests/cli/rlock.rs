@@ -1,15 +1,14 @@
-//! The binary under its other names.
+//! The program under its other names.
 
 use serde_json::Value;
 
-use crate::world::{Said, World};
+use crate::world::{Run, Said, World};
 
-/// Runs one of the links as a session; gives its exit code and its document.
+/// Runs one of the links as a session; returns its exit code and its document.
 fn linked(world: &World, session: &str, args: &[&str]) -> (i32, Value) {
     let mut command = world.command(world.path("bin").join(args[0]), "app");
-    command.args(&args[1..]).env("DIBS_TOKEN", world.token(session, "session"));
-    let said =
-        Said::of(command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap());
+    command.args(&args[1..]).env("DIBS_TOKEN", world.token_of(session, "session"));
+    let said = Said::from(command.run());
     (said.code.unwrap(), serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}")))
 }
 
@@ -22,7 +21,7 @@ fn installed() -> World {
 }
 
 #[test]
-fn lock_renew_and_let_go() {
+fn lock_renew_and_unlock() {
     let world = installed();
     let uri = "deploy://api-prod";
     let (code, document) = linked(&world, "ana", &["rlock", uri, "--reason", "release"]);
@@ -52,15 +51,15 @@ fn lock_renew_and_let_go() {
 }
 
 #[test]
-fn no_server_is_never_success() {
+fn without_a_server_nothing_succeeds() {
     let mut world = installed();
-    let token = world.token("ana", "session");
+    let token = world.token_of("ana", "session");
     world.as_session("ana", ["session", "end"]).ok();
     assert_eq!(linked(&world, "ana", &["rlock", "deploy://x"]).0, 3, "a dead session may not");
-    world.crash();
+    world.kill();
     let mut command = world.command(world.path("bin/rlock"), "app");
     command.args(["deploy://x", "--retries", "1"]).env("DIBS_TOKEN", token);
-    let output = command.output().unwrap();
+    let output = command.run();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &document["ok"]), (Some(6), &false.into()));
     assert!(document["error"].as_str().unwrap().contains("no server answers"), "{document}");

@@ -1,31 +1,26 @@
 //! A session that lives as long as a command.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use crate::world::{BINARY, Said, World};
+use serde_json::json;
 
-/// Starts `git-dibs run -- sh -c SCRIPT` and reads what it prints up to `ready`.
-fn started(world: &World, args: &[&str], script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut command = world.command(BINARY, "app");
-    command.arg("run").args(args).args(["--", "sh", "-c", script]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    (child, out)
-}
+use crate::support::process::Collector;
+use crate::world::{PROGRAM, Process, Said, World, time, until};
 
-fn signal(child: &Child, signal: libc::c_int) {
-    // SAFETY: takes plain numbers; the child was not waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
+/// Starts `git-dibs run -- sh -c SCRIPT` and waits until it prints `ready`.
+fn started(world: &World, args: &[&str], script: &str) -> Process {
+    let mut command = world.command(PROGRAM, "app");
+    command.arg("run").args(args).args(["--", "sh", "-c", script]).stdin(Stdio::piped());
+    let mut process = Process::start(&mut command).unwrap();
+    assert_eq!(process.line(), "ready");
+    process
 }
 
 #[test]
-fn the_command_has_a_session_and_takes_it_along() {
+fn the_session_of_a_command_ends_with_it() {
     let world = World::served();
     let script = "test -n \"$DIBS_TOKEN\" && test \"$(cat .git/dibs/token)\" = \"$DIBS_TOKEN\" || exit 9
         stat -c %a .git/dibs/token
@@ -35,16 +30,16 @@ fn the_command_has_a_session_and_takes_it_along() {
     let said = world.dibs(["run", "--name", "agent", "--id", "s-1", "--", "sh", "-c", script]).fails(42);
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines[..3], ["600", "reserved src/a.rs for 1 min", "reserved src/b.rs for 1 min"], "{said:?}");
-    assert_eq!(lines[3], format!("s-1 {}", world.url));
+    assert_eq!(lines[3], format!("s-1 {}", world.url()));
     assert!(said.err.contains("git-dibs: session of agent (s-1) at unix:"), "{said:?}");
     assert!(said.err.contains("session s-1 ended; released src/a.rs, src/b.rs"), "{said:?}");
-    assert_eq!(world.held(), []);
-    assert_eq!(world.session("s-1")["state"], "failed");
+    assert_eq!(world.held(), [""; 0]);
+    assert_eq!(world.session_info("s-1")["state"], "failed");
     assert!(!world.path("app/.git/dibs/token").exists());
     let quiet = world.dibs(["run", "--quiet", "--id", "s-2", "--", "git", "dibs", "reserve", "x"]).ok();
     assert_eq!(quiet.err, "");
-    assert_eq!(world.session("s-2")["state"], "completed");
-    assert_eq!(world.session("s-2")["name"], "git", "called after its command");
+    assert_eq!(world.session_info("s-2")["state"], "completed");
+    assert_eq!(world.session_info("s-2")["name"], "git", "called after its command");
 }
 
 #[test]
@@ -62,53 +57,56 @@ fn signals_reach_the_command() {
         [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGHUP, "HUP"), (libc::SIGUSR1, "USR1")]
     {
         let script = format!("trap 'echo got; exit 7' {name}; echo ready; while :; do sleep 0.1; done");
-        let (child, mut out) = started(&world, &["--id", name], &script);
-        signal(&child, number);
-        let mut rest = String::new();
-        out.read_to_string(&mut rest).unwrap();
-        let said = Said::of(child);
-        assert_eq!((said.code, rest.as_str()), (Some(7), "got\n"), "{name}: {said:?}");
-        assert_eq!(world.session(name)["state"], "failed");
+        let process = started(&world, &["--id", name], &script);
+        process.signal(number);
+        let said = Said::from(process.finish());
+        assert_eq!((said.code, said.out.as_str()), (Some(7), "got\n"), "{name}: {said:?}");
+        assert_eq!(world.session_info(name)["state"], "failed");
     }
 }
 
 #[test]
-fn a_killed_command_takes_its_session_along() {
+fn the_session_of_a_killed_command_ends() {
     let world = World::served();
     let said = world.dibs(["run", "--id", "k", "--", "sh", "-c", "git dibs reserve a; kill -9 $$"]).fails(137);
     assert!(said.err.contains("released a"), "{said:?}");
-    assert_eq!(world.session("k")["state"], "failed");
+    assert_eq!(world.session_info("k")["state"], "failed");
     world.dibs(["run", "--id", "t", "--", "sh", "-c", "kill -TERM $$"]).fails(143);
-    assert_eq!(world.session("t")["state"], "stopped");
-    assert_eq!(world.held(), []);
+    assert_eq!(world.session_info("t")["state"], "stopped");
+    assert_eq!(world.held(), [""; 0]);
 }
 
 #[test]
-fn a_command_that_cannot_start_is_a_sentence() {
+fn a_command_that_cannot_start_is_reported() {
     let world = World::served();
     let said = world.dibs(["run", "--id", "n", "--", "no-such-command"]).fails(127);
     assert!(said.err.contains("cannot run no-such-command: "), "{said:?}");
-    assert_eq!(world.session("n")["state"], "failed");
+    assert_eq!(world.session_info("n")["state"], "failed");
     let said = world.dibs(["run", "--id", "p", "--", "./README"]).fails(126);
     assert!(said.err.contains("cannot run ./README: "), "{said:?}");
     assert!(!world.path("app/.git/dibs/token").exists());
 }
 
 #[test]
-fn the_session_stays_alive_and_the_sweep_ends_it_when_we_are_killed() {
+fn the_session_stays_alive_until_run_is_killed() {
     let world = World::new().serve(&["--session-timeout", "1"]);
-    // Twice as long as a silent session lives, and longer than the reservation was asked for.
-    let script = "git dibs reserve a --ttl 1; sleep 2.2; git dibs status --mine; git dibs session list";
-    let said = world.dibs(["run", "--id", "alive", "--", "sh", "-c", script]).ok();
+    let script = "git dibs reserve a --ttl 1 >&2; echo ready; read go; git dibs status --mine";
+    let alive = started(&world, &["--id", "alive"], script);
+    // It was renewed twice the session timeout after the reservation was made, and so lives longer than either.
+    until("the reservation is renewed after two seconds", || {
+        let all = world.reservations();
+        let held = all.first().expect("it is renewed before it expires");
+        (time(&held["expiresAt"]) - time(&held["reservedAt"]) > 3_000).then_some(())
+    });
+    let said = Said::from(alive.finish());
     assert!(said.out.contains("*  a "), "{said:?}");
-    let (mut child, _out) = started(&world, &["--id", "killed"], "echo ready; exec sleep 2");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    world.until(|world| world.session("killed")["state"] == "lost");
+    let mut killed = started(&world, &["--id", "killed"], "echo ready; read go");
+    killed.kill();
+    until("the session is lost", || (world.session_info("killed")["state"] == "lost").then_some(()));
 }
 
 #[test]
-fn a_second_command_in_the_same_worktree_leaves_the_firsts_token() {
+fn a_second_command_in_a_worktree_keeps_the_first_token() {
     let world = World::served();
     let first = world.dibs(["session", "start", "--id", "first"]).ok();
     assert_eq!(first.out, "first\n");
@@ -116,70 +114,54 @@ fn a_second_command_in_the_same_worktree_leaves_the_firsts_token() {
     assert!(said.err.contains("session first works in this worktree too"), "{said:?}");
     assert!(world.path("app/.git/dibs/token").exists());
     world.dibs(["reserve", "b"]).ok();
-    assert_eq!(world.held(), [("b".to_owned(), "first".to_owned())]);
+    assert_eq!(world.held(), ["first b"]);
 }
 
 #[test]
-fn a_session_that_was_left_behind_is_ended_by_whoever_comes_next() {
+fn a_session_left_behind_is_ended_by_the_next_command() {
     let world = World::served();
     for (id, next) in [("one", &["run", "--id", "two", "--", "true"][..]), ("three", &["session", "start"])] {
-        let (mut child, _out) =
-            started(&world, &["--id", id], "git dibs reserve a > /dev/null; echo ready; exec sleep 5");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(world.session(id)["state"], "active", "nobody knows yet");
+        let mut process = started(&world, &["--id", id], "git dibs reserve a > /dev/null; echo ready; read go");
+        process.kill();
+        assert_eq!(world.session_info(id)["state"], "active", "nobody knows yet");
         let said = world.dibs(next).ok();
         assert!(said.err.contains(&format!("session {id} was left behind by a command that was killed")), "{said:?}");
-        assert_eq!(world.session(id)["state"], "failed");
-        assert_eq!(world.held(), []);
+        assert_eq!(world.session_info(id)["state"], "failed");
+        assert_eq!(world.held(), [""; 0]);
     }
-    // One that was started by hand belongs to no command, and is left alone.
+    // A session started by hand belongs to no command, and is not ended.
     world.dibs(["session", "start"]).fails(1);
     let said = world.dibs(["run", "--", "true"]).ok();
     assert!(said.err.contains("works in this worktree too"), "{said:?}");
 }
 
 #[test]
-fn notices_the_heartbeat_heard_reach_the_next_command() {
+fn notices_received_by_the_heartbeat_reach_the_next_command() {
     let world = World::new().serve(&["--session-timeout", "2"]);
-    // The heart beats several times a second, so it is the first to hear.
-    let script = "git dibs reserve a --ttl 60; echo ready; read go; git dibs status; true";
-    let mut command = world.command(BINARY, "app");
-    command.args(["run", "--id", "ana", "--", "sh", "-c", script]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut lines = (&mut out).lines();
-    assert!(lines.next().unwrap().unwrap().starts_with("reserved a"));
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    let id = world.dibs(["status", "--json"]).json()["reservations"][0]["reservationId"].as_str().unwrap().to_owned();
-    use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
-    let admin = Credential::new(&world.token("ops", "admin"), Origin::Environment).unwrap();
-    let mut client = Client::new(vec![Endpoint::parse(&world.url).unwrap()], Some(admin), Limits::default()).unwrap();
-    client.override_reservation(&id, &git_dibs::wire::Override { reason: "release night".into() }).unwrap();
-    world.until(|world| world.path("app/.git/dibs/notices-ana").exists());
-    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let said = Said::of(child);
+    // The heartbeat runs several times a second, so it receives the notice first.
+    let script = "git dibs reserve a --ttl 60 >&2; echo ready; read go; git dibs status; true";
+    let mut process = started(&world, &["--id", "ana"], script);
+    let id = world.reservations()[0]["reservationId"].as_str().unwrap().to_owned();
+    let target = format!("/api/reservations/{id}");
+    world.delete(&target, &world.token_of("ops", "admin"), json!({ "reason": "release night" })).ok();
+    until("the notice is kept", || world.path("app/.git/dibs/notices-ana").exists().then_some(()));
+    process.send("go\n");
+    let said = Said::from(process.finish());
     assert!(said.err.contains("you no longer hold a (overridden by OPS): release night"), "{said:?}");
     assert!(!world.path("app/.git/dibs/notices-ana").exists());
 }
 
 #[test]
-fn a_server_that_is_gone_in_the_end_changes_nothing_for_the_command() {
+fn a_server_that_stopped_does_not_change_the_exit_code() {
     let mut world = World::served();
-    let mut command = world.command(BINARY, "app");
-    command.args(["run", "--", "sh", "-c", "echo ready; read go; exit 5"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    world.crash();
-    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let said = Said::of(child);
+    let process = started(&world, &[], "echo ready; read go; exit 5");
+    world.kill();
+    let said = Said::from(process.finish());
     assert_eq!(said.code, Some(5));
     assert!(said.err.contains("could not be ended (no server answers at "), "{said:?}");
 }
 
-/// Ctrl-C on a terminal reaches everybody there; passed on as well it would arrive twice.
+/// Ctrl-C on a terminal reaches all processes there; forwarded as well it would arrive twice.
 #[test]
 fn ctrl_c_arrives_once() {
     let world = World::served();
@@ -189,10 +171,10 @@ fn ctrl_c_arrives_once() {
         libc::openpty(&mut here, &mut there, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
     };
     assert_eq!(opened, 0);
-    // SAFETY: both were just opened and belong to nobody else.
+    // SAFETY: both were just opened and have no other owner.
     let (here, there) = unsafe { (OwnedFd::from_raw_fd(here), OwnedFd::from_raw_fd(there)) };
     let script = "trap 'echo interrupted' INT; echo ready; read one; read two; echo \"got $two\"";
-    let mut command = world.command(BINARY, "app");
+    let mut command = world.command(PROGRAM, "app");
     command.args(["run", "--quiet", "--id", "tty", "--", "sh", "-c", script]);
     let end = || Stdio::from(there.try_clone().unwrap());
     command.stdin(end()).stdout(end()).stderr(end());
@@ -207,22 +189,16 @@ fn ctrl_c_arrives_once() {
     let mut child = command.spawn().unwrap();
     drop((command, there));
     let mut terminal = std::fs::File::from(here);
-    let mut seen = String::new();
-    let mut read_until = |what: &str, terminal: &mut std::fs::File| {
-        let mut buffer = [0; 512];
-        while !seen.contains(what) {
-            match terminal.read(&mut buffer) {
-                Ok(n) if n > 0 => seen.push_str(&String::from_utf8_lossy(&buffer[..n])),
-                _ => break,
-            }
-        }
-        seen.clone()
+    let screen = Collector::read(terminal.try_clone().unwrap());
+    let until_shown = |what: &str| {
+        until(&format!("the terminal shows {what:?}"), || screen.text().contains(what).then_some(()));
     };
-    read_until("ready", &mut terminal);
+    until_shown("ready");
     terminal.write_all(b"\x03").unwrap();
-    read_until("interrupted", &mut terminal);
+    until_shown("interrupted");
     terminal.write_all(b"a\nb\n").unwrap();
-    let seen = read_until("got ", &mut terminal);
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
-    assert_eq!(seen.matches("interrupted").count(), 1, "{seen}");
+    until_shown("got ");
+    let status = until("the command ends", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0), "{}", screen.text());
+    assert_eq!(screen.text().matches("interrupted").count(), 1, "{}", screen.text());
 }

@@ -15,7 +15,7 @@ fn a_session_lives_in_its_worktree() {
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
     world.dibs(["reserve", "a.rs"]).at("src").ok();
-    assert_eq!(world.held(), [("src/a.rs".to_owned(), id.to_owned())]);
+    assert_eq!(world.held(), [format!("{id} src/a.rs")]);
     let listed = world.dibs(["session", "list"]).ok().out;
     let row = listed.lines().find(|line| line.contains(id)).unwrap();
     assert!(row.starts_with('*') && row.contains("Ana") && row.contains("active") && row.contains("F-1"), "{listed}");
@@ -28,36 +28,36 @@ fn a_session_lives_in_its_worktree() {
     let ended = world.dibs(["session", "end"]).ok();
     assert_eq!(ended.out, format!("session {id} ended as completed; released 1 reservation\n  src/a.rs\n"));
     assert!(!file.exists());
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     world.dibs(["session", "end"]).fails(4);
-    assert_eq!(world.session(id)["state"], "completed");
+    assert_eq!(world.session_info(id)["state"], "completed");
     assert!(!world.dibs(["session", "list"]).ok().out.contains(id), "only those that are alive");
 }
 
 #[test]
-fn a_second_session_needs_to_be_meant() {
+fn a_second_session_needs_the_replace_flag() {
     let world = World::served();
     let first = world.dibs(["session", "start"]).ok().out;
     let refused = world.dibs(["session", "start"]).fails(1);
     assert!(refused.err.contains(first.trim()) && refused.err.contains("--replace"), "{refused:?}");
     let second = world.dibs(["session", "start", "--replace", "--id", "second"]).ok().out;
     assert_eq!(second, "second\n");
-    assert_eq!(world.session(first.trim())["state"], "active", "the other one goes on, but not here");
+    assert_eq!(world.session_info(first.trim())["state"], "active", "the other one goes on, but not here");
     assert!(world.dibs(["status", "--mine"]).ok().err.contains("nothing is reserved"));
     world.dibs(["session", "end", "--state", "failed"]).ok();
-    assert_eq!(world.session("second")["state"], "failed");
-    // What a dead session left behind is in nobody's way.
-    world.write(".git/dibs/token", &world.token("second", "session"));
+    assert_eq!(world.session_info("second")["state"], "failed");
+    // The token of an ended session does not prevent a new one.
+    world.write(".git/dibs/token", &world.token_of("second", "session"));
     world.dibs(["reserve", "a"]).fails(6);
     world.dibs(["session", "start", "--id", "third"]).ok();
 }
 
 #[test]
-fn an_admin_makes_sessions_anywhere_and_ends_them() {
+fn an_admin_creates_and_ends_sessions_anywhere() {
     let world = World::served();
-    let admin = world.token("boss", "admin");
+    let admin = world.token_of("boss", "admin");
     let made = world.dibs(["session", "start", "--json", "--id", "ana", "--name", "Ana"]).env("DIBS_TOKEN", &admin);
-    let outside = made.at("../home").env("DIBS_URL", &world.url).ok();
+    let outside = made.at("../home").env("DIBS_URL", world.url()).ok();
     assert!(outside.err.contains("no worktree here"), "{outside:?}");
     let made: serde_json::Value = serde_json::from_str(&outside.out).unwrap();
     assert_eq!(made["sessionId"], "ana");
@@ -75,9 +75,9 @@ fn an_admin_makes_sessions_anywhere_and_ends_them() {
 #[test]
 fn without_secret_or_admin_there_is_no_session() {
     let world = World::served();
-    let far = world.dibs(["session", "start"]).at("../home").env("DIBS_URL", &world.url).fails(4);
+    let far = world.dibs(["session", "start"]).at("../home").env("DIBS_URL", world.url()).fails(4);
     assert!(far.err.contains("admin token"), "{far:?}");
-    let ran = world.dibs(["run", "--", "touch", "ran"]).at("../home").env("DIBS_URL", &world.url).fails(4);
+    let ran = world.dibs(["run", "--", "touch", "ran"]).at("../home").env("DIBS_URL", world.url()).fails(4);
     assert!(ran.err.contains("admin token") && !world.path("home/ran").exists(), "{ran:?}");
     let odd = world.dibs(["session", "start", "--id", "a b"]).fails(2);
     assert!(odd.err.contains("is not a session id; use 1 to 128 of"), "{odd:?}");
@@ -89,9 +89,7 @@ fn without_secret_or_admin_there_is_no_session() {
 fn a_server_with_its_data_elsewhere_and_several_repositories_is_found() {
     let mut world = World::new();
     let (data, second) = (world.path("data"), world.path("second"));
-    std::fs::create_dir(&second).unwrap();
-    let init = world.command("git", "second").args(["init", "--quiet", "."]).status().unwrap();
-    assert!(init.success());
+    world.git_init("second");
     let named = format!("two={}", second.display());
     let app = format!("one={}", world.path("app").display());
     world = world.serve(&["--data", data.to_str().unwrap(), "--repo", &app, "--repo", &named]);
@@ -99,11 +97,14 @@ fn a_server_with_its_data_elsewhere_and_several_repositories_is_found() {
     world.dibs(["reserve", "x"]).ok();
     world.dibs(["session", "start", "--id", "bo"]).at("../second").ok();
     world.dibs(["reserve", "x"]).at("../second").ok();
-    assert_eq!(world.held(), [("x".to_owned(), "ana".to_owned())], "two repositories do not know each other");
+    let list = world.dibs(["status", "--json"]).json();
+    let list = list["reservations"].as_array().unwrap();
+    assert_eq!(list.len(), 1, "each repository has its own reservations");
+    assert_eq!((&list[0]["sessionId"], &list[0]["filePath"]), (&"ana".into(), &"x".into()));
 }
 
 #[test]
-fn the_nearest_word_counts() {
+fn a_flag_overrides_a_variable_and_a_variable_the_git_config() {
     let world = World::served();
     world.git(&["config", "dibs.url", "http://127.0.0.1:1"]);
     world.git(&["config", "dibs.name", "from config"]);
@@ -111,13 +112,13 @@ fn the_nearest_word_counts() {
     assert!(config.err.contains("http://127.0.0.1:1"), "{config:?}");
     let env = world.dibs(["status"]).env("DIBS_URL", "http://127.0.0.1:2").fails(5);
     assert!(env.err.contains("http://127.0.0.1:2"), "{env:?}");
-    let flag = world.dibs(["status", "--url", &world.url]).env("DIBS_URL", "http://127.0.0.1:2").ok();
+    let flag = world.dibs(["status", "--url", world.url()]).env("DIBS_URL", "http://127.0.0.1:2").ok();
     assert!(flag.err.contains("nothing is reserved"), "{flag:?}");
     let name = |args: &[&str], env: &str, id: &str| {
         let all =
-            ["session", "start", "--replace", "--id", id, "--url", &world.url].into_iter().chain(args.iter().copied());
+            ["session", "start", "--replace", "--id", id, "--url", world.url()].into_iter().chain(args.iter().copied());
         world.dibs(all).env("DIBS_NAME", env).ok();
-        let list = world.dibs(["session", "list", "--url", &world.url]).ok().out;
+        let list = world.dibs(["session", "list", "--url", world.url()]).ok().out;
         list.lines().find(|line| line.contains(id)).unwrap().to_owned()
     };
     assert!(name(&[], "", "one").contains("from config"));

@@ -1,14 +1,13 @@
-//! Everything that can be in a command's way besides other people.
+//! Failures of a command other than conflicts.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, Said, World};
+use crate::world::{PROGRAM, Run, Said, World};
 
-/// Somebody who answers one request with this, whatever it was.
+/// A server that answers one request with this, whatever it is.
 fn stranger(status: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -22,7 +21,7 @@ fn stranger(status: &str, body: &str) -> String {
 }
 
 #[test]
-fn no_server_is_a_sentence_and_five() {
+fn without_a_server_the_exit_code_is_5() {
     let world = World::new();
     let said = world.dibs(["status"]).fails(5);
     assert!(said.err.contains("git-dibs: no server is configured here; start one with: git dibs serve"), "{said:?}");
@@ -42,7 +41,7 @@ fn no_server_is_a_sentence_and_five() {
 }
 
 #[test]
-fn foreign_answers_are_said_to_be_foreign() {
+fn responses_of_other_servers_are_reported() {
     let world = World::new();
     let page = world.dibs(["status", "--url", &stranger("200 OK", "<html>")]).fails(5);
     assert!(page.err.contains("sent a web page (status 200); is that a git-dibs server?"), "{page:?}");
@@ -53,7 +52,7 @@ fn foreign_answers_are_said_to_be_foreign() {
 }
 
 #[test]
-fn the_answer_of_a_newer_server_is_passed_on_as_it_came() {
+fn json_of_a_newer_server_is_passed_on_unchanged() {
     let world = World::new();
     let body = r#"{"reservations": [], "sky": {"blue":   true}}"#;
     let said = world.dibs(["status", "--json", "--url", &stranger("200 OK", body)]).ok();
@@ -66,7 +65,7 @@ fn the_answer_of_a_newer_server_is_passed_on_as_it_came() {
 }
 
 #[test]
-fn tokens_that_do_not_count_are_said_to_and_never_shown() {
+fn invalid_tokens_are_reported_and_never_shown() {
     let world = World::served();
     let said = world.dibs(["reserve", "a"]).env("DIBS_TOKEN", "abc.def.ghi").fails(4);
     assert!(
@@ -88,17 +87,16 @@ fn tokens_that_do_not_count_are_said_to_and_never_shown() {
 }
 
 #[test]
-fn a_reader_who_leaves_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let world = World::served();
     let script = format!(
-        "{BINARY} completions bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}
-         {BINARY} completions bash > /dev/full; echo $?
-         {BINARY} status 2> /dev/full; echo $?
-         {BINARY} reserve a 2>&1 >&- | head -c 0; echo ${{PIPESTATUS[0]}}"
+        "{PROGRAM} completions bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}
+         {PROGRAM} completions bash > /dev/full; echo $?
+         {PROGRAM} status 2> /dev/full; echo $?
+         {PROGRAM} reserve a 2>&1 >&- | head -c 0; echo ${{PIPESTATUS[0]}}"
     );
     let mut command = world.command("bash", "app");
-    command.args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let said = Said::of(command.spawn().unwrap());
+    let said = Said::from(command.args(["-c", &script]).run());
     assert_eq!(said.out, "0\n1\n0\n4\n", "{said:?}");
     assert_eq!(
         said.err.trim_end(),
@@ -108,7 +106,7 @@ fn a_reader_who_leaves_is_no_failure() {
 }
 
 #[test]
-fn nonsense_on_the_command_line_is_usage() {
+fn invalid_arguments_are_usage_errors() {
     let world = World::served();
     for args in [
         &["nonsense"][..],

@@ -1,10 +1,10 @@
-//! Asking a holder to let go.
+//! Asking a holder to release a key.
 
 use serde_json::Value;
 
 use crate::world::World;
 
-/// Bo asks Ana for `src/a.rs`; gives the request's id.
+/// Bo asks Ana for `src/a.rs`. Returns the request's id.
 fn asked(world: &World) -> String {
     world.as_session("ana", ["reserve", "src/a.rs"]).ok();
     let request = world.as_session("bo", ["request", "src/a.rs", "--reason", "hot\u{1b}[31m fix", "--json"]).json();
@@ -13,7 +13,7 @@ fn asked(world: &World) -> String {
 }
 
 #[test]
-fn a_holder_hears_of_it_and_lets_go() {
+fn a_holder_sees_a_request_and_approves_it() {
     let world = World::served();
     let id = asked(&world);
     let told = world.as_session("ana", ["renew"]).ok();
@@ -25,22 +25,22 @@ fn a_holder_hears_of_it_and_lets_go() {
     assert_eq!(listed.err, "", "what is in the table is not said again");
     let done = world.as_session("ana", ["approve", &id]).ok();
     assert_eq!(done.out, "released src/a.rs for BO (bo)\n");
-    assert_eq!(world.held(), []);
+    assert_eq!(world.held(), [""; 0]);
     let heard = world.as_session("bo", ["requests"]).ok();
     assert!(heard.out.contains("approved"), "{heard:?}");
     assert!(heard.err.contains("ana released src/a.rs, as you asked"), "{heard:?}");
 }
 
 #[test]
-fn handed_over_it_is_the_askers() {
+fn hand_over_gives_the_key_to_the_requester() {
     let world = World::served();
     let id = asked(&world);
     world.as_session("ana", ["approve", &id, "--hand-over"]).ok();
-    assert_eq!(world.held(), [("src/a.rs".to_owned(), "bo".to_owned())]);
+    assert_eq!(world.held(), ["bo src/a.rs"]);
 }
 
 #[test]
-fn rejected_and_withdrawn() {
+fn requests_can_be_rejected_and_withdrawn() {
     let world = World::served();
     let id = asked(&world);
     let foreign = world.as_session("bo", ["approve", &id]).fails(4);
@@ -57,7 +57,7 @@ fn rejected_and_withdrawn() {
 }
 
 #[test]
-fn several_are_asked_for_one_by_one() {
+fn several_keys_are_requested_one_by_one() {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/a.rs", "src/deep/"]).ok();
     let said = world.as_session("bo", ["request", "a.rs", "free.rs", "deep/c.rs", "--reason", "x"]).at("src").fails(1);

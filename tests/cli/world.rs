@@ -1,21 +1,13 @@
-//! A scratch repository with a server, and the binary to be tried in it.
+//! A repository `app` with one commit, its server, and the commands to be tried in it.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
-use tempfile::TempDir;
+use serde_json::{Value, json};
 
-pub const BINARY: &str = env!("CARGO_BIN_EXE_git-dibs");
-
-/// A directory of its own with the repository `app` in it; nothing of the user's reaches inside.
-pub struct World {
-    pub dir: TempDir,
-    server: Option<Child>,
-    pub url: String,
-}
+pub use crate::support::process::{Process, Run, until};
+pub use crate::support::world::{PROGRAM, World, time};
 
 /// A command that is being put together.
 pub struct Call<'a> {
@@ -24,7 +16,7 @@ pub struct Call<'a> {
     input: Vec<u8>,
 }
 
-/// What a command said, and how it ended.
+/// What a command printed, and how it ended.
 #[derive(Debug)]
 pub struct Said {
     pub code: Option<i32>,
@@ -33,12 +25,13 @@ pub struct Said {
 }
 
 impl World {
-    /// A repository with one commit and no server.
+    /// A repository with one commit and no server. `git dibs` works in it.
     pub fn new() -> World {
-        let world = World { dir: tempfile::tempdir().unwrap(), server: None, url: String::new() };
-        std::fs::create_dir_all(world.path("home")).unwrap();
-        std::fs::create_dir_all(world.path("app/src/deep")).unwrap();
-        world.git(&["init", "--quiet", "--initial-branch=main", "."]);
+        let mut world = World::empty("app");
+        let mut path = vec![Path::new(PROGRAM).parent().unwrap().to_owned()];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+        world.set_variable("PATH", std::env::join_paths(path).unwrap());
+        world.git_init("app");
         for file in ["README", "src/a.rs", "src/b.rs", "src/deep/c.rs"] {
             world.write(file, "one\n");
         }
@@ -54,26 +47,9 @@ impl World {
 
     /// Starts the server.
     pub fn serve(mut self, args: &[&str]) -> World {
-        let mut command = self.command(BINARY, "app");
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(args).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let record: Value = serde_json::from_str(&line).expect("the server says where it is");
-        self.url = record["url"].as_str().unwrap().to_owned();
-        self.server = Some(child);
+        self.args(args);
+        self.start();
         self
-    }
-
-    /// Ends the server as a crash would.
-    pub fn crash(&mut self) {
-        let mut server = self.server.take().unwrap();
-        server.kill().unwrap();
-        server.wait().unwrap();
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
     }
 
     pub fn write(&self, name: impl AsRef<OsStr>, text: &str) {
@@ -83,30 +59,12 @@ impl World {
     }
 
     pub fn git(&self, args: &[&str]) -> String {
-        let output = self.command("git", "app").args(args).output().unwrap();
-        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        self.git_in("app", args)
     }
 
-    /// A program in a directory of this world, with an environment of its own.
-    pub fn command(&self, program: impl AsRef<OsStr>, dir: &str) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path(dir)).env_clear().stdin(Stdio::null());
-        let bin = Path::new(BINARY).parent().unwrap();
-        let path = std::env::join_paths(
-            [bin.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-        );
-        command.env("PATH", path.unwrap()).env("HOME", self.path("home")).env("LC_ALL", "C.UTF-8");
-        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "t").env(format!("GIT_{who}_EMAIL"), "t@example.com");
-        }
-        command
-    }
-
-    /// `git-dibs` with these arguments, at the top of the repository, as nobody in particular.
+    /// `git-dibs` with these arguments, at the top of the repository, without a session.
     pub fn dibs<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call<'_> {
-        let mut command = self.command(BINARY, "app");
+        let mut command = self.dibs_command(&[]);
         command.args(args);
         Call { world: self, command, input: Vec::new() }
     }
@@ -116,49 +74,25 @@ impl World {
         self.dibs(args).token(session, "session")
     }
 
-    /// A token from the local server's secret.
-    pub fn token(&self, subject: &str, scope: &str) -> String {
-        let said = self.dibs(["token", subject, "--scope", scope, "--name", &subject.to_uppercase()]).ok();
-        said.out.trim().to_owned()
+    /// A token of the local server's secret, with the subject in capitals as its name.
+    pub fn token_of(&self, subject: &str, scope: &str) -> String {
+        self.token(json!({ "sub": subject, "scope": scope, "name": subject.to_uppercase() }))
     }
 
-    /// `git-dibs` as somebody who only looks: a session that looks is alive.
-    fn bystander<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call<'_> {
-        let token = std::fs::read_to_string(self.path("app/.git/dibs/read-token")).unwrap();
-        self.dibs(args).env("DIBS_TOKEN", token)
-    }
-
-    /// What somebody holds, by key.
-    pub fn held(&self) -> Vec<(String, String)> {
-        let list = self.bystander(["status", "--json"]).json();
-        let row =
-            |one: &Value| (one["filePath"].as_str().unwrap().to_owned(), one["sessionId"].as_str().unwrap().to_owned());
-        let mut held: Vec<_> = list["reservations"].as_array().unwrap().iter().map(row).collect();
-        held.sort();
-        held
-    }
-
-    /// Asks until it is so. Nothing is measured; a test that waits for what never comes is ended by whoever runs it.
-    pub fn until(&self, what: impl Fn(&World) -> bool) {
-        while !what(self) {
-            std::thread::yield_now();
+    /// A session as the server sees it; null if there was never one.
+    pub fn session_info(&self, id: &str) -> Value {
+        match self.get(&format!("/api/sessions/{id}"), &self.reader()) {
+            response if response.status == 404 => Value::Null,
+            response => response.ok(),
         }
     }
 
-    /// A session as the server sees it.
-    pub fn session(&self, id: &str) -> Value {
-        let list = self.bystander(["session", "list", "--all", "--json"]).json();
-        let all = list["sessions"].as_array().unwrap();
-        all.iter().find(|info| info["sessionId"] == id).cloned().unwrap_or_default()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            let _ = server.kill();
-            let _ = server.wait();
-        }
+    /// Waits until a session waits for these keys.
+    #[track_caller]
+    pub fn until_waits_for(&self, session: &str, keys: &[&str]) {
+        until(&format!("{session} waits for {keys:?}"), || {
+            (self.session_info(session)["waitingFor"] == json!(keys)).then_some(())
+        });
     }
 }
 
@@ -175,7 +109,7 @@ impl Call<'_> {
     }
 
     pub fn token(self, subject: &str, scope: &str) -> Self {
-        let token = self.world.token(subject, scope);
+        let token = self.world.token_of(subject, scope);
         self.env("DIBS_TOKEN", token)
     }
 
@@ -184,27 +118,27 @@ impl Call<'_> {
         self
     }
 
-    /// Starts it and comes back.
-    pub fn start(mut self) -> Child {
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().unwrap();
-        // A command that does not read may be gone already.
-        let _ = child.stdin.take().unwrap().write_all(&self.input);
-        child
+    /// Starts it and returns.
+    pub fn start(mut self) -> Process {
+        let mut process = Process::start_group(self.command.stdin(Stdio::piped())).unwrap();
+        process.send(&self.input);
+        process
     }
 
+    /// Runs it to its end.
+    #[track_caller]
     pub fn run(self) -> Said {
-        Said::of(self.start())
+        self.start().finish().into()
     }
 
     /// Runs it; it must succeed.
+    #[track_caller]
     pub fn ok(self) -> Said {
-        let said = self.run();
-        assert_eq!(said.code, Some(0), "{said:?}");
-        said
+        self.fails(0)
     }
 
-    /// Runs it; it must end so.
+    /// Runs it; it must end with this code.
+    #[track_caller]
     pub fn fails(self, code: i32) -> Said {
         let said = self.run();
         assert_eq!(said.code, Some(code), "{said:?}");
@@ -212,6 +146,7 @@ impl Call<'_> {
     }
 
     /// Runs it; it must succeed and print one JSON document and nothing else.
+    #[track_caller]
     pub fn json(self) -> Value {
         let said = self.ok();
         assert_eq!(said.err, "");
@@ -219,9 +154,8 @@ impl Call<'_> {
     }
 }
 
-impl Said {
-    pub fn of(child: Child) -> Said {
-        let output = child.wait_with_output().unwrap();
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
         let text = |bytes| String::from_utf8(bytes).expect("nothing raw is printed");
         Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }

@@ -6,22 +6,21 @@ use git_dibs::hook::Moment;
 use serde_json::Value;
 
 use crate::install::git_uses_files;
-use crate::server::Server;
-use crate::world::{PROGRAM, World, said, script};
+use crate::world::{PROGRAM, Run, World, said, script};
 
 /// Level, what, advice.
 type Findings = Vec<(String, String, Option<String>)>;
 
-/// What the doctor finds where nobody answers.
+/// What the doctor finds without a server.
 fn silent(world: &World, dir: &str) -> Findings {
     examined(world, dir, &[("DIBS_URL", "http://127.0.0.1:1")])
 }
 
 /// What the doctor finds with these variables.
 fn examined(world: &World, dir: &str, variables: &[(&str, &str)]) -> Findings {
-    // By its own name, because the one on PATH may be what is missing.
-    let mut command = world.command(dir, PROGRAM);
-    let output = command.args(["doctor", "--json"]).envs(variables.iter().copied()).output().unwrap();
+    // By its full path, because the one on PATH may be what is missing.
+    let mut command = world.command(PROGRAM, dir);
+    let output = command.args(["doctor", "--json"]).envs(variables.iter().copied()).run();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let read =
@@ -41,7 +40,7 @@ fn about(findings: &[(String, String, Option<String>)], word: &str, level: &str)
 fn the_doctor_runs_every_hook_in_every_worktree() {
     let world = World::with_hooks(true);
     world.shell("work", "git worktree add -q -b side ../side; git worktree add -q -b gone ../gone; rm -r ../gone");
-    // A hook that was there before is not run by a probe.
+    // A probe does not run the hook that existed before.
     script(&world.path("work/.git/hooks/pre-commit.dibs-next"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     let found = silent(&world, "side");
     assert_eq!(about(&found, " works in ", "good").len(), 12, "{found:#?}");
@@ -52,7 +51,7 @@ fn the_doctor_runs_every_hook_in_every_worktree() {
 }
 
 #[test]
-fn the_doctor_sees_hooks_that_do_not_fire() {
+fn the_doctor_finds_hooks_that_do_not_fire() {
     if !git_uses_files() {
         return;
     }
@@ -81,7 +80,7 @@ fn the_doctor_sees_hooks_that_do_not_fire() {
 }
 
 #[test]
-fn the_doctor_tries_a_manager_that_mentions_us_with_nothing_staged() {
+fn the_doctor_probes_a_hook_manager_with_nothing_staged() {
     if !git_uses_files() {
         return;
     }
@@ -100,7 +99,7 @@ fn the_doctor_tries_a_manager_that_mentions_us_with_nothing_staged() {
 }
 
 #[test]
-fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
+fn on_a_server_the_doctor_checks_only_server_hooks() {
     let world = World::new();
     world.install("origin.git", &["--server"]);
     let found = silent(&world, "origin.git");
@@ -110,17 +109,16 @@ fn the_doctor_looks_at_a_server_only_for_what_a_server_needs() {
 }
 
 #[test]
-fn the_doctor_finds_the_server_and_who_is_asking() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
+fn the_doctor_reports_the_server_and_the_session() {
+    let world = World::with_hooks(false).served();
     let found = examined(&world, "work", &[]);
     assert_eq!(about(&found, "the server answers (git-dibs ", "good").len(), 1, "{found:#?}");
     assert_eq!(about(&found, "clocks of the server and of this machine agree", "good").len(), 1, "{found:#?}");
     assert_eq!(about(&found, "no session works here", "note").len(), 1, "{found:#?}");
-    let mut bo = server.session("bo", &[]);
+    let bo = world.session("bo");
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);
     assert_eq!(about(&found, "the token belongs to session bo", "good").len(), 1, "{found:#?}");
-    bo.hold("a", git_dibs::wire::Mode::Exclusive);
+    bo.hold_as("a", git_dibs::wire::Mode::Exclusive);
     bo.end();
     let found = examined(&world, "work", &[("DIBS_TOKEN", &bo.token)]);
     assert_eq!(about(&found, "bo has ended", "bad").len(), 1, "{found:#?}");

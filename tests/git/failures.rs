@@ -1,18 +1,18 @@
-//! What cannot be judged: servers that are no use, tokens that are none, and places that are broken.
+//! What cannot be judged: servers that do not answer properly, invalid tokens, broken repositories.
 //!
-//! Each is a sentence and the verdict the settings ask for. That nothing takes long is not measured here: whatever
-//! hangs is killed, and the limits themselves are tried where they are kept.
+//! Each is reported in one sentence, with the verdict of the settings. Durations are not measured here: a program that
+//! hangs is killed, and the limits themselves are tested in `client`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::server::Server;
-use crate::world::{World, said};
+use crate::support::mint;
+use crate::world::{Run, World, said};
 
-/// A server of sorts: whoever connects is treated like this.
+/// A server that treats every connection like this.
 fn listening(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -26,15 +26,15 @@ fn listening(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     url
 }
 
-/// A server that listens and has nothing to say.
+/// A server that listens and never answers.
 fn silent() -> String {
-    listening(|stream| {
-        std::thread::sleep(Duration::from_secs(600));
-        drop(stream);
+    listening(|mut stream| {
+        // Until the client closes the connection.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
     })
 }
 
-/// A server that says this, whatever it is asked.
+/// A server that sends this in response to anything.
 fn answering(answer: &'static [u8]) -> String {
     listening(move |mut stream| {
         let _ = stream.read(&mut [0; 65536]);
@@ -42,7 +42,7 @@ fn answering(answer: &'static [u8]) -> String {
     })
 }
 
-/// A server that begins a good answer and never comes to its end.
+/// A server that begins a valid response and never completes it.
 fn dripping() -> String {
     listening(|mut stream| {
         let _ = stream.read(&mut [0; 65536]);
@@ -54,7 +54,7 @@ fn dripping() -> String {
     })
 }
 
-/// What becomes of a commit and of a push of `a` with these variables, under the defaults and the other way round.
+/// Tries a commit and a push of `a` with these variables, under the default settings and the opposite ones.
 fn is_a_sentence(world: &World, variables: &[(&str, &str)], what: &str) {
     for (hook, setting, stopped) in [
         ("pre-commit", "", false),
@@ -64,7 +64,7 @@ fn is_a_sentence(world: &World, variables: &[(&str, &str)], what: &str) {
         ("pre-push", "allow", false),
     ] {
         let (noun, by_default) = if hook == "pre-commit" { ("commit", "warn") } else { ("push", "block") };
-        // The hook alone, as git starts it: what git does with its answer is tried elsewhere.
+        // The hook alone, as git starts it: what git does with its exit code is tested elsewhere.
         let update = "refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD^)";
         let option = if setting.is_empty() { String::new() } else { format!("-c dibs.onUnreachable={setting}") };
         let script =
@@ -92,7 +92,7 @@ fn changed() -> World {
 }
 
 #[test]
-fn a_server_that_is_no_use_is_a_sentence() {
+fn a_server_that_does_not_answer_properly_is_reported() {
     let world = changed();
     let web_page = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>";
     let other_json = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{\"ok\": 1}";
@@ -114,7 +114,7 @@ fn a_server_that_is_no_use_is_a_sentence() {
         ("https://x".to_owned(), "plain HTTP only"),
         ("unix:/nowhere".to_owned(), "no server answers at unix:/nowhere"),
     ];
-    // All at once, because several of them take their time.
+    // All at once, because several of them take long.
     std::thread::scope(|scope| {
         for (url, what) in &cases {
             let world = &world;
@@ -130,36 +130,29 @@ fn a_server_that_is_no_use_is_a_sentence() {
 }
 
 #[test]
-fn a_server_that_went_away_is_a_sentence() {
-    let world = changed();
-    // Killed, so that its record and its socket stay behind.
-    drop(Server::start(&world));
+fn a_server_that_stopped_is_reported() {
+    let mut world = changed().served();
+    // Its record and its socket stay behind.
+    world.kill();
     assert!(world.path("work/.git/dibs/server.json").exists());
     is_a_sentence(&world, &[], "is git dibs serve running?");
 }
 
 #[test]
-fn a_token_that_is_no_use_is_a_sentence() {
-    let world = changed();
-    let server = Server::start(&world);
-    let url = ("DIBS_URL", server.url.as_str());
-    let secret = std::fs::read_to_string(world.path("work/.git/dibs/secret")).unwrap();
-    let made = |claims: serde_json::Value, secret: &str| {
-        let key = jsonwebtoken::EncodingKey::from_secret(secret.trim().as_bytes());
-        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
-    };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let expired = made(json!({"sub": "bo", "exp": now - 3600}), &secret);
+fn an_unusable_token_is_reported() {
+    let world = changed().served();
+    let url = ("DIBS_URL", world.url());
+    let expired = world.token(json!({ "sub": "bo", "exp": mint::now() - 3600 }));
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &expired)], "expired");
-    let forged = made(json!({"sub": "bo", "exp": now + 3600}), "somebody else's secret, as long as it must be");
+    let forged = mint::hs256(&mint::claims(json!({ "sub": "bo" })), b"another secret, as long as it must be");
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &forged)], "token");
     is_a_sentence(
         &world,
         &[url, ("DIBS_TOKEN", "two words")],
         "the token in DIBS_TOKEN has a character that a token cannot have",
     );
-    let mut gone = server.session("gone", &[]);
-    gone.hold("b", git_dibs::wire::Mode::Exclusive);
+    let gone = world.session("gone");
+    gone.hold_as("b", git_dibs::wire::Mode::Exclusive);
     gone.end();
     is_a_sentence(&world, &[url, ("DIBS_TOKEN", &gone.token)], "has ended");
 
@@ -175,7 +168,7 @@ fn a_token_that_is_no_use_is_a_sentence() {
     is_a_sentence(&world, &[url], "token");
 }
 
-/// Starts a hook in some place; its exit code and what it says.
+/// Runs a hook in a directory. Returns its exit code and what it prints.
 fn hook(world: &World, dir: &str, script: &str, name: &str) -> (Option<i32>, String) {
     let script = format!("{script} $TOP/bin/git-dibs hook {name} -- </dev/null");
     let output = world.try_shell(dir, &script, &[("DIBS_URL", "http://127.0.0.1:1")]);
@@ -184,7 +177,7 @@ fn hook(world: &World, dir: &str, script: &str, name: &str) -> (Option<i32>, Str
 }
 
 #[test]
-fn places_where_nothing_can_be_judged_are_sentences() {
+fn broken_repositories_are_reported() {
     let world = World::with_hooks(false);
     let (code, text) = hook(&world, "", "", "pre-commit");
     assert!(
@@ -206,7 +199,7 @@ fn places_where_nothing_can_be_judged_are_sentences() {
 }
 
 #[test]
-fn a_head_that_is_on_no_branch_or_has_no_commit_is_judged_like_any_other() {
+fn a_detached_or_unborn_head_is_judged_too() {
     for setup in ["git checkout -q --detach", "git checkout -q --orphan new", "git init -q ../new; cd ../new"] {
         for (setting, expected) in [("warn", 0), ("block", 1)] {
             let world = World::with_hooks(false);
@@ -218,7 +211,7 @@ fn a_head_that_is_on_no_branch_or_has_no_commit_is_judged_like_any_other() {
 }
 
 #[test]
-fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
+fn a_receiving_repository_without_a_server_refuses_by_default() {
     let world = World::new();
     world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m");
@@ -228,7 +221,7 @@ fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
         let text = said(&output);
         let headline = "this push is blocked because it could not be checked (dibs.onUnreachable=block by default)";
         assert!(!output.status.success() && text.contains(headline) && text.contains(what), "{text}");
-        // Whoever pushes has no say in it.
+        // The settings of the pushing side do not count.
         let output = world.try_shell("work", "git -c dibs.onUnreachable=allow push -q origin main:new", &[]);
         assert!(!output.status.success(), "{}", said(&output));
     }
@@ -238,23 +231,22 @@ fn a_receiving_repository_without_a_server_refuses_unless_told_otherwise() {
 }
 
 #[test]
-fn a_remote_that_does_not_say_what_it_has_is_judged_by_everything() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
-    ana.hold("dir/y", git_dibs::wire::Mode::Exclusive);
+fn for_a_remote_that_does_not_answer_every_commit_is_judged() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold_as("dir/y", git_dibs::wire::Mode::Exclusive);
     let remote = silent().replace("http:", "git:") + "/x";
     let update = "echo refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD | tr 0-9a-f 0)";
     let script = format!(
         "git remote remove origin; {update} | git hook run pre-push --to-stdin=/dev/stdin -- {remote} {remote}"
     );
-    let output = world.try_shell("work", &script, &server.variables(Some(&bo)));
+    let output = world.try_shell("work", &script, &world.variables(Some(&bo)));
     let text = said(&output);
     assert!(!output.status.success() && text.contains("dir/y: held by ana"), "{text}");
 }
 
 #[test]
-fn objects_that_are_missing_are_a_sentence() {
+fn missing_objects_are_reported() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>a; git commit -qam m; echo 2 >>dir/x; git add .; rm -r .git/objects/*");
     let (code, text) = hook(&world, "work", "", "pre-commit");
@@ -262,13 +254,13 @@ fn objects_that_are_missing_are_a_sentence() {
 }
 
 #[test]
-fn the_commands_say_so_where_there_is_no_repository() {
+fn commands_outside_a_repository_report_it() {
     let world = World::new();
     for command in ["install", "uninstall", "doctor"] {
-        let output = world.program("").arg(command).output().unwrap();
+        let output = world.program("").arg(command).run();
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(said(&output), "git-dibs: there is no repository here; go into one\n");
-        let output = world.program("").args([command, "--json"]).output().unwrap();
+        let output = world.program("").args([command, "--json"]).run();
         assert_eq!(output.status.code(), Some(1));
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["code"], "NO_REPOSITORY");

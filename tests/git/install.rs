@@ -50,7 +50,7 @@ fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
 }
 
 #[test]
-fn another_program_path_is_brought_up_to_date() {
+fn installing_again_updates_the_path_of_the_program() {
     if !git_uses_files() {
         return;
     }
@@ -68,7 +68,7 @@ fn another_program_path_is_brought_up_to_date() {
 }
 
 #[test]
-fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
+fn existing_hooks_run_and_are_restored_unchanged() {
     if !git_uses_files() {
         return;
     }
@@ -99,7 +99,7 @@ fn hooks_that_were_there_run_and_come_back_byte_for_byte() {
 }
 
 #[test]
-fn a_hook_that_was_there_can_still_say_no() {
+fn an_existing_hook_can_still_refuse() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\necho no from before >&2; exit 3\n");
     world.try_install("work", &[]);
@@ -116,7 +116,7 @@ fn a_hook_that_was_there_can_still_say_no() {
 }
 
 #[test]
-fn a_blocked_push_never_reaches_the_hook_that_uploads() {
+fn a_blocked_push_does_not_run_the_existing_hook() {
     if !git_uses_files() {
         return;
     }
@@ -135,17 +135,17 @@ fn a_blocked_push_never_reaches_the_hook_that_uploads() {
 }
 
 #[test]
-fn settings_reach_the_hook_from_wherever_git_reads_them() {
+fn the_hook_reads_settings_from_every_place_git_does() {
     let world = World::with_hooks(false);
     world.shell(
         "work",
         "git config extensions.worktreeConfig true; git worktree add -q -b side ../side; echo 1 >>a; git add a",
     );
     let told = |setup: &str, act: &str, more: &[(&str, &str)]| {
-        let before = world.remembered();
+        let before = world.snapshot();
         world.shell("work", setup);
         let output = world.try_shell("work", act, more);
-        before.bring_back();
+        before.restore();
         (output.status.success(), said(&output))
     };
     let variables =
@@ -210,11 +210,11 @@ fn the_same_commit_is_judged_once() {
     assert_eq!(count("echo 1 >>a; git commit -q --amend -am m"), 1);
     assert_eq!(count("echo 1 >>a; git commit -qam m --no-verify"), 1);
     assert_eq!(count("git checkout -q -b t HEAD^; echo 1 >>b; git commit -qam m"), 1);
-    // A merge that changes nothing by itself asks nobody; one that does asks once.
+    // A merge that changes nothing itself is not judged; one that does is judged once.
     let both = "git checkout -q -b u; sed -i 's/^9/nine/' c; git commit -qam m; git checkout -q t; sed -i 's/^2$/two/' c; git commit -qam m";
     world.shell("work", both);
     assert_eq!(count("git merge -q u"), 1);
-    // A hook after us changes what will be committed: then the second look counts.
+    // A later hook changes what will be committed: then it is judged again.
     script(&world.path("formatter"), "#!/bin/sh\necho formatted >>b; git add b\n");
     let shim = std::fs::read_to_string(world.path("work/.git/hooks/pre-commit"));
     if let Ok(shim) = shim {
@@ -222,7 +222,7 @@ fn the_same_commit_is_judged_once() {
         std::fs::write(world.path("work/.git/hooks/pre-commit"), edited).unwrap();
         assert_eq!(count("echo 1 >>a; git add a; git commit -qm m"), 2);
     }
-    // Notes of earlier commits do not pile up, and hold for nobody else.
+    // Notes of earlier commits are removed, and are valid for no other commit.
     let notes = || world.shell("work", "ls .git/dibs | grep -c ^passed-");
     assert_eq!(notes(), "1\n");
     assert_eq!(count("echo 1 >>a; git commit -qam m --no-verify"), 1);
@@ -230,7 +230,7 @@ fn the_same_commit_is_judged_once() {
 }
 
 #[test]
-fn an_ordinary_commit_starts_no_other_git() {
+fn an_ordinary_commit_starts_no_other_git_process() {
     let world = World::with_hooks(false);
     let place = world.shell("", "git --exec-path");
     if !place.starts_with("/usr/l") {
@@ -250,7 +250,7 @@ fn an_ordinary_commit_starts_no_other_git() {
     assert_eq!(started("echo 1 >>a; git commit -qam m"), "commit");
     assert_eq!(started("git config dibs.enforce warn; echo 1 >>a; git commit -qam m"), "config commit");
     assert_eq!(started("echo 1 >>a; git -c user.name=x commit -qm m --no-verify a"), "commit");
-    // Whatever libgit2 could get wrong is asked of git.
+    // Where libgit2 could differ, git is asked.
     assert_eq!(started("echo 1 >>a; git -c dibs.enforce=warn commit -qam m"), "commit config");
     assert_eq!(
         started("git update-index --split-index; echo 1 >>a; git commit -qam m"),
@@ -259,7 +259,7 @@ fn an_ordinary_commit_starts_no_other_git() {
 }
 
 #[test]
-fn a_program_that_moved_is_noticed_and_the_settings_decide() {
+fn a_missing_program_is_reported_and_the_settings_decide() {
     let world = World::new();
     script(&world.path("work/.git/hooks/pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     world.try_install("work", &[]);
@@ -301,7 +301,7 @@ fn a_hook_edited_by_hand_is_left_alone() {
 }
 
 #[test]
-fn two_hooks_to_keep_are_one_too_many() {
+fn a_second_hook_to_keep_is_refused() {
     if !git_uses_files() {
         return;
     }
@@ -386,7 +386,7 @@ fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
 }
 
 #[test]
-fn husky_style_hooks_reach_us_through_the_snippet() {
+fn husky_style_hooks_run_the_snippet() {
     let world = World::new();
     world.shell("work", "mkdir -p .husky/_; git config core.hooksPath .husky/_");
     for moment in ["pre-commit", "pre-push"] {
@@ -400,7 +400,7 @@ fn husky_style_hooks_reach_us_through_the_snippet() {
 }
 
 #[test]
-fn a_server_announces_push_options_and_forgets_them_again() {
+fn a_server_announces_push_options_until_uninstalled() {
     let world = World::new();
     let config = || std::fs::read_to_string(world.path("origin.git/config")).unwrap();
     let before = config();
@@ -409,7 +409,7 @@ fn a_server_announces_push_options_and_forgets_them_again() {
     world.shell("work", "echo 1 >>a; git commit -qam m; git push -q -o dibs-token=x");
     world.uninstall("origin.git");
     assert_eq!(config(), before);
-    // What the administrator had set stays.
+    // What the administrator had set is kept.
     world.shell("origin.git", "git config receive.advertisePushOptions true");
     let before = config();
     world.try_install("origin.git", &["--server"]);

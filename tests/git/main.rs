@@ -1,6 +1,9 @@
 //! Real git, real hooks, the real program, a real server: which paths each operation is judged by, what becomes of it,
 //! and what installing does.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod doctor;
 mod failures;
 mod install;

@@ -16,7 +16,7 @@ const OTHER: &str =
     "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q);";
 
 #[test]
-fn whatever_moves_a_branch_to_new_commits_is_judged() {
+fn moving_a_branch_to_new_commits_is_judged() {
     let new = "new=$(git commit-tree -p HEAD -m m $(GIT_INDEX_FILE=.git/i sh -c 'git read-tree HEAD; git rm -q --cached a; git write-tree'));";
     let update_ref = format!("{new} git update-ref refs/heads/x $new");
     assert_eq!(transactions("", &update_ref), "a");
@@ -29,7 +29,7 @@ fn whatever_moves_a_branch_to_new_commits_is_judged() {
 }
 
 #[test]
-fn what_only_moves_known_commits_is_not() {
+fn moving_a_branch_to_known_commits_is_not_judged() {
     assert_eq!(transactions(OTHER, "git fetch -q"), "");
     assert_eq!(transactions(OTHER, "git pull -q"), "");
     assert_eq!(transactions(OTHER, "git pull -q $TOP/origin.git main"), "", "only FETCH_HEAD names those commits");
@@ -41,7 +41,7 @@ fn what_only_moves_known_commits_is_not() {
 }
 
 #[test]
-fn undoing_is_seen_in_transactions_too() {
+fn undoing_is_recognized_in_reference_transactions() {
     assert_eq!(transactions("echo 1 >>b; git commit -qam one", "git revert --no-edit HEAD >/dev/null"), "~b");
     let both = "echo 1 >>a; echo 1 >>b; git commit -qam both; git restore --source HEAD^ --staged --worktree b";
     assert_eq!(transactions(both, "git commit -q --amend -m m"), "a");
@@ -56,7 +56,7 @@ fn received(setup: &str, act: &str) -> String {
 }
 
 #[test]
-fn a_server_judges_what_arrives_inside_the_quarantine() {
+fn a_server_judges_commits_in_quarantine() {
     assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q"), "pre-receive a");
     assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q --no-verify"), "pre-receive a");
     assert_eq!(received("echo 1 >>a; git commit -qam m", "git push -q origin main:new"), "pre-receive a");
@@ -75,7 +75,7 @@ fn a_server_judges_what_arrives_inside_the_quarantine() {
 }
 
 #[test]
-fn refs_that_are_not_judged_make_nothing_known() {
+fn commits_of_refs_that_are_not_judged_stay_unknown() {
     let world = World::new();
     world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m; git push -q origin HEAD:refs/dibs/smuggle");
@@ -101,7 +101,7 @@ fn reftable_repositories_work_where_git_has_them() {
     }
     world.install("table", &["--strict"]);
     world.shell("table", "echo 1 >a; git add a; git commit -qm 1; git init -q --bare ../to.git; git remote add origin ../to.git; git push -q -u origin main");
-    let before = world.remembered();
+    let before = world.snapshot();
     let judged = world.judged("table", "echo 2 >>a; git commit -qam 2; git push -q");
     let shown: Vec<&str> = judged.split(" | ").filter(|line| !line.ends_with(" -")).collect();
     assert_eq!(shown, ["pre-commit a", "prepare-commit-msg a", "reference-transaction a", "pre-push a"]);
@@ -110,10 +110,10 @@ fn reftable_repositories_work_where_git_has_them() {
     let judged = world.judged("table", "git merge -q t");
     assert!(judged.contains("pre-merge-commit | prepare-commit-msg"), "{judged}");
 
-    let mut server = Shared::lend();
-    server.ana.hold("a", git_dibs::wire::Mode::Exclusive);
+    let server = Shared::lend();
+    server.ana.hold_as("a", git_dibs::wire::Mode::Exclusive);
     for act in ["echo 2 >>a; git commit -qam 2", "echo 2 >>a; git -c dibs.enforce=off commit -qam 2; git push -q"] {
-        before.bring_back();
+        before.restore();
         let output = world.try_shell("table", act, &server.variables());
         assert!(!output.status.success() && said(&output).contains("a: held by Ana (ana)"), "{}", said(&output));
     }

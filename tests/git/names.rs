@@ -1,4 +1,4 @@
-//! Names that break programs: every byte git allows travels unchanged from the index to the question.
+//! Names that break programs: every byte git allows is kept from the index to the request.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +34,7 @@ pub const NAMES: [&[u8]; 22] = [
 ];
 
 #[test]
-fn odd_names_come_out_as_they_went_in() {
+fn unusual_names_are_returned_unchanged() {
     let world = World::new();
     let work = world.path("work");
     let odd = work.join(OsStr::from_bytes(b"odd \xff dir"));
@@ -57,7 +57,7 @@ fn odd_names_come_out_as_they_went_in() {
 }
 
 #[test]
-fn a_range_that_is_none_is_an_error_and_not_an_empty_answer() {
+fn an_invalid_range_is_an_error_and_not_an_empty_list() {
     let world = World::new();
     let repo = Repo::at(&world.path("work")).unwrap();
     for range in ["nowhere..HEAD", "--all", "HEAD..\n--all", ""] {

@@ -1,6 +1,6 @@
-//! What a hook would be judged by, written down instead of asked about.
+//! Records the paths a hook would be judged by, instead of asking a server.
 //!
-//! In place of the program the hooks then run this test binary, which collects with the library's own steps.
+//! The hooks run this test binary in place of the program, and it collects the paths with the library's own code.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use git_dibs::judge::CheckPolicy;
 use git_dibs::local::Environment;
 use git_dibs::text::terminal;
 
-/// The script that stands in for the program: this test binary, which goes on in [`as_a_hook`].
+/// A script that replaces the program and runs [`as_a_hook`] of this test binary.
 pub fn program() -> String {
     let binary = std::env::current_exe().unwrap();
     let arguments = "DIBS_TEST_ARGS=$(printf '%s\\n' \"$@\")";
     format!("#!/bin/sh\n{arguments} exec '{}' --exact record::as_a_hook --nocapture\n", binary.display())
 }
 
-/// Not a test: what git's hooks run while something is recorded.
+/// Not a test: what git's hooks run while paths are recorded.
 #[test]
 fn as_a_hook() {
     let Ok(args) = std::env::var("DIBS_TEST_ARGS") else { return };
@@ -33,7 +33,7 @@ fn as_a_hook() {
     std::process::exit(0);
 }
 
-/// Collects as the hook would, and writes down what.
+/// Collects paths as the hook would, and records them.
 fn record(name: &str, args: &[OsString]) {
     git_dibs::git::trust_every_owner();
     let environment = Environment::of_process();

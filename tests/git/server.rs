@@ -1,75 +1,33 @@
-//! Real servers, and sessions that hold things.
+//! Sessions that hold things, and servers that several tests use one after the other.
 
-use std::io::{BufRead, BufReader};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::process::{Child, Stdio};
 use std::sync::Mutex;
 
-use git_dibs::client::{Client, Credential, Endpoint, Limits, Origin};
 use git_dibs::wire;
+use serde_json::json;
 
+use crate::support::session::Session;
 use crate::world::{World, at_the_end};
 
-/// A server for the repository `work` of a world; ends when it is dropped.
-pub struct Server<'a> {
-    world: &'a World,
-    child: Child,
-    pub url: String,
-}
-
-/// Somebody with a token.
-pub struct Session {
-    pub id: String,
-    pub token: String,
-    client: Client,
-}
-
-impl Server<'_> {
-    pub fn start(world: &World) -> Server<'_> {
-        let mut command = world.program("work");
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
-        Server { world, child, url: told["url"].as_str().unwrap().to_owned() }
-    }
-
-    /// A session called after its id, `more` as options of `git-dibs token`.
-    pub fn session(&self, id: &str, more: &[&str]) -> Session {
-        let output = self.world.program("work").args(["token", id]).args(more).output().unwrap();
-        let token = String::from_utf8(output.stdout).unwrap().trim().to_owned();
-        let credential = Credential::new(&token, Origin::Environment).unwrap();
-        let endpoint = Endpoint::parse(&self.url).unwrap();
-        let client = Client::new(vec![endpoint], Some(credential), Limits::default()).unwrap();
-        Session { id: id.to_owned(), token, client }
-    }
-
-    /// Variables that make git and its hooks act for somebody.
-    pub fn variables<'a>(&'a self, session: Option<&'a Session>) -> Vec<(&'a str, &'a str)> {
-        let mut all = vec![("DIBS_URL", self.url.as_str())];
+impl World {
+    /// Variables that make git and its hooks act as a session, or without one.
+    pub fn variables<'a>(&'a self, session: Option<&'a Session<'_>>) -> Vec<(&'a str, &'a str)> {
+        let mut all = vec![("DIBS_URL", self.url())];
         all.extend(session.map(|session| ("DIBS_TOKEN", session.token.as_str())));
         all
-    }
-}
-
-impl Drop for Server<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 /// A server with two sessions that many situations use, one after the other: starting one for each would take longer
 /// than everything else.
 pub struct Shared {
-    server: Server<'static>,
-    pub ana: Session,
-    pub bo: Session,
+    world: &'static World,
+    pub ana: Session<'static>,
+    pub bo: Session<'static>,
 }
 
-/// A shared server while one test has it to itself; nothing is held when it is handed on.
+/// A shared server while one test uses it alone; nothing is held when the next test gets it.
 pub struct Lent(ManuallyDrop<Shared>);
 
 static IDLE: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
@@ -82,16 +40,15 @@ impl Shared {
     }
 
     fn start() -> Shared {
-        let world: &World = Box::leak(Box::new(World::new()));
-        let server = Server::start(world);
-        at_the_end(&format!("kill {}; rm -rf '{}'", server.child.id(), world.path("").display()));
-        let (ana, bo) = (server.session("ana", &["--name", "Ana"]), server.session("bo", &[]));
-        Shared { server, ana, bo }
+        let world: &World = Box::leak(Box::new(World::new().served()));
+        at_the_end(&format!("kill {}; rm -rf '{}'", world.server().pid(), world.path("").display()));
+        let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
+        Shared { world, ana, bo }
     }
 
     /// Variables that make git and its hooks act for bo.
     pub fn variables(&self) -> Vec<(&str, &str)> {
-        self.server.variables(Some(&self.bo))
+        self.world.variables(Some(&self.bo))
     }
 }
 
@@ -111,73 +68,48 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // After a failure nobody knows what is held; that server is left alone until the end.
+        // After a failure it is unknown what is held; that server is not used again.
         if !std::thread::panicking() {
-            self.ana.release();
+            self.ana.release_all();
             // SAFETY: it is not used any more.
             IDLE.lock().unwrap().push(unsafe { ManuallyDrop::take(&mut self.0) });
         }
     }
 }
 
-impl Session {
-    /// Reserves `key` for five minutes.
-    pub fn hold(&mut self, key: &str, mode: wire::Mode) {
-        let ask = wire::Reserve {
-            file_path: Some(key.to_owned()),
-            ttl_seconds: Some(300),
-            mode: Some(mode),
-            reason: Some("a good reason".into()),
-            ..wire::Reserve::default()
-        };
-        self.client.reserve(&self.id, &ask).unwrap();
+impl Session<'_> {
+    /// Reserves `key` for five minutes, with a reason.
+    pub fn hold_as(&self, key: &str, mode: wire::Mode) {
+        self.reserve(json!({ "filePath": key, "ttlSeconds": 300, "mode": mode, "reason": "a good reason" })).ok();
     }
 
-    /// Reserves all of these.
-    pub fn hold_all(&mut self, keys: &[&str]) {
-        let ask = wire::Reserve {
-            file_paths: Some(keys.iter().map(|key| (*key).to_owned()).collect()),
-            ttl_seconds: Some(300),
-            reason: Some("a good reason".into()),
-            ..wire::Reserve::default()
-        };
-        self.client.reserve(&self.id, &ask).unwrap();
+    /// Reserves all of these for five minutes, with a reason.
+    pub fn hold_all(&self, keys: &[&str]) {
+        self.reserve(json!({ "filePaths": keys, "ttlSeconds": 300, "reason": "a good reason" })).ok();
     }
 
-    /// Reserves a name as git has it; false where it can never be reserved.
-    pub fn try_hold_literally(&mut self, name: &[u8]) -> bool {
-        let ask = wire::Reserve {
-            file_path: Some(format!("file:{}", git_dibs::text::percent::encode(name))),
-            encoding: Some(wire::Encoding::Percent),
-            ..wire::Reserve::default()
-        };
-        match self.client.reserve(&self.id, &ask) {
-            Ok(_) => true,
-            Err(error) if error.code() == Some(wire::Code::InvalidPath) => false,
-            Err(error) => panic!("{error}"),
+    /// Reserves a file name as git has it. False if it can never be reserved.
+    pub fn try_hold_literally(&self, name: &[u8]) -> bool {
+        let key = format!("file:{}", git_dibs::text::percent::encode(name));
+        let response = self.reserve(json!({ "filePath": key, "encoding": "percent" }));
+        match response.status {
+            400 => {
+                response.refused("INVALID_PATH");
+                false
+            }
+            _ => {
+                response.ok();
+                true
+            }
         }
     }
 
-    /// Reserves `key` for so many seconds.
-    pub fn hold_for(&mut self, key: &str, seconds: i64) {
-        let ask =
-            wire::Reserve { file_path: Some(key.to_owned()), ttl_seconds: Some(seconds), ..wire::Reserve::default() };
-        self.client.reserve(&self.id, &ask).unwrap();
+    pub fn hold_for(&self, key: &str, seconds: i64) {
+        self.reserve(json!({ "filePath": key, "ttlSeconds": seconds })).ok();
     }
 
     /// Waits for `key` until it is free.
-    pub fn wait_for(&mut self, key: &str) {
-        let ask = wire::Reserve { file_path: Some(key.to_owned()), wait_seconds: Some(60), ..wire::Reserve::default() };
-        self.client.reserve(&self.id, &ask).unwrap();
-    }
-
-    /// Lets go of everything.
-    pub fn release(&mut self) {
-        self.client.release_all(&self.id).unwrap();
-    }
-
-    /// Ends.
-    pub fn end(&mut self) {
-        self.client.end(&self.id, &wire::EndSession { state: None }).unwrap();
+    pub fn wait_for(&self, key: &str) {
+        self.reserve(json!({ "filePath": key, "waitSeconds": 50 })).ok();
     }
 }

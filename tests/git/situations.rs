@@ -1,5 +1,5 @@
-//! Every situation git can bring a hook into, as one list: how it is set up, what is done, and what each hook that
-//! runs is then judged by.
+//! Every situation in which git runs a hook, as one list: how it is set up, what is done, and which paths each hook
+//! that runs is then judged by.
 //!
 //! `pre-commit a ~b | prepare-commit-msg -` reads: pre-commit ran and is judged by `a` and `b`, but `b` only undoes a
 //! change; prepare-commit-msg ran and had nothing to judge. Each begins in `work`, a clone of `origin.git` with the
@@ -15,7 +15,7 @@ macro_rules! situations {
             fn $name() {
                 let world = World::with_hooks(false);
                 world.shell("work", $setup);
-                let before = world.remembered();
+                let before = world.snapshot();
                 assert_eq!(world.judged("work", $act), $judged);
                 try_with_each_path_held(&world, &before, $act, $judged);
             }

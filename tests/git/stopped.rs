@@ -1,13 +1,13 @@
-//! A holder that slept through its time: what it does when it wakes up is refused, as if it had never held anything.
+//! A holder that was stopped until its reservation expired: what it does afterwards is refused.
 
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-use crate::server::Server;
-use crate::world::World;
+use serde_json::json;
 
-/// What the holder does: commits while it holds `a`, prepares a second commit, says so, and goes on once it is told to.
+use crate::world::{Process, World, said};
+
+/// The holder commits while it holds `a`, prepares a second commit, prints `ready`, and continues after a line of
+/// input.
 const HOLDER: &str = r#"
     export PATH="$TOP/bin:$PATH"
     git dibs reserve a --ttl 1 >/dev/null
@@ -21,38 +21,22 @@ const HOLDER: &str = r#"
 "#;
 
 #[test]
-fn a_holder_stopped_past_its_time_neither_commits_nor_pushes() {
-    let world = World::with_hooks(true);
-    let server = Server::start(&world);
-    let mut bo = server.session("bo", &["--name", "Bo"]);
+fn a_holder_stopped_until_it_expired_neither_commits_nor_pushes() {
+    let world = World::with_hooks(true).served();
+    let bo = world.session_with("bo", json!({ "name": "Bo" }));
     let mut command = world.program("work");
-    command.args(["run", "--quiet", "--id", "ana", "--", "sh", "-c", HOLDER]).env("DIBS_URL", &server.url);
-    // A group of its own: the command, its children and whoever keeps its session alive are stopped together.
-    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut holder = command.spawn().unwrap();
-    let group = holder.id().cast_signed();
-    let signal = |signal: i32| {
-        // SAFETY: plain numbers; nobody has waited for the leader of the group, so it is still ours.
-        assert_eq!(unsafe { libc::kill(-group, signal) }, 0);
-    };
-    let (mut stdin, mut stdout) = (holder.stdin.take().unwrap(), BufReader::new(holder.stdout.take().unwrap()));
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    if line != "ready\n" {
-        signal(libc::SIGKILL);
-        panic!("{line}{:?}", holder.wait_with_output().unwrap());
-    }
+    command.args(["run", "--quiet", "--id", "ana", "--", "sh", "-c", HOLDER]).env("DIBS_URL", world.url());
+    // A group: the command, its children and the heartbeat of its session are stopped together.
+    let mut holder = Process::start_group(command.stdin(Stdio::piped())).unwrap();
+    assert_eq!(holder.line(), "ready", "{}", holder.stderr().text());
 
-    signal(libc::SIGSTOP);
-    // In the queue until the time of whoever sleeps has run out.
+    holder.signal(libc::SIGSTOP);
+    // In the queue until the reservation of the stopped session has expired.
     bo.wait_for("a");
     let before = world.shell("origin.git", "git rev-parse main");
-    std::io::Write::write_all(&mut stdin, b"go\n").unwrap();
-    signal(libc::SIGCONT);
-    let mut told = String::new();
-    stdout.read_to_string(&mut told).unwrap();
-    let ended = holder.wait_with_output().unwrap();
-    let told = format!("{told}{}", String::from_utf8_lossy(&ended.stderr));
+    holder.send("go\n");
+    holder.signal(libc::SIGCONT);
+    let told = said(&holder.finish());
 
     assert!(told.contains("this commit is blocked: it changes a path that another session holds"), "{told}");
     assert!(told.contains("this push is blocked: it changes a path that another session holds"), "{told}");

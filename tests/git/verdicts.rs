@@ -1,25 +1,26 @@
-//! The whole way: real git, real hooks, a real server, somebody who holds something.
+//! End to end: real git, real hooks, a real server, and a session that holds something.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use git_dibs::text::terminal;
 use git_dibs::wire::Mode;
+use serde_json::json;
 
 use crate::names::NAMES;
-use crate::server::{Server, Session, Shared};
-use crate::world::{Memory, World, said};
+use crate::server::Shared;
+use crate::world::{Session, Snapshot, World, said};
 
-/// Files that are there in the beginning, and one that never is.
+/// The files at the start, and one that never exists.
 const FILES: [&str; 7] = ["a", "b", "c", "dir/x", "dir/y", "run.sh", "elsewhere/untouched"];
 
 /// Runs a situation once for each path it is judged by, with that path held by ana: it must be stopped, and say why.
-/// With everything else held, also what it only undoes or carries, it must pass without a word.
-pub fn try_with_each_path_held(world: &World, before: &Memory<'_>, act: &str, judged: &str) {
+/// With all other paths held, also those it only undoes or carries, it must pass without a message.
+pub fn try_with_each_path_held(world: &World, before: &Snapshot<'_>, act: &str, judged: &str) {
     let run = |held: &[&str]| {
-        let mut server = Shared::lend();
+        let server = Shared::lend();
         server.ana.hold_all(held);
-        before.bring_back();
+        before.restore();
         let output = world.try_shell("work", act, &server.variables());
         (!output.status.success(), said(&output))
     };
@@ -52,19 +53,18 @@ fn is_hook(word: &str) -> bool {
     git_dibs::hook::Moment::parse(word).is_some()
 }
 
-/// A world in which ana holds `key`, and what becomes of a commit of `a` and `dir/x` by whom it may concern.
-struct Case<'a> {
-    world: &'a World,
-    server: Server<'a>,
+/// A server, and a commit of `a` and `dir/x` to be tried as different sessions.
+struct Case {
+    world: World,
 }
 
-impl<'a> Case<'a> {
-    fn new(world: &'a World) -> Case<'a> {
+impl Case {
+    fn new(world: World) -> Case {
         world.shell("work", "echo 1 >>a; echo 1 >>dir/x; git add a dir/x");
-        Case { world, server: Server::start(world) }
+        Case { world: world.served() }
     }
 
-    /// Tries the commit and takes it back; whether it passed, and what was said.
+    /// Tries the commit and undoes it. Returns whether it passed, and what was printed.
     fn commit(&self, variables: &[(&str, &str)], options: &str) -> (bool, String) {
         let output = self.world.try_shell(
             "work",
@@ -76,68 +76,63 @@ impl<'a> Case<'a> {
 }
 
 #[test]
-fn the_holder_passes_and_so_does_everybody_once_it_is_released() {
-    let world = World::with_hooks(true);
-    let case = Case::new(&world);
-    let (mut ana, bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
-    ana.hold("dir/", Mode::Exclusive);
-    let (passed, text) = case.commit(&case.server.variables(Some(&ana)), "");
+fn the_holder_passes_and_after_release_every_session() {
+    let case = Case::new(World::with_hooks(true));
+    let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
+    ana.hold_as("dir/", Mode::Exclusive);
+    let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
-    let (passed, text) = case.commit(&case.server.variables(Some(&bo)), "");
+    let (passed, text) = case.commit(&case.world.variables(Some(&bo)), "");
     assert!(!passed && text.contains("dir/x: held by ana through dir/**, "), "{text}");
     assert!(text.contains("git dibs request :/dir/x") && !text.contains("  a: "), "{text}");
-    ana.release();
-    let (passed, text) = case.commit(&case.server.variables(Some(&bo)), "");
+    ana.release_all();
+    let (passed, text) = case.commit(&case.world.variables(Some(&bo)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
 }
 
 #[test]
-fn what_has_expired_is_in_nobodys_way() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let (mut ana, mut bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
-    let cy = case.server.session("cy", &[]);
+fn an_expired_reservation_blocks_no_commit() {
+    let case = Case::new(World::with_hooks(false));
+    let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
+    let cy = case.world.session("cy");
     ana.hold_for("a", 1);
-    // Whoever waits in the queue is told the moment it is over.
+    // A waiting request is granted the moment the reservation expires.
     bo.wait_for("a");
-    bo.release();
-    let (passed, text) = case.commit(&case.server.variables(Some(&cy)), "");
+    bo.release_all();
+    let (passed, text) = case.commit(&case.world.variables(Some(&cy)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
 }
 
 #[test]
-fn an_ended_session_holds_nothing_and_its_token_is_no_use() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let (mut ana, bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
-    ana.hold("a", Mode::Exclusive);
+fn an_ended_session_holds_nothing_and_its_token_is_refused() {
+    let case = Case::new(World::with_hooks(false));
+    let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
+    ana.hold_as("a", Mode::Exclusive);
     ana.end();
-    assert!(case.commit(&case.server.variables(Some(&bo)), "").0);
-    let (passed, text) = case.commit(&case.server.variables(Some(&ana)), "");
+    assert!(case.commit(&case.world.variables(Some(&bo)), "").0);
+    let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "");
     assert!(passed && text.contains("this commit was not checked") && text.contains("Start a new session"), "{text}");
-    let (passed, text) = case.commit(&case.server.variables(Some(&ana)), "-c dibs.onUnreachable=block");
+    let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "-c dibs.onUnreachable=block");
     assert!(!passed && text.contains("(dibs.onUnreachable=block)"), "{text}");
 }
 
 #[test]
-fn a_person_is_kept_from_what_is_held_and_from_nothing_else() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let mut ana = case.server.session("ana", &["--name", "Ana"]);
+fn without_a_session_only_held_paths_are_blocked() {
+    let case = Case::new(World::with_hooks(false));
+    let ana = case.world.session_with("ana", json!({ "name": "Ana" }));
     let person = [];
     let (passed, text) = case.commit(&person, "-c dibs.require=held");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
-    ana.hold("a", Mode::Shared);
+    ana.hold_as("a", Mode::Shared);
     let (passed, text) = case.commit(&person, "");
     assert!(!passed && text.contains("a: held by Ana (ana), ") && text.contains("Talk to the holder"), "{text}");
 }
 
 #[test]
 fn a_worktree_has_a_session_of_its_own() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let mut ana = server.session("ana", &[]);
-    ana.hold("a", Mode::Exclusive);
+    let world = World::with_hooks(false).served();
+    let ana = world.session("ana");
+    ana.hold_as("a", Mode::Exclusive);
     world.shell("work", "git worktree add -q -b side ../side; echo 1 >>../side/a; mkdir -p .git/worktrees/side/dibs");
     std::fs::write(world.path("work/.git/worktrees/side/dibs/token"), &ana.token).unwrap();
     let output = world.try_shell("side", "git commit -qam m", &[]);
@@ -150,47 +145,47 @@ fn a_worktree_has_a_session_of_its_own() {
 fn check_staged_agrees_with_the_commit() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>b; git commit -qm one b");
-    let case = Case::new(&world);
-    let (mut ana, mut bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
+    let case = Case::new(world);
+    let world = &case.world;
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
     let dibs = |session: &Session, command: &str| {
         let script = format!("export PATH=$TOP/bin:$PATH; git {command}");
-        world.try_shell("work", &script, &case.server.variables(Some(session)))
+        world.try_shell("work", &script, &world.variables(Some(session)))
     };
     let agrees = |session: &Session, option: &str, passes: bool| {
-        let (passed, text) = case.commit(&case.server.variables(Some(session)), option);
+        let (passed, text) = case.commit(&world.variables(Some(session)), option);
         let check = dibs(session, &format!("{option} dibs check --staged"));
         let exit = Some(if passes { 0 } else { 3 });
         assert_eq!((passed, check.status.code()), (passes, exit), "{option}: {text}{}", said(&check));
     };
-    ana.hold("a", Mode::Shared);
+    ana.hold_as("a", Mode::Shared);
     agrees(&bo, "", false);
-    bo.hold("a", Mode::Shared);
+    bo.hold_as("a", Mode::Shared);
     agrees(&bo, "", true);
     agrees(&bo, "-c dibs.require=held", false);
-    bo.hold("dir/x", Mode::Exclusive);
+    bo.hold_as("dir/x", Mode::Exclusive);
     agrees(&bo, "-c dibs.require=held", true);
     // The change of b is undone, although ana holds it now.
-    ana.hold("b", Mode::Exclusive);
+    ana.hold_as("b", Mode::Exclusive);
     world.shell("work", "git checkout HEAD^ -- b");
     agrees(&bo, "", true);
     let reply: serde_json::Value = serde_json::from_slice(&dibs(&bo, "dibs check --staged --json").stdout).unwrap();
-    assert_eq!(reply["conflicts"], serde_json::json!([]));
+    assert_eq!(reply["conflicts"], json!([]));
     assert!(reply["clear"].as_array().unwrap().contains(&"file:b".into()), "{reply}");
     world.shell("work", "echo 2 >>b; git add b");
     agrees(&bo, "", false);
 }
 
 #[test]
-fn who_holds_it_shared_may_change_it_beside_the_others() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let (mut ana, mut bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
-    ana.hold("a", Mode::Shared);
-    assert!(!case.commit(&case.server.variables(Some(&bo)), "").0, "bo holds nothing");
-    bo.hold("a", Mode::Shared);
-    let (passed, text) = case.commit(&case.server.variables(Some(&bo)), "");
+fn a_shared_holder_may_change_the_file() {
+    let case = Case::new(World::with_hooks(false));
+    let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
+    ana.hold_as("a", Mode::Shared);
+    assert!(!case.commit(&case.world.variables(Some(&bo)), "").0, "bo holds nothing");
+    bo.hold_as("a", Mode::Shared);
+    let (passed, text) = case.commit(&case.world.variables(Some(&bo)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
-    let strict = case.commit(&case.server.variables(Some(&bo)), "-c dibs.require=held");
+    let strict = case.commit(&case.world.variables(Some(&bo)), "-c dibs.require=held");
     assert!(
         !strict.0 && strict.1.contains("not reserved") && strict.1.contains("  dir/x\n") && !strict.1.contains("  a\n"),
         "{}",
@@ -199,28 +194,28 @@ fn who_holds_it_shared_may_change_it_beside_the_others() {
 }
 
 #[test]
-fn a_paused_feature_stops_its_own_sessions() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let mut lead = case.server.session("lead", &[]);
-    let (inside, outside) =
-        (case.server.session("bo", &["--feature", "F1"]), case.server.session("cy", &["--feature", "F2"]));
-    lead.hold("feature:F1:pause", Mode::Exclusive);
-    let (passed, text) = case.commit(&case.server.variables(Some(&inside)), "");
+fn a_paused_feature_blocks_its_own_sessions() {
+    let case = Case::new(World::with_hooks(false));
+    let lead = case.world.session("lead");
+    let (inside, outside) = (
+        case.world.session_with("bo", json!({ "feature": "F1" })),
+        case.world.session_with("cy", json!({ "feature": "F2" })),
+    );
+    lead.hold_as("feature:F1:pause", Mode::Exclusive);
+    let (passed, text) = case.commit(&case.world.variables(Some(&inside)), "");
     assert!(
         !passed && text.contains("your feature F1 is paused by lead") && text.contains(": a good reason"),
         "{text}"
     );
-    assert!(case.commit(&case.server.variables(Some(&outside)), "").0);
+    assert!(case.commit(&case.world.variables(Some(&outside)), "").0);
 }
 
 #[test]
-fn settings_decide_and_are_named() {
-    let world = World::with_hooks(false);
-    let case = Case::new(&world);
-    let (mut ana, bo) = (case.server.session("ana", &[]), case.server.session("bo", &[]));
-    ana.hold("a", Mode::Exclusive);
-    let variables = case.server.variables(Some(&bo));
+fn messages_name_the_setting_that_decided() {
+    let case = Case::new(World::with_hooks(false));
+    let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
+    ana.hold_as("a", Mode::Exclusive);
+    let variables = case.world.variables(Some(&bo));
     let (passed, text) = case.commit(&variables, "-c dibs.enforce=warn");
     assert!(passed && text.contains("warning for this ") && text.contains(" (dibs.enforce=warn)"), "{text}");
     assert_eq!(text.matches("git-dibs:").count(), 1, "said once: {text}");
@@ -231,15 +226,14 @@ fn settings_decide_and_are_named() {
 }
 
 #[test]
-fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
-    let world = World::new();
+fn a_server_finds_the_session_in_push_option_or_environment() {
+    let world = World::new().served();
     world.install("origin.git", &["--server"]);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &["--name", "Ana"]), server.session("bo", &[]));
-    let reader = server.session("reader", &["--scope", "read"]);
+    let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
+    let reader = world.session_with("reader", json!({ "scope": "read" }));
     std::fs::write(world.path("origin.git/reader"), &reader.token).unwrap();
-    world.shell("origin.git", &format!("git config dibs.url {}; git config dibs.tokenFile $PWD/reader", server.url));
-    ana.hold("a", Mode::Exclusive);
+    world.shell("origin.git", &format!("git config dibs.url {}; git config dibs.tokenFile $PWD/reader", world.url()));
+    ana.hold_as("a", Mode::Exclusive);
     world.shell("work", "echo 1 >>a; git commit -qam m");
     let push = |options: &str, variables: &[(&str, &str)]| {
         let output = world.try_shell(
@@ -261,15 +255,14 @@ fn a_server_judges_by_push_option_by_environment_and_as_a_stranger() {
 }
 
 #[test]
-fn odd_names_are_judged_byte_for_byte() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
+fn unusual_names_are_judged_byte_for_byte() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
     let write = |name: &[u8]| std::fs::write(world.path("work").join(OsStr::from_bytes(name)), "x").unwrap();
     NAMES.into_iter().for_each(write);
     world.shell("work", "git add -A");
     let commit = || {
-        let output = world.try_shell("work", "git commit -qm m", &server.variables(Some(&bo)));
+        let output = world.try_shell("work", "git commit -qm m", &world.variables(Some(&bo)));
         (output.status.success(), said(&output))
     };
     for name in NAMES {
@@ -278,32 +271,32 @@ fn odd_names_are_judged_byte_for_byte() {
         let line = match ana.try_hold_literally(name) {
             true => format!("\n  {shown}: held by ana"),
             false => {
-                ana.hold("**", Mode::Exclusive);
+                ana.hold_as("**", Mode::Exclusive);
                 "held by ana through **".to_owned()
             }
         };
         let (passed, text) = commit();
         assert!(!passed && text.contains(&line), "{shown}: {text}");
-        ana.release();
+        ana.release_all();
     }
-    // What only looks alike is something else, but for two ways to write the same letters.
-    ana.hold("[id].ts", Mode::Exclusive);
-    ana.hold("file:star", Mode::Exclusive);
+    // Keys that only look similar do not overlap.
+    ana.hold_as("[id].ts", Mode::Exclusive);
+    ana.hold_as("file:star", Mode::Exclusive);
     let (passed, text) = commit();
     assert!(passed, "{text}");
 }
 
 #[test]
-fn a_file_moved_into_what_is_held_is_stopped() {
+fn a_file_moved_into_a_held_directory_is_blocked() {
     let world = World::with_hooks(false);
-    let mut server = Shared::lend();
+    let server = Shared::lend();
     world.shell("work", "git mv a dir/moved");
     for key in ["dir/", "dir/*ed", "**/moved", "dir", "{x,dir}/m?ved"] {
-        server.ana.hold(key, Mode::Exclusive);
+        server.ana.hold_as(key, Mode::Exclusive);
         let output = world.try_shell("work", "git commit -qm m", &server.variables());
         let text = said(&output);
         assert!(!output.status.success() && text.contains("  dir/moved: held by Ana (ana) through "), "{key}: {text}");
         assert!(!text.contains("  a: "), "{key}: {text}");
-        server.ana.release();
+        server.ana.release_all();
     }
 }

@@ -1,12 +1,12 @@
-//! What a person reads: the very words of a blocked commit and push, of installing and of the doctor.
+//! The exact messages of a blocked commit and push, of install and of the doctor.
 
 use git_dibs::wire::Mode;
+use serde_json::json;
 
 use crate::install::git_uses_files;
-use crate::server::Server;
-use crate::world::{World, said};
+use crate::world::{Run, World, said};
 
-/// What a script prints, with what differs from run to run taken out.
+/// What a script prints, without what differs from run to run.
 fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
     let script = format!("export PATH=$TOP/bin:$PATH; {script}");
     let text = said(&world.try_shell("work", &script, variables));
@@ -19,12 +19,11 @@ fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_blocked_commit_and_a_blocked_push() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("sess_7f3a", &["--name", "ana"]), server.session("bo", &[]));
-    ana.hold("dir/", Mode::Exclusive);
-    let acting = server.variables(Some(&bo));
+fn messages_of_a_blocked_commit_and_push() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session_with("sess_7f3a", json!({ "name": "ana" })), world.session("bo"));
+    ana.hold_as("dir/", Mode::Exclusive);
+    let acting = world.variables(Some(&bo));
     insta::assert_snapshot!(told(&world, "echo 1 >>a; echo 1 >>dir/x; git commit -am change", &acting), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
@@ -52,12 +51,11 @@ fn a_blocked_commit_and_a_blocked_push() {
 }
 
 #[test]
-fn what_is_suggested_can_be_typed_wherever_it_is_read() {
-    let world = World::with_hooks(false);
-    let server = Server::start(&world);
-    let (mut ana, bo) = (server.session("ana", &[]), server.session("bo", &[]));
-    let acting = server.variables(Some(&bo));
-    // Each in the directory somebody stands in, which git says nothing of where it is told to go elsewhere first.
+fn suggested_commands_work_in_any_directory() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    let acting = world.variables(Some(&bo));
+    // Each from the user's directory. With `git -C` the hook does not learn that directory from git.
     for (standing, commit) in
         [("", "git commit -qam m"), ("dir/", "git commit -qam m"), ("dir/", "git -C .. commit -qam m")]
     {
@@ -81,11 +79,11 @@ fn what_is_suggested_can_be_typed_wherever_it_is_read() {
 }
 
 #[test]
-fn installing_the_doctor_and_uninstalling() {
+fn messages_of_install_doctor_and_uninstall() {
     if !git_uses_files() {
         return;
     }
-    let world = World::new();
+    let mut world = World::new();
     insta::assert_snapshot!(told(&world, "git dibs install; git dibs install", &[]), @r"
     …/work/.git/hooks/pre-commit installed
     …/work/.git/hooks/pre-merge-commit installed
@@ -95,15 +93,15 @@ fn installing_the_doctor_and_uninstalling() {
     git-dibs: the hooks are installed; test them with: git dibs doctor
     git-dibs: the hooks are installed already
     ");
-    let server = Server::start(&world);
-    let bo = server.session("bo", &[]);
+    world.start();
+    let bo = world.session("bo");
     let version = git_dibs::git::Version::of_git().unwrap().to_string();
-    let doctor = told(&world, "git dibs doctor", &server.variables(Some(&bo)));
+    let doctor = told(&world, "git dibs doctor", &world.variables(Some(&bo)));
     let doctor = doctor
         .replace(&version, "2.x")
         .replace(env!("CARGO_PKG_VERSION"), "0.x")
-        .replace(&server.url, "http://127.0.0.1:3427");
-    // It has no socket where the way there is too long for one.
+        .replace(world.url(), "http://127.0.0.1:3427");
+    // It has no socket if the path would be too long for one.
     let doctor = doctor.replace("unix:…/work/.git/dibs/dibs.sock or ", "");
     insta::assert_snapshot!(doctor, @r"
     good  git-dibs 0.x, git 2.x
@@ -118,7 +116,7 @@ fn installing_the_doctor_and_uninstalling() {
     good  the clocks of the server and of this machine agree
     git-dibs: everything works
     ");
-    drop(server);
+    world.kill();
     std::fs::remove_file(world.path("work/.git/hooks/pre-push")).unwrap();
     let doctor = told(&world, "git dibs doctor || echo exit $?", &[("DIBS_URL", "http://127.0.0.1:1")]);
     insta::assert_snapshot!(doctor.replace(&version, "2.x").replace(env!("CARGO_PKG_VERSION"), "0.x"), @r"
@@ -145,16 +143,16 @@ fn installing_the_doctor_and_uninstalling() {
 }
 
 #[test]
-fn a_hook_for_programs() {
+fn a_hook_prints_json_for_programs() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>a; git add a");
-    let output = world.program("work").args(["hook", "pre-commit", "--json"]).output().unwrap();
+    let output = world.program("work").args(["hook", "pre-commit", "--json"]).run();
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), told["exitCode"].as_i64()), (Some(0), Some(0)), "{told}");
     assert!(told["hook"] == "pre-commit" && told["message"].as_str().unwrap().contains("was not checked"), "{told}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let output = world.program("work").args(["hook", "nonsense", "--"]).output().unwrap();
+    let output = world.program("work").args(["hook", "nonsense", "--"]).run();
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    let output = world.program("work").args(["hook"]).output().unwrap();
+    let output = world.program("work").args(["hook"]).run();
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }

@@ -1,20 +1,17 @@
-//! A scratch repository with a remote, and the program's real hooks in it.
+//! A clone `work` of `origin.git`, and the program's real hooks in it.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{OnceLock, mpsc};
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::record;
-
-/// The program that is tried.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_git-dibs");
+pub use crate::support::process::{Process, Run, printed as said};
+pub use crate::support::world::{PROGRAM, World, scratch_dir};
 
 /// What every world begins with: a clone `work` of `origin.git`, with these files pushed.
 const BEGINNING: &str = r#"
@@ -27,19 +24,7 @@ const BEGINNING: &str = r#"
     git repack -adq && git -C ../origin.git repack -adq
 "#;
 
-/// Git as somebody has it who changed nothing, but for a name and what makes tests quick.
-const SETTINGS: &str = "\
-    [user]\nname = Bo\nemail = bo@example.com\n[init]\ndefaultBranch = main\ntemplateDir =\n\
-    [protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n[gc]\nauto = 0\n[maintenance]\nauto = false\n";
-
-/// A directory with `work` and `origin.git` in it, and an environment that knows nothing of this machine's user.
-///
-/// `$TOP` is the directory, `$TOP/bin/git-dibs` the program, under a name that can be taken away.
-pub struct World {
-    dir: tempfile::TempDir,
-}
-
-/// Which hooks there are in `work` to begin with.
+/// The hooks that `work` has at the start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hooks {
     None,
@@ -47,6 +32,7 @@ enum Hooks {
     Strict,
 }
 
+/// `$TOP` is the scratch directory, `$TOP/bin/git-dibs` the program under a name that can be removed.
 impl World {
     /// A world without hooks.
     pub fn new() -> World {
@@ -58,32 +44,35 @@ impl World {
         World::copied(if strict { Hooks::Strict } else { Hooks::Usual })
     }
 
-    /// Made once and then copied, because making one takes thirty processes.
-    fn copied(hooks: Hooks) -> World {
-        static BEGUN: [OnceLock<(PathBuf, Things)>; 3] = [const { OnceLock::new() }; 3];
-        let (begun, things) = BEGUN[hooks as usize].get_or_init(|| {
-            let world = World::begun(hooks);
-            (world.dir.path().to_owned(), things_in(world.dir.path()))
-        });
-        let world = World { dir: tempfile::tempdir().unwrap() };
-        for (path, thing) in things {
-            let path = world.dir.path().join(path.strip_prefix(begun).unwrap());
-            thing.make(&path, |text| replaced(text, begun, world.dir.path()));
-        }
-        world
+    /// The same with a server for `work`.
+    pub fn served(mut self) -> World {
+        self.start();
+        self
     }
 
-    fn begun(hooks: Hooks) -> World {
+    /// Made once and then copied, because making one takes thirty processes.
+    fn copied(hooks: Hooks) -> World {
+        static TEMPLATES: [OnceLock<(PathBuf, Entries)>; 3] = [const { OnceLock::new() }; 3];
+        let (template, entries) = TEMPLATES[hooks as usize].get_or_init(|| {
+            let world = World::template(hooks);
+            (world.dir().to_owned(), entries_in(world.dir()))
+        });
+        let dir = scratch_dir(&std::env::temp_dir());
+        for (path, entry) in entries {
+            let path = dir.path().join(path.strip_prefix(template).unwrap());
+            entry.make(&path, |text| replaced(text, template, dir.path()));
+        }
+        World::at(dir, "work").with_variables()
+    }
+
+    fn template(hooks: Hooks) -> World {
         if hooks != Hooks::None {
             let world = World::new();
             world.install("work", if hooks == Hooks::Strict { &["--strict"] } else { &[] });
             return world;
         }
-        let world = World { dir: tempfile::tempdir().unwrap() };
-        for dir in ["home", "bin"] {
-            std::fs::create_dir(world.path(dir)).unwrap();
-        }
-        std::fs::write(world.path("home/.gitconfig"), SETTINGS).unwrap();
+        let world = World::empty("work").with_variables();
+        std::fs::create_dir(world.path("bin")).unwrap();
         symlink(PROGRAM, world.path("bin/git-dibs")).unwrap();
         // For scripts that make repositories of their own.
         script(&world.path("install"), "#!/bin/sh\nPATH=$TOP/bin:$PATH exec git-dibs install >/dev/null 2>&1\n");
@@ -91,9 +80,19 @@ impl World {
         world
     }
 
-    /// Remembers everything as it is now.
-    pub fn remembered(&self) -> Memory<'_> {
-        Memory { world: self, things: things_in(self.dir.path()) }
+    fn with_variables(mut self) -> World {
+        let top = self.dir().to_owned();
+        self.set_variable("TOP", top);
+        self.set_variable("GIT_EDITOR", "true");
+        for role in ["AUTHOR", "COMMITTER"] {
+            self.set_variable(&format!("GIT_{role}_DATE"), "2030-01-01T00:00:00Z");
+        }
+        self
+    }
+
+    /// The state of everything in it now.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot { world: self, entries: entries_in(self.dir()) }
     }
 
     /// Installs, and nothing may be left to do by hand.
@@ -112,37 +111,16 @@ impl World {
 
     /// What the program prints as JSON; it must succeed.
     pub fn dibs(&self, dir: &str, args: &[&str]) -> Value {
-        let output = self.program(dir).args(args).output().unwrap();
+        let output = self.program(dir).args(args).run();
         assert!(output.status.success(), "{args:?}\n{}", said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// The program by the name it has on this world's PATH.
     pub fn program(&self, dir: &str) -> Command {
-        let mut command = self.command(dir, self.path("bin/git-dibs").to_str().unwrap());
+        let mut command = self.command(self.path("bin/git-dibs"), dir);
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap_or_default());
         command.env("PATH", path);
-        command
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// A command with git's environment and no other.
-    pub fn command(&self, dir: &str, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path(dir)).env_clear().stdin(Stdio::null());
-        for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
-        command.env("HOME", self.path("home")).env("GIT_CONFIG_NOSYSTEM", "1");
-        command.env("GIT_EDITOR", "true").env("TOP", self.dir.path());
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_DATE"), "2030-01-01T00:00:00Z");
-        }
         command
     }
 
@@ -155,12 +133,11 @@ impl World {
 
     /// Runs a script with more variables; it may fail.
     pub fn try_shell(&self, dir: &str, script: &str, variables: &[(&str, &str)]) -> Output {
-        let mut command = self.command(dir, "sh");
-        command.args(["-eu", "-c", script]).envs(variables.iter().copied());
-        guarded(command)
+        let mut command = self.command("sh", dir);
+        command.args(["-eu", "-c", script]).envs(variables.iter().copied()).run()
     }
 
-    /// Runs a script and gives what each hook would have been judged by, in the order they ran:
+    /// Runs a script and returns the paths each hook would have been judged by, in the order they ran:
     /// `pre-commit a b | prepare-commit-msg a b`. `~` marks a path that only undoes a change, `-` stands for "nothing
     /// to judge at this moment".
     pub fn judged(&self, dir: &str, script: &str) -> String {
@@ -176,57 +153,57 @@ impl World {
     }
 }
 
-/// A world as it once was.
-pub struct Memory<'a> {
+/// The state of a world at one moment.
+pub struct Snapshot<'a> {
     world: &'a World,
-    things: Things,
+    entries: Entries,
 }
 
-/// Everything below a directory; what is inside of another comes after it.
-type Things = BTreeMap<PathBuf, Thing>;
+/// Everything below a directory, each directory before its content.
+type Entries = BTreeMap<PathBuf, Entry>;
 
 /// A file, a directory or a link.
-struct Thing {
-    what: What,
+struct Entry {
+    content: Content,
     about: Metadata,
 }
 
-enum What {
+enum Content {
     Directory,
     Link(PathBuf),
     File(Vec<u8>),
 }
 
-impl Memory<'_> {
-    /// Makes it so again. Most of it has not changed since: git and its hooks touch little.
-    pub fn bring_back(&self) {
+impl Snapshot<'_> {
+    /// Restores that state. Only what has changed since is written.
+    pub fn restore(&self) {
         let mut now = BTreeMap::new();
-        stamps(self.world.dir.path(), &mut now);
-        let changed = |path: &PathBuf| match (self.things.get(path), now.get(path)) {
-            (Some(Thing { what: What::Directory, .. }), Some(about)) => !about.is_dir(),
-            (Some(thing), Some(about)) => stamp(&thing.about) != stamp(about),
+        stamps(self.world.dir(), &mut now);
+        let changed = |path: &PathBuf| match (self.entries.get(path), now.get(path)) {
+            (Some(Entry { content: Content::Directory, .. }), Some(about)) => !about.is_dir(),
+            (Some(entry), Some(about)) => stamp(&entry.about) != stamp(about),
             _ => true,
         };
-        // What is inside of a directory comes after it, so that this is empty when its turn comes.
+        // In reverse order the content of a directory comes first, so that it is empty when it is removed.
         for (path, about) in now.iter().rev().filter(|(path, _)| changed(path)) {
             match about.is_dir() {
                 true => std::fs::remove_dir(path).unwrap(),
                 false => std::fs::remove_file(path).unwrap(),
             }
         }
-        for (path, thing) in self.things.iter().filter(|(path, _)| changed(path)) {
-            thing.make(path, <[u8]>::to_vec);
+        for (path, entry) in self.entries.iter().filter(|(path, _)| changed(path)) {
+            entry.make(path, <[u8]>::to_vec);
         }
     }
 }
 
-impl Thing {
-    /// Makes another one like it, with a file's text as `edited` makes it.
+impl Entry {
+    /// Makes a copy of it; `edited` may change the text of a file.
     fn make(&self, path: &Path, edited: impl Fn(&[u8]) -> Vec<u8>) {
-        match &self.what {
-            What::Directory => std::fs::create_dir(path).unwrap(),
-            What::Link(to) => symlink(to, path).unwrap(),
-            What::File(text) => {
+        match &self.content {
+            Content::Directory => std::fs::create_dir(path).unwrap(),
+            Content::Link(to) => symlink(to, path).unwrap(),
+            Content::File(text) => {
                 std::fs::write(path, edited(text)).unwrap();
                 std::fs::set_permissions(path, self.about.permissions()).unwrap();
             }
@@ -258,18 +235,18 @@ fn stamps(dir: &Path, all: &mut BTreeMap<PathBuf, Metadata>) {
     }
 }
 
-fn things_in(dir: &Path) -> Things {
+fn entries_in(dir: &Path) -> Entries {
     let mut all = BTreeMap::new();
     stamps(dir, &mut all);
-    let thing = |(path, about): (PathBuf, Metadata)| {
-        let what = match about.file_type() {
-            kind if kind.is_dir() => What::Directory,
-            kind if kind.is_symlink() => What::Link(std::fs::read_link(&path).unwrap()),
-            _ => What::File(std::fs::read(&path).unwrap()),
+    let entry = |(path, about): (PathBuf, Metadata)| {
+        let content = match about.file_type() {
+            kind if kind.is_dir() => Content::Directory,
+            kind if kind.is_symlink() => Content::Link(std::fs::read_link(&path).unwrap()),
+            _ => Content::File(std::fs::read(&path).unwrap()),
         };
-        (path, Thing { what, about })
+        (path, Entry { content, about })
     };
-    all.into_iter().map(thing).collect()
+    all.into_iter().map(entry).collect()
 }
 
 /// What `install` and `uninstall` print.
@@ -292,46 +269,24 @@ impl Report {
 /// Writes an executable file.
 pub fn script(file: &Path, text: &str) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    // A link must not lead the text elsewhere.
+    // Must not be written through a link.
     let _ = std::fs::remove_file(file);
     std::fs::write(file, text).unwrap();
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Far more than anything here may take on a busy machine; whatever is still running then hangs.
-const GUARD: Duration = Duration::from_secs(60);
-
-/// Runs a command to its end. One that hangs is killed, with all it has started, and the test has failed.
-pub fn guarded(mut command: Command) -> Output {
-    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    let group = child.id().cast_signed();
-    let (done, ended) = mpsc::channel();
-    std::thread::spawn(move || done.send(child.wait_with_output().unwrap()));
-    ended.recv_timeout(GUARD).unwrap_or_else(|_| {
-        // SAFETY: plain numbers. The group is not reaped, or its output would have come.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
-        panic!("this hangs: {command:?}");
-    })
-}
-
-/// Both outputs, for messages.
-pub fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Runs a script when this process is gone, however it ended.
+/// Runs a script when this process has ended, however that happens.
 #[expect(clippy::zombie_processes, reason = "it outlives us on purpose")]
 pub fn at_the_end(script: &str) {
     let waiting = format!("read -r nothing; {script}");
     let mut command = Command::new("sh");
     command.args(["-c", &waiting]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    // The other end closes with us.
+    // The other end closes when this process ends.
     std::mem::forget(child.stdin);
 }
 
-/// Puts another path in the place of one, wherever it is named.
+/// Replaces one path by another, wherever it is named.
 fn replaced(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     let (from, to) = (from.as_os_str().as_encoded_bytes(), to.as_os_str().as_encoded_bytes());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Bad input of every kind: nothing is granted, the server goes on, and no token ends up in a log.
+//! Bad input of every kind: nothing is granted, the server continues, and no token is logged.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn talkative() -> World {
     world
 }
 
-/// Nothing was granted, the server still answers, and it kept the tokens to itself.
+/// Nothing was granted, the server still answers, and its log contains no token.
 #[track_caller]
 fn unharmed(mut world: World, mut tokens: Vec<String>) {
     assert_eq!(world.held(), [""; 0]);
@@ -196,10 +196,10 @@ fn bad_tokens() {
     let expired = with(json!({ "sub": "ana", "exp": now - 60 }));
     let said = reserve(&expired).refused("UNAUTHENTICATED");
     assert!(text(&said["error"]).contains("expired"), "{said}");
-    // That it has expired is only said of a token that was good once.
+    // Only a token with a valid signature is reported as expired.
     let forged = mint::hs256(&json!({ "sub": "ana", "exp": now - 60 }), b"another secret that is long enough");
     assert_eq!(text(&reserve(&forged).refused("UNAUTHENTICATED")["error"]), "the token is not valid");
-    // Whoever has no good token does not learn whether the rest of the request was any good.
+    // Without a valid token the rest of the request is not examined.
     for (method, target) in [
         ("POST", "/api/sessions"),
         ("GET", "/api/sessions"),
@@ -215,7 +215,7 @@ fn bad_tokens() {
         }
     }
 
-    // Good tokens that may not do this.
+    // Valid tokens without the permission.
     let (reader, dead) = (world.reader(), world.session("dead"));
     dead.end();
     let refused: Vec<(&str, String, &str)> = vec![
@@ -270,7 +270,7 @@ fn broken_bodies() {
         assert_eq!(world.send("POST", target, &headers, body.as_bytes()).status, 400, "{target}");
     }
 
-    // Whoever breaks off in the middle of a body or a head, or speaks no HTTP at all, harms nobody.
+    // A client that closes in the middle of a body or a head, or speaks no HTTP, does no harm.
     let whole = crate::http::request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "broken"}"#);
     for cut in [1, 20, whole.len() - 30, whole.len() - 1] {
         world.connect().send(&whole[..cut]).unwrap();
@@ -282,7 +282,7 @@ fn broken_bodies() {
     }
     let many: Vec<(String, String)> = (0..300).map(|n| (format!("x-{n}"), "y".repeat(100))).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let crowded = Connection::open(&world.tcp()).unwrap().ask("GET", "/healthz", &many, b"");
+    let crowded = Connection::open(&world.tcp()).unwrap().call("GET", "/healthz", &many, b"");
     assert!(crowded.is_ok_and(|answer| answer.status == 200 || answer.status == 431));
     let tokens = vec![ana.token];
     unharmed(world, tokens);

@@ -1,4 +1,4 @@
-//! Checking before changing: what is in the way, what is clear, what is held.
+//! Checks before a change: conflicts, free paths, and paths the caller holds.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn a_check_answers_with_the_time_of_the_server() {
 }
 
 #[test]
-fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
+fn a_check_lists_conflicts_in_request_order() {
     let world = World::new();
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
     let held = ana.reserve(json!({ "filePath": "src/**", "reason": "moving things" })).ok();
@@ -60,7 +60,7 @@ fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
 }
 
 #[test]
-fn a_query_names_anything_a_body_can() {
+fn a_query_can_name_everything_a_body_can() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     for key in ["a,b", "with space", "per%cent", "plus+sign", "ä", "file:src/[id].ts", "amp&ersand"] {
@@ -93,7 +93,7 @@ fn a_query_names_anything_a_body_can() {
 }
 
 #[test]
-fn for_nobody_whatever_is_reserved_is_a_conflict() {
+fn without_a_session_every_reservation_is_a_conflict() {
     let world = World::new();
     let (ana, reader) = (world.session("ana"), world.reader());
     ana.hold("a");
@@ -106,7 +106,7 @@ fn for_nobody_whatever_is_reserved_is_a_conflict() {
             assert_eq!((&answer["clear"], &answer["held"]), (&json!(["b"]), &json!([])));
         }
     }
-    // The session itself is not in its own way, and a shared check not in the way of shared holders.
+    // A session does not conflict with itself, and a shared check does not conflict with shared holders.
     let own = ana.post("files/check-conflicts", json!({ "paths": ["a", "b", "s"] })).ok();
     assert_eq!((&own["conflicts"], &own["held"]), (&json!([]), &json!(["a", "s"])));
     let shared = world.post("/api/check-conflicts", &reader, json!({ "paths": ["s", "a"], "mode": "shared" })).ok();
@@ -116,7 +116,7 @@ fn for_nobody_whatever_is_reserved_is_a_conflict() {
 }
 
 #[test]
-fn a_hundred_thousand_paths_are_a_normal_call() {
+fn a_check_takes_a_hundred_thousand_paths() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.reserve(json!({ "filePaths": ["src/module7/**", "src/module42/file42.rs"] })).ok();
@@ -130,9 +130,9 @@ fn a_hundred_thousand_paths_are_a_normal_call() {
     assert_eq!(world.post("/api/check-conflicts", &world.reader(), json!({ "paths": [] })).ok()["clear"], json!([]));
 }
 
-/// Found by these tests: every two thousand paths the same notice was there once more.
+/// Regression: the same notice was repeated for every two thousand paths.
 #[test]
-fn a_large_check_tells_its_notices_once() {
+fn a_large_check_delivers_a_notice_once() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");

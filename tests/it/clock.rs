@@ -1,4 +1,4 @@
-//! Somebody moves the wall clock by hours while the server runs: nothing ends early, and nothing late.
+//! The wall clock jumps by hours while the server runs: nothing expires early or late.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -25,18 +25,18 @@ fn world() -> Option<World> {
 }
 
 fn move_to(world: &World, hours: i64) {
-    // Whole at once, or the server might read half a number.
+    // Renamed into place, or the server might read half a number.
     fs::write(world.path("clock.new"), (hours * HOUR).to_string()).unwrap();
     fs::rename(world.path("clock.new"), world.path("clock")).unwrap();
 }
 
-/// A token for a month, because a token does live by the wall clock.
+/// Valid for a month, because the expiry of a token does follow the wall clock.
 fn claims() -> Value {
     json!({ "exp": mint::now() + 30 * 24 * HOUR })
 }
 
 #[test]
-fn a_wall_clock_that_is_moved_ends_nothing_early_and_nothing_late() {
+fn a_moved_wall_clock_expires_nothing_early_or_late() {
     let Some(mut world) = world() else { return };
     let mut highest = 0;
     for (round, hours) in [6, -6, 48, -48].into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn a_wall_clock_that_is_moved_ends_nothing_early_and_nothing_late() {
         std::thread::scope(|scope| {
             let waiting = bo.queue(scope, json!({ "filePath": "long", "waitSeconds": 200 }));
             move_to(&world, hours);
-            assert!(mint_sees(&world, hours), "the clock was not moved");
+            assert!(clock_was_moved(&world, hours), "the clock was not moved");
 
             let gone = until("the short one runs out", || {
                 let all = world.reservations();
@@ -62,7 +62,7 @@ fn a_wall_clock_that_is_moved_ends_nothing_early_and_nothing_late() {
             ana.post("files/renew", json!({ "filePath": "short" })).refused("LOCK_TIMEOUT");
             assert_eq!(ana.post("heartbeat", json!({})).ok()["renewedCount"], 1);
 
-            // Whoever waits is not sent away by it, and gets its turn.
+            // A waiting request is not affected, and is granted in its turn.
             ana.release("long");
             let granted = waiting.join().unwrap().ok();
             assert!(granted["fence"].as_u64().unwrap() > long["fence"].as_u64().unwrap());
@@ -70,7 +70,7 @@ fn a_wall_clock_that_is_moved_ends_nothing_early_and_nothing_late() {
         });
         bo.release("long");
         ana.post("files/release-all", json!({})).ok();
-        // Every second time the server is started with the clock as it is now.
+        // Every second round the server restarts with the clock as it is now.
         if round % 2 == 1 {
             let kept = json!({ "filePath": "kept", "ttlSeconds": 300 });
             let keep = ana.reserve(kept.clone()).ok();
@@ -84,8 +84,8 @@ fn a_wall_clock_that_is_moved_ends_nothing_early_and_nothing_late() {
     }
 }
 
-/// Whether the server takes a token for old that is good for somebody whose clock was not moved, or the other way round.
-fn mint_sees(world: &World, hours: i64) -> bool {
+/// Whether the server checks the expiry of tokens with the moved clock.
+fn clock_was_moved(world: &World, hours: i64) -> bool {
     let ends = mint::now() + hours * HOUR;
     let status = |exp: i64| world.session_with("cy", json!({ "exp": exp })).get("reserved-files").status;
     status(ends - 600) == 401 && status(ends + 600) == 200

@@ -1,4 +1,4 @@
-//! The configuration file: what counts for more than what, everything that can be wrong with it, and reading it again.
+//! The configuration file: precedence, every mistake that can be made in it, and reloading.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::mint;
-use crate::world::{World, secret_in, text, until};
+use crate::world::{Run, World, secret_in, text, until};
 
 /// What `serve --check-config` says about this file: its exit code, and its lines without the name of the file.
 fn check(world: &World, config: &str) -> (i32, Vec<String>) {
     let path = world.path("dibs.toml");
     fs::write(&path, config).unwrap();
-    let done = world.dibs(&["serve", "--check-config", "--config", path.to_str().unwrap()]).output().unwrap();
+    let done = world.dibs(&["serve", "--check-config", "--config", path.to_str().unwrap()]).run();
     assert_eq!(String::from_utf8_lossy(&done.stderr), "");
     let said = String::from_utf8(done.stdout).unwrap();
     let prefix = format!("{}:", path.display());
@@ -21,7 +21,7 @@ fn check(world: &World, config: &str) -> (i32, Vec<String>) {
 }
 
 #[test]
-fn the_example_that_comes_with_it_is_fine() {
+fn the_example_configuration_is_valid() {
     let world = World::not_started();
     world.git_init("repo");
     let example = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/git-dibs.toml")).unwrap();
@@ -30,7 +30,7 @@ fn the_example_that_comes_with_it_is_fine() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     let world = World::not_started();
     world.git_init("repo");
     fs::write(world.path("secret"), "s".repeat(40)).unwrap();
@@ -82,32 +82,32 @@ fn everything_that_is_wrong_is_told_with_its_line() {
 }
 
 #[test]
-fn what_is_no_toml_and_what_is_not_there_is_told_too() {
+fn invalid_toml_and_a_missing_file_are_reported() {
     let world = World::not_started();
     world.git_init("repo");
     let (code, lines) = check(&world, "a = = 1\nlisten = 7\n");
     assert_eq!(code, 1);
     assert!(lines.iter().any(|line| line.starts_with("1: this is not TOML")), "{lines:?}");
     assert!(lines.iter().any(|line| line.starts_with("2: listen must be text")), "{lines:?}");
-    let gone = world.dibs(&["serve", "--check-config", "--config", "gone.toml"]).output().unwrap();
+    let gone = world.dibs(&["serve", "--check-config", "--config", "gone.toml"]).run();
     assert_eq!(gone.status.code(), Some(1));
     let said = String::from_utf8(gone.stdout).unwrap();
     assert!(said.contains("gone.toml cannot be read"), "{said}");
 }
 
 #[test]
-fn a_server_with_a_broken_file_does_not_start_and_says_everything() {
+fn a_server_with_an_invalid_file_does_not_start() {
     let mut world = World::not_started();
     world.git_init("repo");
     world.configure("lisen = \"x\"\n[limits]\nconnections = 0\n");
-    let ended = world.start_in_vain();
+    let ended = world.start_and_fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.stderr.contains("dibs.toml:1: lisen"), "{}", ended.stderr);
     assert!(ended.stderr.contains("dibs.toml:3: limits.connections is 0"), "{}", ended.stderr);
 }
 
 #[test]
-fn a_flag_counts_for_more_than_a_variable_and_that_for_more_than_the_file() {
+fn a_flag_overrides_a_variable_and_a_variable_the_file() {
     let mut world = World::not_started();
     world.git_init("repo");
     world.configure("issuer = \"file\"\n");
@@ -131,7 +131,7 @@ fn a_flag_counts_for_more_than_a_variable_and_that_for_more_than_the_file() {
 }
 
 #[test]
-fn everything_a_flag_says_a_file_can_say() {
+fn every_flag_has_a_setting_in_the_file() {
     let mut world = World::not_started();
     world.git_init("repo");
     world.git_init("other");
@@ -154,7 +154,7 @@ fn everything_a_flag_says_a_file_can_say() {
 }
 
 #[test]
-fn policy_says_what_may_be_reserved() {
+fn the_policy_limits_what_may_be_reserved() {
     let world = World::configured(
         "[policy]\nnamespaces = [\"db\", \"feature\"]\npurposes = [\"review\"]\npattern-depth = 1\n\
          exclusive = [\"db:*\", \"migrations/\"]\nfile-ttl = { default = 5, max = 10 }\n\
@@ -183,7 +183,7 @@ fn policy_says_what_may_be_reserved() {
 }
 
 #[test]
-fn a_hangup_changes_what_can_change_and_says_what_cannot() {
+fn sighup_reloads_settings_and_reports_those_that_need_a_restart() {
     let mut world = World::configured("[policy]\nfile-ttl = { max = 100 }\n");
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let reserve = |ttl: u32| ana.reserve(json!({ "filePath": "a", "ttlSeconds": ttl })).status;
@@ -213,14 +213,14 @@ fn a_hangup_changes_what_can_change_and_says_what_cannot() {
         world.get("/api/reservations", token).refused("UNAUTHENTICATED");
     }
     let mine = |sub: &str| mint::hs256(&mint::claims(json!({ "sub": sub, "iss": "us" })), &secret);
-    // The session began without an issuer, so it belongs to somebody else now; another one is one too many.
+    // The session began without an issuer, so this is another session now, and one too many.
     let refused = world.post("/api/sessions/cy/files/reserve", &mine("cy"), json!({ "filePath": "c" }));
     refused.refused("QUOTA_EXCEEDED");
     let check = world.post("/api/check-conflicts", &reader, json!({ "paths": ["a", "b"] }));
     check.refused("INVALID_REQUEST");
     let mut named = world.connect();
     named.send(b"GET /readyz HTTP/1.1\r\nhost: dibs.test\r\n\r\n").unwrap();
-    named.answer(false).unwrap().ok();
+    named.receive(false).unwrap().ok();
 
     world.configure("isuer = \"them\"\n");
     world.signal(libc::SIGHUP);
@@ -231,13 +231,13 @@ fn a_hangup_changes_what_can_change_and_says_what_cannot() {
     assert!(said.contains("dibs.toml:1: isuer is not a setting; did you mean issuer?"), "{said}");
     world.get("/api/reservations", &reader).ok();
 
-    // The people of this machine find a token that counts again.
+    // Local users find a valid read token again.
     let local = fs::read_to_string(world.path("repo/.git/dibs/read-token")).unwrap();
     world.get("/api/reservations", &local).ok();
 }
 
 #[test]
-fn a_hangup_moves_the_bounds_of_what_is_held_already() {
+fn sighup_changes_limits_while_reservations_are_held() {
     let mut world = World::configured("[policy]\nfile-ttl = { max = 100 }\n");
     let token = world.session("ana").token;
     let reserve = |world: &World, body| world.post("/api/sessions/ana/files/reserve", &token, body).status;

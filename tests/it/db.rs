@@ -1,22 +1,22 @@
-//! Looking after the journal's file, with and without a server on it.
+//! Maintenance of the journal's file, with and without a running server.
 
 use std::fs;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{Run, World};
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
 fn db(world: &World, args: &[&str]) -> Output {
-    world.dibs(&[&["db"], args].concat()).output().unwrap()
+    world.dibs(&[&["db"], args].concat()).run()
 }
 
 #[test]
-fn a_backup_of_a_running_server_is_a_server_to_go_back_to() {
+fn a_backup_of_a_running_server_can_be_restored() {
     let mut world = World::new();
     let (copy, journal) = (world.path("copy.db"), world.path("repo/.git/dibs/journal.db"));
     world.session("ana").hold("a");
@@ -39,7 +39,7 @@ fn a_backup_of_a_running_server_is_a_server_to_go_back_to() {
 }
 
 #[test]
-fn a_check_says_what_is_there_and_what_is_wrong() {
+fn a_check_reports_content_and_damage() {
     let mut world = World::new();
     world.session("ana").hold("a");
     let done = db(&world, &["check", "--json"]);
@@ -60,7 +60,7 @@ fn a_check_says_what_is_there_and_what_is_wrong() {
 }
 
 #[test]
-fn compacting_waits_for_nobody_and_disturbs_nobody() {
+fn compacting_is_refused_while_a_server_runs() {
     let mut world = World::new();
     world.session("ana").hold("a");
     let refused = db(&world, &["compact"]);
@@ -73,7 +73,7 @@ fn compacting_waits_for_nobody_and_disturbs_nobody() {
 }
 
 #[test]
-fn one_of_several_journals_is_named() {
+fn one_of_several_journals_is_selected_by_name() {
     let (world, data) = World::of_two(["one", "two"]);
     let data = data.to_str().unwrap();
     assert_eq!(db(&world, &["check", "--data", data, "--repo", "two"]).status.code(), Some(0));

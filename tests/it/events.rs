@@ -1,4 +1,4 @@
-//! Following what happens: nothing is missed, nothing comes twice, and nobody follows who may not.
+//! The event stream: nothing is missed, nothing comes twice, and only permitted callers follow it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use git_dibs::journal::{Journal, Loaded, SqliteJournal};
 use serde_json::{Value, json};
 
 use crate::document::Document;
-use crate::http::{Answer, Connection, request};
+use crate::http::{Connection, Response, request};
 use crate::mint;
 use crate::world::{World, text};
 
@@ -15,7 +15,7 @@ use crate::world::{World, text};
 struct Stream {
     line: Connection,
     text: String,
-    /// What the client would come back with.
+    /// The `Last-Event-ID` a client would reconnect with.
     last_id: Option<u64>,
     /// The comments so far.
     comments: Vec<String>,
@@ -42,7 +42,7 @@ impl Stream {
         Stream { line, text: String::new(), last_id, comments: Vec::new() }
     }
 
-    fn ask(world: &World, query: &str, token: &str, last_id: Option<String>) -> (Connection, Answer) {
+    fn ask(world: &World, query: &str, token: &str, last_id: Option<String>) -> (Connection, Response) {
         let mut line = world.connect();
         let bearer = format!("Bearer {token}");
         let mut headers = vec![("authorization", &*bearer)];
@@ -52,23 +52,23 @@ impl Stream {
         (line, answer)
     }
 
-    fn refusal(line: &mut Connection, mut answer: Answer) -> Answer {
+    fn refusal(line: &mut Connection, mut answer: Response) -> Response {
         let length = answer.header("content-length").unwrap().parse().unwrap();
         answer.body = line.exact(length).unwrap();
         answer
     }
 
-    /// The answer to a request that must be refused.
+    /// The response to a request that must be refused.
     #[track_caller]
-    fn refused(world: &World, query: &str, token: &str, last_id: Option<&str>) -> Answer {
+    fn refused(world: &World, query: &str, token: &str, last_id: Option<&str>) -> Response {
         let (mut line, answer) = Stream::ask(world, query, token, last_id.map(str::to_owned));
         let answer = Stream::refusal(&mut line, answer);
-        answer.keeps_the_ground_rules();
-        Document::checked_in().knows("GET", "/api/events", &answer);
+        answer.check_ground_rules();
+        Document::checked_in().check_describes("GET", "/api/events", &answer);
         answer
     }
 
-    /// The next event; nothing once the stream has ended or the connection is gone.
+    /// The next event; `None` once the stream or the connection has ended.
     fn next(&mut self) -> Option<Event> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -83,7 +83,7 @@ impl Stream {
         }
     }
 
-    /// As a browser reads a block: the id counts even where there is no data.
+    /// Reads a block as a browser does: the id counts even without data.
     fn read(&mut self, block: &str) -> Option<Event> {
         let (mut id, mut name, mut data) = (None, String::new(), None);
         for line in block.lines() {
@@ -99,7 +99,7 @@ impl Stream {
         Some(Event { id, name, data: data? })
     }
 
-    /// Every event until this one has come, itself included.
+    /// Every event up to and including this one.
     #[track_caller]
     fn until(&mut self, seq: u64) -> Vec<Event> {
         let mut seen = Vec::new();
@@ -111,13 +111,13 @@ impl Stream {
         seen
     }
 
-    /// What is left until the stream ends.
+    /// The remaining events until the stream ends.
     fn rest(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.next()).collect()
     }
 }
 
-/// What is held, as somebody knows it who only hears events.
+/// What is held, reconstructed from events alone.
 #[derive(Default)]
 struct Picture {
     last: u64,
@@ -158,14 +158,14 @@ impl Picture {
     }
 }
 
-/// Everything held, and as of which record.
+/// Everything held, and the record it is current to.
 fn look(world: &World) -> (Vec<Value>, u64) {
     let mut list = world.get("/api/reservations?limit=1000", &world.reader()).ok();
     let seq = list["seq"].as_u64().unwrap();
     (serde_json::from_value(list["reservations"].take()).unwrap(), seq)
 }
 
-/// A little of everything that can happen.
+/// Some of every kind of event.
 fn live(world: &World, round: usize) {
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
     let carl = world.session(&format!("carl-{round}"));
@@ -195,7 +195,7 @@ fn live(world: &World, round: usize) {
 }
 
 #[test]
-fn what_is_held_can_be_told_from_the_events_alone_through_restarts() {
+fn events_alone_show_what_is_held_across_restarts() {
     let mut world = World::new();
     let mut picture = Picture::default();
     let mut stream = Stream::open(&world, "?after=0", &world.reader(), None);
@@ -204,7 +204,7 @@ fn what_is_held_can_be_told_from_the_events_alone_through_restarts() {
         live(&world, round);
         let (held, seq) = look(&world);
         assert!(!held.is_empty());
-        // In every other round the events are still on their way when the server goes.
+        // In every other round the server is killed before the events were read.
         if round % 2 == 0 {
             for event in stream.until(seq) {
                 picture.apply(&event);
@@ -230,7 +230,7 @@ fn what_is_held_can_be_told_from_the_events_alone_through_restarts() {
     let expected = ["amended", "ended", "opened", "queued", "released", "reserved", "seated"];
     let expected = expected.into_iter().chain(["unlockAnswered", "unlockRequested"]);
     assert!(expected.clone().all(|name| names.contains(name)), "{names:?}");
-    // Whoever begins in the middle of it takes a look and goes on from there.
+    // A client that starts in the middle lists what is held and follows from there.
     let (held, seq) = look(&world);
     let mut late = Picture { last: seq, held: BTreeMap::new() };
     late.held.extend(held.into_iter().map(|one| (text(&one["reservationId"]).to_owned(), one)));
@@ -242,7 +242,7 @@ fn what_is_held_can_be_told_from_the_events_alone_through_restarts() {
 }
 
 #[test]
-fn a_stream_begins_now_unless_told_otherwise() {
+fn a_stream_starts_now_by_default() {
     let world = World::new();
     let ana = world.session("ana");
     ana.hold("before");
@@ -254,14 +254,14 @@ fn a_stream_begins_now_unless_told_otherwise() {
         assert_eq!(event.data[field], granted[field], "{field}");
     }
     assert_eq!(event.data["ttlSeconds"], 60);
-    // The header of a client that comes back counts, not the URL it began with.
+    // On a reconnect the header counts, not the URL of the first request.
     let seq = event.id.unwrap();
     let mut again = Stream::open(&world, "?after=0", &world.reader(), Some(seq - 1));
     assert_eq!(again.next().unwrap().id, Some(seq));
     let mut again = Stream::open(&world, "?after=1", &world.reader(), None);
     assert_eq!(again.next().unwrap().data["filePath"], "before");
     assert_eq!(again.next().unwrap().id, Some(seq));
-    // The Unix socket and a session's own token do as well.
+    // The Unix socket and a session's own token work too.
     let mut own = Stream::open(&world, &format!("?after={}", seq - 1), &ana.token, None);
     assert_eq!(own.next().unwrap().id, Some(seq));
 }
@@ -293,7 +293,7 @@ fn the_history_shows_the_events_of_the_stream() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_told() {
+fn a_stream_contains_only_the_selected_events() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let reader = world.reader();
@@ -331,7 +331,7 @@ fn only_what_was_asked_for_is_told() {
 }
 
 #[test]
-fn a_place_that_is_gone_is_told_and_where_to_look_instead() {
+fn a_position_that_is_gone_is_reported_with_where_to_continue() {
     let mut world = World::new();
     world.session("ana").reserve(json!({ "filePaths": ["a", "b", "c"] })).ok();
     world.session("ana").release("b");
@@ -356,12 +356,12 @@ fn a_place_that_is_gone_is_told_and_where_to_look_instead() {
     let (held, seq) = look(&world);
     stream.until(seq).iter().for_each(|event| picture.apply(event));
     picture.shows(&held);
-    // What is still there is told.
+    // Events that are still there are sent.
     let mut stream = Stream::open(&world, "?after=4", &world.reader(), None);
     assert_eq!(stream.next().unwrap().id, Some(5));
 }
 
-/// What a server does once its journal has grown long.
+/// Truncates the journal, as a server does once it has grown long.
 fn drop_records_before(world: &World, keep_from: Seq) {
     let journal = SqliteJournal::open(&world.path("repo/.git/dibs/journal.db")).unwrap();
     let mut engine = Engine::new(Policy::default());
@@ -431,7 +431,7 @@ fn a_stream_ends_with_its_session_and_with_its_token() {
     Stream::refused(&world, "", &ana.token, None).refused("SESSION_ENDED");
     while other.next().unwrap().data["filePath"] != "b" {}
 
-    // A token counts for 30 s longer than it says.
+    // A token is accepted for 30 s after its expiry.
     let token = world.token(json!({ "sub": "looker", "scope": "read", "exp": mint::now() - 27 }));
     let mut stream = Stream::open(&world, "", &token, None);
     assert_eq!(names(stream.rest()), [""; 0]);
@@ -442,7 +442,7 @@ fn a_stream_ends_with_its_session_and_with_its_token() {
 }
 
 #[test]
-fn nobody_follows_a_repository_they_have_no_token_for() {
+fn following_a_repository_needs_its_token() {
     let (world, data) = World::of_two(["one", "two"]);
     let secret = crate::world::secret_in(&data);
     let token = |claims: Value| mint::hs256(&mint::claims(claims), &secret);
@@ -466,7 +466,7 @@ fn nobody_follows_a_repository_they_have_no_token_for() {
 }
 
 #[test]
-fn a_session_that_follows_hears_its_notices() {
+fn a_session_receives_its_notices_on_the_stream() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");

@@ -1,13 +1,13 @@
 //! The disk fails under the journal of a server that many clients work with: writes that are cut short, that find no
 //! room or an error, syncs that fail.
 //!
-//! The server ends with a sentence, and the next one has everything that was acknowledged and nothing twice; the clients
-//! are those who are there when the plug is pulled. `DIBS_FAULT_POINTS` says how often something fails.
+//! The server ends with one sentence, and the next one has everything that was acknowledged and nothing twice. The
+//! clients are those of `kill`. `DIBS_FAULT_POINTS` says how often something fails.
 
 use serde_json::json;
 
-use crate::dice::{Dice, asked};
-use crate::kill::{nobody_shares_what_is_exclusive, whatever_happens};
+use crate::dice::{Dice, number_from_env};
+use crate::kill::{check_exclusive_is_not_shared, work_through_failures};
 use crate::preload::preload;
 use crate::world::{Ended, World, text};
 
@@ -25,7 +25,7 @@ const FAULTS: &[(&str, &str, u64, &str)] = &[
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_fails() {
-    let (points, seed): (u32, u64) = (asked("DIBS_FAULT_POINTS", 24), asked("DIBS_FAULT_SEED", 11));
+    let (points, seed): (u32, u64) = (number_from_env("DIBS_FAULT_POINTS", 24), number_from_env("DIBS_FAULT_SEED", 11));
     let mut world = World::not_started();
     world.git_init("repo");
     if !preload(&mut world, "a disk that fails") {
@@ -33,13 +33,13 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
     }
     world.start();
     let (mut dice, mut failed, mut in_vain, mut turn) = (Dice::new(seed), 0, 0, 0);
-    whatever_happens(world, points, |world, field| {
+    work_through_failures(world, points, |world, field| {
         let (call, file, most, how) = FAULTS[turn % FAULTS.len()];
         turn += 1;
-        // Often among the first, because starting is different from working.
+        // Often one of the first calls, because a start is a special case.
         let nth = 1 + if dice.below(3) == 0 { dice.below(4) } else { dice.below(most) };
         let fault = format!("{call} {file} {nth} {how}");
-        // The server before this one is sound; it gives way to one that is not.
+        // The running server has no fault; the next one has.
         world.kill();
         world.env("DIBS_FAULT", &fault);
         let ended = match world.try_start() {
@@ -49,7 +49,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
                 if file == "journal.db" {
                     let enough = field.acknowledged() + 20;
                     while field.acknowledged() < enough && !field.is_over() {
-                        nobody_shares_what_is_exclusive(&world.reservations());
+                        check_exclusive_is_not_shared(&world.reservations());
                     }
                     world.signal(libc::SIGTERM);
                 }
@@ -63,13 +63,13 @@ fn nothing_acknowledged_is_lost_when_the_disk_fails() {
         failed += u32::from(said_why(&ended, &fault, file == "journal.db"));
         world.env("DIBS_FAULT", "");
         world.start();
-        nobody_shares_what_is_exclusive(&world.reservations());
+        check_exclusive_is_not_shared(&world.reservations());
     });
     eprintln!("{points} faults (seed {seed}): {failed} servers ended with a sentence, {in_vain} of them at the start");
     assert!(failed > points / 2, "the faults hit too rarely");
 }
 
-/// Whether the server ended because of the fault. One sentence, and what to do.
+/// Whether the server ended because of the fault. It must say so in one sentence, with advice.
 fn said_why(ended: &Ended, fault: &str, may_end_well: bool) -> bool {
     let stderr = &ended.stderr;
     assert!(!stderr.contains("panicked"), "{fault}: {stderr}");
@@ -84,10 +84,10 @@ fn said_why(ended: &Ended, fault: &str, may_end_well: bool) -> bool {
     true
 }
 
-/// A sync that fails may have written all the same. Such a request was told 503, which promises that nothing was granted,
-/// and was there after the next start.
+/// A failed sync may have written the record. Regression: such a request got a 503, which promises that nothing was
+/// granted, and was granted after the next start.
 #[test]
-fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
+fn a_request_whose_record_may_be_durable_is_not_answered() {
     for nth in 2..6 {
         let mut world = World::not_started();
         world.git_init("repo");
@@ -103,7 +103,7 @@ fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
         let last = loop {
             let key = format!("a{}", acknowledged.len());
             let body = json!({ "filePath": key }).to_string();
-            match line.ask("POST", "/api/sessions/ana/files/reserve", &headers, body.as_bytes()) {
+            match line.call("POST", "/api/sessions/ana/files/reserve", &headers, body.as_bytes()) {
                 Ok(answer) => acknowledged.push(format!("ana {}", text(&answer.ok()["filePath"]))),
                 Err(_) => break format!("ana {key}"),
             }
@@ -117,9 +117,9 @@ fn a_request_whose_record_may_be_there_after_all_is_not_answered() {
     }
 }
 
-/// A write that does only half of its work is no fault: the rest is written after it.
+/// A short write is no fault: the rest is written after it.
 #[test]
-fn a_write_cut_short_is_gone_on_with() {
+fn a_short_write_is_continued() {
     let mut world = World::not_started();
     world.git_init("repo");
     if !preload(&mut world, "a write that is cut short") {

@@ -72,14 +72,14 @@ fn ttls_have_bounds() {
             assert_eq!((&refusal["min"], &refusal["max"]), (&json!(1), &json!(max)), "{key}");
         }
     }
-    // What is renewed has the same bounds, and the new time is the one it has from then on.
+    // A renewal has the same bounds, and its TTL is the one used from then on.
     ana.hold("a");
     let refusal = ana.post("files/renew", json!({ "filePath": "a", "ttlSeconds": 301 })).refused("TTL_OUT_OF_RANGE");
     assert_eq!(refusal["max"], 300);
     let renewed = ana.post("files/renew", json!({ "filePath": "a", "ttlSeconds": 300 })).ok();
     let listed = ana.get("reserved-files").ok()["reservations"][0].clone();
     assert_eq!(listed["expiresAt"], renewed["expiresAt"]);
-    // A batch is bound by each of its keys.
+    // The bounds of every key of a batch apply.
     let mixed = json!({ "filePaths": ["db:slot", "b"], "ttlSeconds": 600 });
     assert_eq!(ana.reserve(mixed).refused("TTL_OUT_OF_RANGE")["max"], 300);
     assert_eq!(world.held(), ["ana a"]);
@@ -107,14 +107,14 @@ fn several_keys_are_granted_as_a_whole_or_not_at_all() {
     assert_eq!(seen, [("b", "ana"), ("c", "carl"), ("src/x", "ana")], "every conflict is listed");
     assert!(found.iter().all(|c| time(&c["heldBy"]["reservedAt"]) > 0 && c["reservedBy"] == c["heldBy"]["sessionId"]));
     assert_eq!(bo.get("reserved-files").ok()["reservations"], json!([]));
-    // One bad key, and nothing of it happens either.
+    // With one bad key, nothing is granted either.
     bo.reserve(json!({ "filePaths": ["free", "../x"] })).refused("INVALID_PATH");
     bo.reserve(json!({ "filePaths": ["free", "nope:x"] })).refused("OPERATION_NOT_PERMITTED");
     assert_eq!(world.held(), ["ana a", "ana b", "ana src/**", "carl c"]);
 }
 
 #[test]
-fn ten_thousand_keys_are_one_request_and_one_more_is_too_many() {
+fn a_request_takes_at_most_ten_thousand_keys() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let keys: Vec<String> = (0..10_001).map(|n| format!("dir{}/file{n}.txt", n % 100)).collect();
@@ -129,7 +129,7 @@ fn ten_thousand_keys_are_one_request_and_one_more_is_too_many() {
 }
 
 #[test]
-fn fences_and_versions_count() {
+fn fences_and_versions_increase() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let mut last = 0;
@@ -150,7 +150,7 @@ fn fences_and_versions_count() {
     assert_eq!(grows(&bo.reserve(shared.clone()).ok()), 3);
     ana.release("a");
     bo.release("a");
-    // However it is let go: by its end, by an admin, by time.
+    // However it is released: by the end of the session, by an admin, by expiry.
     assert_eq!(grows(&ana.hold("a")), 5);
     ana.end();
     let held = bo.hold("a");
@@ -181,13 +181,13 @@ fn releasing_what_another_session_holds_changes_nothing() {
     bo.post("files/renew", json!({ "filePath": "a" })).refused("LOCK_NOT_HELD");
     bo.post("files/renew", json!({ "filePath": "nobody's" })).refused("LOCK_NOT_HELD");
     assert_eq!(world.held(), ["ana a", "ana file:src/[id].ts", "bo b"]);
-    // The holder may name the file without its prefix: what it holds decides what is meant.
+    // The holder may name the file without its prefix: it means what the session holds.
     assert_eq!(ana.release("src/[id].ts")["released"], true);
     assert_eq!(world.held(), ["ana a", "bo b"]);
 }
 
 #[test]
-fn renewing_goes_on_until_it_is_too_late() {
+fn a_reservation_can_be_renewed_until_it_expires() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let first = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 100 })).ok();
@@ -216,7 +216,7 @@ fn renewing_goes_on_until_it_is_too_late() {
 }
 
 #[test]
-fn a_shorter_time_does_not_cut_a_longer_one() {
+fn a_shorter_ttl_does_not_shorten_a_reservation() {
     let world = World::new();
     let ana = world.session("ana");
     let long = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 300 })).ok();

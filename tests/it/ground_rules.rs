@@ -1,4 +1,4 @@
-//! Ground rules. Those that hold for every answer are checked on every answer; see `keeps_the_ground_rules`.
+//! Ground rules. Those for every response are checked on every response; see `check_ground_rules`.
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ fn every_refusal_has_the_envelope() {
         ("OPTIONS", "/api/reservations", "GET,HEAD"),
         ("BREW", "/api/sessions", "GET,HEAD,POST"),
     ] {
-        let answer = world.ask(method, target, &ana.token, None);
+        let answer = world.call(method, target, &ana.token, None);
         let mut named: Vec<_> = answer.header("allow").unwrap_or_default().split(',').map(str::trim).collect();
         named.sort_unstable();
         assert_eq!(named.join(","), allowed, "{method} {target}");
@@ -105,7 +105,7 @@ fn every_refusal_has_the_envelope() {
 }
 
 #[test]
-fn a_body_may_come_in_pieces() {
+fn a_body_may_arrive_in_chunks() {
     let world = World::new();
     let ana = world.session("ana");
     let head = |call: &str| {
@@ -117,37 +117,37 @@ fn a_body_may_come_in_pieces() {
     for piece in [&*head("files/reserve"), "5\r\n{\"fil\r\n", "c\r\nePath\": \"a\"}\r\n", "0\r\n\r\n"] {
         line.send(piece.as_bytes()).unwrap();
     }
-    assert_eq!(line.answer(false).unwrap().ok()["filePath"], "a");
-    // One that is too long is refused where a body of known length would be.
+    assert_eq!(line.receive(false).unwrap().ok()["filePath"], "a");
+    // A chunked body that is too large is refused like one of known length.
     line.send(head("heartbeat").as_bytes()).unwrap();
     let spaces = format!("2000\r\n{}\r\n", " ".repeat(0x2000));
     for _ in 0..9 {
         line.send(spaces.as_bytes()).unwrap();
     }
     line.send(b"0\r\n\r\n").unwrap();
-    let answer = line.answer(false).unwrap();
-    answer.keeps_the_ground_rules();
+    let answer = line.receive(false).unwrap();
+    answer.check_ground_rules();
     answer.refused("PAYLOAD_TOO_LARGE");
 }
 
-/// Found by these tests: clients that send everything before they listen only heard that the connection broke.
+/// Regression: clients that send the whole body before they read only saw a broken connection.
 #[test]
-fn whoever_sends_too_much_can_send_it_all_and_hears_why_not() {
+fn a_body_that_is_too_large_is_read_and_refused() {
     let world = World::new();
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-    for door in [world.tcp(), world.unix()] {
-        let mut line = Connection::open(&door).unwrap();
+    for address in [world.tcp(), world.unix()] {
+        let mut line = Connection::open(&address).unwrap();
         line.send(&request("POST", &ana.url("files/reserve"), &headers, &vec![b' '; 40 << 20])).unwrap();
-        line.answer(false).unwrap().refused("PAYLOAD_TOO_LARGE");
-        // All of it was read, so that the connection is still good.
-        line.ask("GET", "/healthz", &[], b"").unwrap().ok();
+        line.receive(false).unwrap().refused("PAYLOAD_TOO_LARGE");
+        // All of it was read, so the connection can be used again.
+        line.call("GET", "/healthz", &[], b"").unwrap().ok();
     }
 }
 
 #[test]
-fn a_request_id_is_taken_over_if_it_is_sane_and_made_otherwise() {
+fn a_valid_request_id_is_kept_and_others_are_replaced() {
     let world = World::new();
     let id = |headers: &[(&str, &str)]| {
         let answer = world.send("GET", "/healthz", headers, b"");
@@ -212,7 +212,7 @@ fn every_mutating_call_can_be_repeated() {
 }
 
 #[test]
-fn the_unix_socket_and_the_port_are_the_same_server() {
+fn the_unix_socket_and_the_port_serve_the_same_state() {
     let world = World::new();
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);
@@ -222,16 +222,16 @@ fn the_unix_socket_and_the_port_are_the_same_server() {
     // Both connections stay open for more than one call.
     for key in ["a", "b", "c"] {
         let body = json!({ "filePath": key }).to_string();
-        let granted = unix.ask("POST", &ana.url("files/reserve"), &headers, body.as_bytes()).unwrap();
-        granted.keeps_the_ground_rules();
+        let granted = unix.call("POST", &ana.url("files/reserve"), &headers, body.as_bytes()).unwrap();
+        granted.check_ground_rules();
         let granted = granted.ok();
-        let list = tcp.ask("GET", &ana.url("reserved-files"), &headers, b"").unwrap().ok();
+        let list = tcp.call("GET", &ana.url("reserved-files"), &headers, b"").unwrap().ok();
         assert_eq!(list["reservations"].as_array().unwrap().last().unwrap()["fence"], granted["fence"]);
     }
-    unix.ask("GET", "/api/reservations", &[], b"").unwrap().refused("UNAUTHENTICATED");
-    let head = tcp.ask("HEAD", "/healthz", &[], b"").unwrap();
+    unix.call("GET", "/api/reservations", &[], b"").unwrap().refused("UNAUTHENTICATED");
+    let head = tcp.call("HEAD", "/healthz", &[], b"").unwrap();
     assert_eq!(head.status, 200);
-    tcp.ask("GET", "/healthz", &[], b"").unwrap().ok();
+    tcp.call("GET", "/healthz", &[], b"").unwrap().ok();
 
     use std::os::unix::fs::PermissionsExt;
     for private in ["dibs.sock", "secret", "read-token", "server.json", "journal.db"] {

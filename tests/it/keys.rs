@@ -1,11 +1,11 @@
-//! Keys: what can be reserved, how it is written, and what conflicts. What names nothing is in `bad_input`.
+//! Keys: what can be reserved, how it is written, and what conflicts. Invalid keys are in `bad_input`.
 
 use serde_json::{Value, json};
 
 use crate::world::{World, text};
 
 #[test]
-fn every_form_is_understood_and_shown_as_it_was_written() {
+fn every_form_of_key_is_accepted_and_shown_as_written() {
     let world = World::new();
     let ana = world.session("ana");
     for (written, shown) in [
@@ -44,13 +44,13 @@ fn every_form_is_understood_and_shown_as_it_was_written() {
         }
         let granted = answer.ok();
         assert_eq!(text(&granted["filePath"]), shown, "{written}");
-        // What an answer shows can be sent back.
+        // A key from a response can be sent back.
         let released = ana.release(shown);
         assert_eq!(released["releasedCount"], 1, "{written}");
     }
 }
 
-/// What the second session hears after the first one holds `held`.
+/// The conflict of a second session while the first one holds `held`.
 fn conflict(world: &World, held: &str, asked: &str) -> Option<Value> {
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold(held);
@@ -150,11 +150,10 @@ fn only_exclusive_reservations_of_others_conflict() {
 }
 
 #[test]
-fn case_counts_unless_the_repository_ignores_it() {
+fn case_matters_unless_the_repository_ignores_it() {
     let mut world = World::not_started();
     world.git_init("repo");
-    let set = world.command("git").args(["-C", "repo", "config", "core.ignorecase", "true"]).status().unwrap();
-    assert!(set.success());
+    world.git_in("repo", &["config", "core.ignorecase", "true"]);
     world.start();
     for (held, asked) in [("README.md", "readme.MD"), ("Src/**", "sRC/a"), ("STRASSE", "straße"), ("É", "e\u{301}")] {
         let found = conflict(&world, held, asked).unwrap_or_else(|| panic!("{held} and {asked} do not conflict"));
@@ -189,7 +188,7 @@ fn names_that_are_not_utf8_travel_percent_encoded() {
 }
 
 #[test]
-fn other_prefixes_are_refused_with_the_way_out() {
+fn unknown_prefixes_are_refused_with_advice() {
     let world = World::new();
     let ana = world.session("ana");
     for key in ["port:8080", "http:x", "DB:x", "file2:a", "todo:later", "Api:GET /x"] {

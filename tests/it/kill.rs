@@ -1,22 +1,21 @@
-//! The plug is pulled again and again while many clients are at work, and nothing that was acknowledged changes.
+//! The server is killed again and again while many clients work, and nothing that was acknowledged changes.
 //!
-//! Each client knows what it was told: what it holds with which id and fence, and what it let go. When an answer is
-//! lost with the server, it either asks again, as the contract says it may, or looks at what it has now; what was
-//! asked may have happened or not, but as a whole, and nothing else may have changed. `DIBS_KILL_CYCLES` says how
-//! often the plug is pulled.
+//! Each client remembers what it was told: what it holds, with which id and fence, and what it released. When a response
+//! is lost with the server, the client either repeats the request, as the contract allows, or lists what it holds now.
+//! The request may have happened as a whole or not at all, and nothing else may have changed. `DIBS_KILL_CYCLES` says
+//! how often the server is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::dice::{Dice, asked};
-use crate::http::{Answer, Connection, Door};
+use crate::dice::{Dice, number_from_env};
+use crate::http::{Address, Connection, Response};
 use crate::mint;
-use crate::world::{World, text};
+use crate::world::{World, text, until};
 
 const CLIENTS: u64 = 6;
 
@@ -44,34 +43,34 @@ const KEYS: &[(&str, u16)] = &[
     ("deploy://prod", 1 << 14),
 ];
 
-/// What the clients share with the one who pulls the plug.
+/// What the clients share with the test that kills the server.
 pub struct Field {
-    doors: RwLock<[Door; 2]>,
+    addresses: RwLock<[Address; 2]>,
     acknowledged: AtomicU64,
-    /// The highest fence anybody was told.
+    /// The highest fence in any response.
     highest: AtomicU64,
     over: AtomicBool,
     secret: Vec<u8>,
 }
 
 impl Field {
-    /// How many answers there were.
+    /// The number of responses so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// Sends everybody to the server that runs now.
+    /// Makes all clients use the server that runs now.
     pub fn go_to(&self, world: &World) {
-        *self.doors.write().unwrap() = [world.tcp(), world.unix()];
+        *self.addresses.write().unwrap() = [world.tcp(), world.unix()];
     }
 
-    /// Nobody works any more, or somebody has failed.
+    /// The clients have finished, or one of them has failed.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 }
 
-/// Ends the test for everybody when one of them fails.
+/// Ends the test for all clients when one of them fails.
 struct Alarm<'f>(&'f Field);
 
 impl Drop for Alarm<'_> {
@@ -92,23 +91,24 @@ struct Held {
 type Holdings = BTreeMap<String, Held>;
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_plug_is_pulled() {
+fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let mut dice = Dice::new(7);
-    whatever_happens(World::new(), asked("DIBS_KILL_CYCLES", 20), |world, field| {
+    work_through_failures(World::new(), number_from_env("DIBS_KILL_CYCLES", 20), |world, field| {
         let enough = field.acknowledged() + dice.below(150);
         while field.acknowledged() < enough && !field.is_over() {
-            nobody_shares_what_is_exclusive(&world.reservations());
+            check_exclusive_is_not_shared(&world.reservations());
         }
         world.kill();
         world.start();
     });
 }
 
-/// Lets the clients work while `happens` happens to their server, again and again; each time there must be a new one.
-/// In the end the server knows what they were told.
-pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
+/// Lets the clients work while `happens` does something to their server, again and again. It must leave a running
+/// server.
+/// In the end the server has what the clients were told.
+pub fn work_through_failures(mut world: World, times: u32, mut happens: impl FnMut(&mut World, &Field)) {
     let field = Field {
-        doors: RwLock::new([world.tcp(), world.unix()]),
+        addresses: RwLock::new([world.tcp(), world.unix()]),
         acknowledged: AtomicU64::new(0),
         highest: AtomicU64::new(0),
         over: AtomicBool::new(false),
@@ -135,10 +135,10 @@ pub fn whatever_happens(mut world: World, times: u32, mut happens: impl FnMut(&m
     eprintln!("{times} times, {} answers, {stats}", field.acknowledged());
 }
 
-/// The server knows exactly what the clients were told.
+/// The server has exactly what the clients were told.
 fn as_told(world: &World, clients: &[Client<'_>]) {
     let list = world.reservations();
-    nobody_shares_what_is_exclusive(&list);
+    check_exclusive_is_not_shared(&list);
     let told: BTreeMap<_, _> = clients.iter().map(|client| (client.session(), client.held.clone())).collect();
     let mut found: BTreeMap<String, Holdings> = told.keys().map(|id| (id.clone(), Holdings::new())).collect();
     for one in &list {
@@ -154,7 +154,7 @@ fn as_told(world: &World, clients: &[Client<'_>]) {
     }
 }
 
-pub fn nobody_shares_what_is_exclusive(list: &[Value]) {
+pub fn check_exclusive_is_not_shared(list: &[Value]) {
     let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).expect("one of ours").1;
     let mut fences = BTreeSet::new();
     for (n, one) in list.iter().enumerate() {
@@ -171,7 +171,7 @@ fn held(one: &Value) -> Held {
     Held { id: text(&one["reservationId"]).to_owned(), fence: one["fence"].as_u64().unwrap(), mode }
 }
 
-/// One who works for session after session.
+/// A client; when its session ends it works as a new one.
 struct Client<'f> {
     field: &'f Field,
     number: u64,
@@ -181,12 +181,12 @@ struct Client<'f> {
     line: Option<Connection>,
 }
 
-/// What came of a request that may have been sent more than once.
-enum Came {
-    /// An answer, and whether an earlier one to the same request was lost.
-    Answer(Answer, bool),
-    /// The answer was lost; this is what the session has now. Nothing where it has ended.
-    Looked(Option<Holdings>),
+/// The result of a request that may have been sent more than once.
+enum Outcome {
+    /// A response, and whether an earlier response to the same request was lost.
+    Response(Response, bool),
+    /// The response was lost; this is what the session holds now. `None` if it has ended.
+    Listed(Option<Holdings>),
 }
 
 impl<'f> Client<'f> {
@@ -220,7 +220,7 @@ impl<'f> Client<'f> {
         let mode = if self.dice.below(4) == 0 { "shared" } else { "exclusive" };
         let count = if self.dice.below(3) == 0 { 1 + self.dice.below(4) } else { 1 };
         let keys: BTreeSet<&str> = (0..count).map(|_| KEYS[self.dice.below(KEYS.len() as u64) as usize].0).collect();
-        // What is held already is only ever renewed as it is, so that its mode stays known.
+        // What is held already is only renewed in its mode, so that its mode stays known.
         let keys: Vec<&str> =
             keys.into_iter().filter(|key| self.held.get(*key).is_none_or(|held| held.mode == mode)).collect();
         if keys.is_empty() {
@@ -231,20 +231,20 @@ impl<'f> Client<'f> {
         let before = self.field.highest.load(Ordering::SeqCst);
         let fresh: Vec<&str> = keys.iter().copied().filter(|key| !self.held.contains_key(*key)).collect();
         match self.ask("files/reserve", &body) {
-            Came::Answer(answer, _) if answer.status == 200 => {
+            Outcome::Response(answer, _) if answer.status == 200 => {
                 let granted = answer.ok();
                 assert_eq!(granted["reserved"], json!(keys));
                 for one in granted["reservations"].as_array().unwrap() {
                     self.keep(text(&one["filePath"]), held(one), before);
                 }
             }
-            // All or nothing, and if an earlier attempt had been granted, this one would have renewed it.
-            Came::Answer(answer, _) => {
+            // All or nothing: if an earlier attempt had been granted, this one would have renewed it.
+            Outcome::Response(answer, _) => {
                 let code = answer.json()["code"].clone();
                 let known = ["RESOURCE_LOCKED", "LOCK_ACQUISITION_FAILED", "POSSIBLE_DEADLOCK"];
                 assert!(answer.status == 409 && known.contains(&text(&code)), "{answer}");
             }
-            Came::Looked(now) => {
+            Outcome::Listed(now) => {
                 let now = now.expect("it has not ended");
                 let got = fresh.iter().filter(|key| now.contains_key(**key)).count();
                 assert!(got == 0 || got == fresh.len(), "half of {fresh:?} was granted: {now:?}");
@@ -258,7 +258,7 @@ impl<'f> Client<'f> {
         }
     }
 
-    /// Believes in a grant: what was held is the same as before, and what is new has a higher fence than any before.
+    /// Checks and notes a grant: what was held is unchanged, and what is new has a higher fence than any before.
     fn keep(&mut self, key: &str, grant: Held, before: u64) {
         match self.held.get(key) {
             Some(known) => assert_eq!(*known, grant, "{key} is not what it was"),
@@ -276,46 +276,46 @@ impl<'f> Client<'f> {
             return;
         }
         match self.ask("files/release", &json!({ "filePaths": keys })) {
-            // Somebody else has it by now, so the release whose answer was lost did happen.
-            Came::Answer(answer, true) if answer.status == 403 => {
+            // Another session holds it now, so the release whose response was lost did happen.
+            Outcome::Response(answer, true) if answer.status == 403 => {
                 answer.refused("LOCK_NOT_HELD");
                 self.held.retain(|key, _| !keys.contains(key));
             }
-            Came::Answer(answer, again) => {
+            Outcome::Response(answer, again) => {
                 let count = answer.ok()["releasedCount"].as_u64().unwrap() as usize;
                 assert!(count == keys.len() || (again && count == 0), "{count} of {keys:?} released");
                 self.held.retain(|key, _| !keys.contains(key));
             }
-            Came::Looked(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
+            Outcome::Listed(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
         }
     }
 
     fn release_all(&mut self) {
         let keys: BTreeSet<String> = self.held.keys().cloned().collect();
         match self.ask("files/release-all", &json!({})) {
-            Came::Answer(answer, again) => {
-                self.everything_went(&answer.ok()["releasedPaths"], again);
+            Outcome::Response(answer, again) => {
+                self.check_everything_released(&answer.ok()["releasedPaths"], again);
                 self.held.clear();
             }
-            Came::Looked(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
+            Outcome::Listed(now) => self.released_or_not(&now.expect("it has not ended"), &keys),
         }
     }
 
     fn end(&mut self) {
         match self.ask("end", &json!({})) {
             // Repeating gives the same answer, so it always lists everything.
-            Came::Answer(answer, _) => self.everything_went(&answer.ok()["releasedPaths"], false),
-            Came::Looked(Some(now)) => {
+            Outcome::Response(answer, _) => self.check_everything_released(&answer.ok()["releasedPaths"], false),
+            Outcome::Listed(Some(now)) => {
                 assert_eq!(now, self.held, "it has not ended, so nothing is released");
                 return;
             }
-            Came::Looked(None) => {}
+            Outcome::Listed(None) => {}
         }
         self.held.clear();
         self.generation += 1;
     }
 
-    fn everything_went(&self, paths: &Value, or_nothing: bool) {
+    fn check_everything_released(&self, paths: &Value, or_nothing: bool) {
         let paths: BTreeSet<&str> = paths.as_array().unwrap().iter().map(text).collect();
         let all: BTreeSet<&str> = self.held.keys().map(String::as_str).collect();
         assert!(paths == all || (or_nothing && paths.is_empty()), "released {paths:?}, held {all:?}");
@@ -328,15 +328,15 @@ impl<'f> Client<'f> {
         self.held = now.clone();
     }
 
-    /// Asks; when the answer is lost, asks again or looks.
-    fn ask(&mut self, call: &str, body: &Value) -> Came {
+    /// Sends a request. If the response is lost, sends it again or looks at what the session holds.
+    fn ask(&mut self, call: &str, body: &Value) -> Outcome {
         let target = format!("/api/sessions/{}/{call}", self.session());
         let body = body.to_string();
         let mut lost = false;
         loop {
             match self.exchange("POST", &target, body.as_bytes()) {
-                Ok(answer) => return Came::Answer(answer, lost),
-                Err(_) if self.dice.below(2) == 0 => return Came::Looked(self.look()),
+                Ok(answer) => return Outcome::Response(answer, lost),
+                Err(_) if self.dice.below(2) == 0 => return Outcome::Listed(self.look()),
                 Err(_) => lost = true,
             }
         }
@@ -359,7 +359,7 @@ impl<'f> Client<'f> {
 
     /// One request on the client's connection, once there is a server to connect to. An error says that it is not
     /// known what became of the request.
-    fn exchange(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<Answer> {
+    fn exchange(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<Response> {
         let token = mint::hs256(&mint::claims(json!({ "sub": self.session() })), &self.field.secret);
         let bearer = format!("Bearer {token}");
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
@@ -367,8 +367,8 @@ impl<'f> Client<'f> {
             Some(line) => line,
             None => self.connect(),
         };
-        let answer = line.ask(method, target, &headers, body)?;
-        answer.keeps_the_ground_rules();
+        let answer = line.call(method, target, &headers, body)?;
+        answer.check_ground_rules();
         if answer.status == 503 {
             return Err(io::Error::other("the server ends, and what was asked may have been its last work"));
         }
@@ -378,15 +378,17 @@ impl<'f> Client<'f> {
     }
 
     fn connect(&self) -> Connection {
-        loop {
-            // Looked at before the door, which is that of the last server once this is true.
+        until("a server accepts the connection", || {
+            // Read before the address, which is that of the last server once this is true.
             let over = self.field.over.load(Ordering::SeqCst);
-            let door = self.field.doors.read().unwrap()[self.number as usize % 2].clone();
-            match Connection::open(&door) {
-                Ok(line) => return line,
-                Err(error) => assert!(!over, "the last server is gone: {error}"),
+            let address = self.field.addresses.read().unwrap()[self.number as usize % 2].clone();
+            match Connection::open(&address) {
+                Ok(line) => Some(line),
+                Err(error) => {
+                    assert!(!over, "the last server is gone: {error}");
+                    None
+                }
             }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        })
     }
 }

@@ -1,22 +1,22 @@
-//! The history: in git, beside a server that does not wait for it, and over HTTP.
+//! The ledger: written to git in the background, and read over HTTP.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, text, until};
+use crate::world::{Run, World, text, until};
 
 fn ledger(world: &World) -> PathBuf {
     world.path("repo/.git/dibs/ledger.git")
 }
 
 fn git(world: &World, args: &[&str]) -> Option<String> {
-    let output = world.command("git").arg("--git-dir").arg(ledger(world)).args(args).output().unwrap();
+    let output = world.command("git", "").arg("--git-dir").arg(ledger(world)).args(args).run();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// How far the ledger is behind, as the server says.
+/// How far the ledger is behind, according to the server.
 fn health(world: &World) -> Value {
     world.get("/readyz", "").ok()["ledger"].take()
 }
@@ -24,7 +24,7 @@ fn health(world: &World) -> Value {
 fn caught_up(world: &World) {
     until("the ledger has caught up", || {
         let health = health(world);
-        // The thread looks at the journal now and then, so what it says may be older than the last grant.
+        // The ledger's thread reads the journal from time to time, so its figure may be older than the last grant.
         let tip = git(world, &["log", "-1", "--format=%(trailers:key=Dibs-Seq,valueonly)", "ledger"])?;
         let tip: u64 = tip.trim().parse().unwrap();
         let latest = world.get("/api/history?limit=1", &world.reader()).ok()["events"][0]["seq"].as_u64()?;
@@ -32,7 +32,7 @@ fn caught_up(world: &World) {
     });
 }
 
-/// What the tree says is held, and what the server says.
+/// The tree and the server must agree on what is held.
 #[track_caller]
 fn tree_is_right(world: &World) {
     let lines =
@@ -52,13 +52,13 @@ fn tree_is_right(world: &World) {
 }
 
 fn verify(world: &World) -> String {
-    let output = world.dibs(&["ledger", "verify"]).output().unwrap();
+    let output = world.dibs(&["ledger", "verify"]).run();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn plain_git_tells_who_holds_a_file() {
+fn plain_git_shows_who_holds_a_file() {
     let mut world = World::new();
     let ana = world.session_with("ana", json!({ "name": "Ana" }));
     ana.reserve(json!({ "filePaths": ["src/a.rs", "src/b.rs"], "reason": "splitting it" })).ok();
@@ -67,7 +67,7 @@ fn plain_git_tells_who_holds_a_file() {
     assert_eq!((text(&held["session"]), text(&held["name"]), text(&held["reason"])), ("ana", "Ana", "splitting it"));
     assert_eq!(text(&held["mode"]), "exclusive");
     tree_is_right(&world);
-    // A server that stops writes the rest first.
+    // A server writes the rest of the ledger before it stops.
     world.session("ana").release("src/a.rs");
     world.stop();
     assert_eq!(git(&world, &["log", "--format=%s", "ledger", "--", "src/a.rs"]).unwrap().lines().count(), 2);
@@ -75,7 +75,7 @@ fn plain_git_tells_who_holds_a_file() {
 }
 
 #[test]
-fn killed_at_any_moment_the_tree_is_what_is_held() {
+fn after_a_kill_the_tree_shows_what_is_held() {
     let mut world = World::new();
     let keys = ["a", "a/b", "src/x.rs", "src/**", "db:slot", "deploy://prod", ".gitmodules", "file:[z]", "é"];
     let mut dice = 11_u64;
@@ -102,7 +102,7 @@ fn killed_at_any_moment_the_tree_is_what_is_held() {
             }
         }
         if roll(2) == 0 {
-            // So that some kills hit a flush; which part of it is up to chance.
+            // So that some kills hit a flush, at a random point of it.
             std::thread::sleep(std::time::Duration::from_millis(400 + roll(200)));
         }
         world.kill();
@@ -123,7 +123,7 @@ fn killed_at_any_moment_the_tree_is_what_is_held() {
 }
 
 #[test]
-fn when_git_fails_grants_go_on_and_it_catches_up() {
+fn grants_continue_when_git_fails_and_the_ledger_catches_up() {
     let world = World::new();
     let ana = world.session("ana");
     ana.hold("a");
@@ -146,7 +146,7 @@ fn when_git_fails_grants_go_on_and_it_catches_up() {
 }
 
 #[test]
-fn what_is_not_a_ledger_is_left_alone_and_nobody_is_stopped() {
+fn a_repository_that_is_not_a_ledger_is_left_alone() {
     let mut world = World::not_started();
     world.git_init("repo");
     std::fs::create_dir_all(ledger(&world)).unwrap();
@@ -162,7 +162,7 @@ fn what_is_not_a_ledger_is_left_alone_and_nobody_is_stopped() {
 }
 
 #[test]
-fn without_a_ledger_there_is_none() {
+fn no_ledger_is_written_when_it_is_off() {
     let world = World::with(&["--no-ledger"]);
     world.session("ana").hold("a");
     assert_eq!(health(&world), Value::Null);
@@ -170,9 +170,9 @@ fn without_a_ledger_there_is_none() {
     assert!(!ledger(&world).exists());
 }
 
-/// Found by schemathesis: a cursor that names a commit the ledger does not have made the ledger look damaged.
+/// Regression, found by schemathesis: a cursor that names an unknown commit was reported as a damaged ledger.
 #[test]
-fn a_cursor_whose_commit_is_gone_goes_on_all_the_same() {
+fn a_cursor_whose_commit_is_gone_still_works() {
     let world = World::new();
     let ana = world.session("ana");
     for key in ["a", "b", "c"] {
@@ -189,7 +189,7 @@ fn a_cursor_whose_commit_is_gone_goes_on_all_the_same() {
 }
 
 #[test]
-fn the_history_of_a_path_names_what_covered_it() {
+fn the_history_of_a_path_includes_keys_that_covered_it() {
     let world = World::new();
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
     ana.reserve(json!({ "filePath": "src/**", "reason": "all of it" })).ok();
@@ -221,7 +221,7 @@ fn the_history_of_a_path_names_what_covered_it() {
     assert_eq!(told(&history("session=bo&path=docs/")).len(), 2);
     assert_eq!(told(&history("since=2999-01-01T00:00:00Z")), [""; 0]);
 
-    // Page by page it is the same, and a session may look too.
+    // All pages together give the same list, also for a session's token.
     let whole = told(&history(""));
     assert_eq!(whole.len(), 9);
     let (mut pages, mut cursor) = (Vec::new(), String::new());

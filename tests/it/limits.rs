@@ -1,4 +1,4 @@
-//! Everything has a limit with a name, and a decent answer when it is reached.
+//! Every limit has a name, and a clear response when it is reached.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::http::{Answer, Connection, Door, request};
+use crate::http::{Connection, Response, request};
+use crate::support::process::LIMIT;
 use crate::world::{Session, World, text, until};
 
 /// A request of this session on a connection that stays open.
-fn ask(connection: &mut Connection, session: &Session<'_>, call: &str, body: &str) -> std::io::Result<Answer> {
+fn ask(connection: &mut Connection, session: &Session<'_>, call: &str, body: &str) -> std::io::Result<Response> {
     let bearer = format!("Bearer {}", session.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-    connection.ask("POST", &session.url(call), &headers, body.as_bytes())
+    connection.call("POST", &session.url(call), &headers, body.as_bytes())
 }
 
 fn raw(world: &World) -> TcpStream {
-    let Door::Tcp(address) = world.tcp() else { unreachable!() };
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let stream = TcpStream::connect(world.server().tcp()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream
 }
 
-/// Whether the server hangs up, having said nothing more.
+/// Whether the server closes the connection without sending anything.
 fn hangs_up(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
-    // A reset is as good as an end.
+    // A reset counts as a close.
     !matches!(stream.read_to_end(&mut rest), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
         && rest.is_empty()
 }
 
 #[test]
-fn a_body_may_be_so_large() {
+fn the_size_of_a_body_is_limited() {
     let world = World::configured("[limits]\nbody-bytes = 2048\n");
     let ana = world.session("ana");
     ana.hold("a");
@@ -44,7 +44,7 @@ fn a_body_may_be_so_large() {
 }
 
 #[test]
-fn a_call_may_name_so_many_keys() {
+fn keys_per_call_are_limited() {
     let world = World::configured("[limits]\nkeys-per-check = 3\nkeys-per-reserve = 2\n");
     let ana = world.session("ana");
     let check = |paths: &[&str]| ana.post("files/check-conflicts", json!({ "paths": paths }));
@@ -58,7 +58,7 @@ fn a_call_may_name_so_many_keys() {
 }
 
 #[test]
-fn without_a_word_a_check_takes_a_hundred_thousand_paths_and_a_reserve_ten_thousand() {
+fn by_default_a_check_takes_a_hundred_thousand_paths_and_a_reserve_ten_thousand() {
     let world = World::new();
     let ana = world.session("ana");
     let names = |count: usize| (0..count).map(|n| format!("src/{n}.rs")).collect::<Vec<_>>();
@@ -70,7 +70,7 @@ fn without_a_word_a_check_takes_a_hundred_thousand_paths_and_a_reserve_ten_thous
 }
 
 #[test]
-fn a_session_may_hold_so_much() {
+fn reservations_per_session_are_limited() {
     let world = World::configured("[limits]\nreservations-per-session = 2\n");
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
@@ -84,7 +84,7 @@ fn a_session_may_hold_so_much() {
 }
 
 #[test]
-fn a_session_may_wait_for_so_much() {
+fn waiters_per_session_are_limited() {
     let world = World::configured("[limits]\nwaiters-per-session = 1\n");
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
@@ -98,7 +98,7 @@ fn a_session_may_wait_for_so_much() {
 }
 
 #[test]
-fn a_repository_may_have_so_many_sessions() {
+fn sessions_per_repository_are_limited() {
     let world = World::configured("[limits]\nsessions-per-repository = 1\n");
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
@@ -109,15 +109,15 @@ fn a_repository_may_have_so_many_sessions() {
 }
 
 #[test]
-fn a_session_may_ask_so_often() {
+fn requests_per_second_are_limited() {
     let world = World::configured("[limits]\nrequests-per-second = 5\n");
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let bearer = format!("Bearer {}", ana.token);
     let one = request("POST", &ana.url("heartbeat"), &[("authorization", &bearer)], b"");
     let mut connection = world.connect();
     connection.send(&one.repeat(100)).unwrap();
-    let answers: Vec<_> = (0..100).map(|_| connection.answer(false).unwrap()).collect();
-    answers.iter().for_each(Answer::keeps_the_ground_rules);
+    let answers: Vec<_> = (0..100).map(|_| connection.receive(false).unwrap()).collect();
+    answers.iter().for_each(Response::check_ground_rules);
     assert!(answers[..5].iter().all(|answer| answer.status == 200), "a second's worth is saved up");
     let refused = answers.iter().find(|answer| answer.status == 429).expect("a hundred at once are too many");
     assert_eq!(refused.json()["code"], "QUOTA_EXCEEDED");
@@ -128,7 +128,7 @@ fn a_session_may_ask_so_often() {
 }
 
 #[test]
-fn a_worker_is_counted_by_session() {
+fn requests_of_a_worker_are_counted_per_session() {
     let world = World::configured("[limits]\nrequests-per-second = 1\n");
     let worker = world.token(json!({ "sub": "pool", "scope": "worker" }));
     for n in 0..20 {
@@ -137,7 +137,7 @@ fn a_worker_is_counted_by_session() {
 }
 
 #[test]
-fn a_listener_takes_so_many_connections() {
+fn connections_per_listener_are_limited() {
     let world = World::configured("[limits]\nconnections = 2\n");
     let ana = world.session("ana");
     let (mut first, mut second) = (world.connect(), world.connect());
@@ -147,7 +147,7 @@ fn a_listener_takes_so_many_connections() {
     let third = world.get("/readyz", "");
     assert_eq!((third.status, third.header("connection")), (503, Some("close")), "{third}");
     let mut local = Connection::open(&world.unix()).unwrap();
-    local.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    local.call("GET", "/readyz", &[], b"").unwrap().ok();
     ask(&mut first, &ana, "heartbeat", "").unwrap().ok();
 
     drop(second);
@@ -155,11 +155,11 @@ fn a_listener_takes_so_many_connections() {
 }
 
 #[test]
-fn a_head_that_trickles_in_is_not_waited_for() {
+fn a_slow_request_head_times_out() {
     let world = World::configured("[limits]\nheader-seconds = 1\nidle-seconds = 3600\nconnections = 8\n");
     let mut slow: Vec<_> = (0..8).map(|_| raw(&world)).collect();
     until("they keep everybody else out", || (world.get("/readyz", "").status == 503).then_some(()));
-    // One byte at a time, as long as the server takes them: the head itself never ends.
+    // One byte at a time, as long as the server accepts them: the head never ends.
     std::thread::scope(|scope| {
         for stream in &mut slow {
             scope.spawn(|| {
@@ -168,7 +168,7 @@ fn a_head_that_trickles_in_is_not_waited_for() {
                 let bytes = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nx: ".iter().chain(std::iter::repeat(&b'y'));
                 let sent = bytes.take(600).take_while(|byte| {
                     let gone = stream.write_all(&[**byte]).is_err();
-                    // Nothing to read yet is what a patient server would say.
+                    // A server that still waits sends nothing.
                     !gone && matches!(stream.read(&mut [0; 64]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
                 });
                 assert!(sent.count() < 600, "the server never gave up");
@@ -179,7 +179,7 @@ fn a_head_that_trickles_in_is_not_waited_for() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_not_kept() {
+fn an_idle_connection_is_closed() {
     let world = World::configured("[limits]\nheader-seconds = 1\nidle-seconds = 3600\n");
     assert!(hangs_up(&mut raw(&world)), "from the beginning");
 
@@ -195,7 +195,7 @@ fn a_connection_that_says_nothing_is_not_kept() {
 }
 
 #[test]
-fn whoever_is_being_answered_is_not_idle() {
+fn a_connection_with_a_pending_response_is_not_idle() {
     let world = World::configured(
         "[limits]\nheader-seconds = 1\nidle-seconds = 1\nbody-seconds = 1\nevent-keep-alive-seconds = 3\n",
     );
@@ -207,7 +207,7 @@ fn whoever_is_being_answered_is_not_idle() {
         let bearer = format!("Bearer {}", world.reader());
         stream.write_all(&request("GET", "/api/events", &[("authorization", &bearer)], b"")).unwrap();
     }
-    // Its answer comes when the time of the other is over, seconds after everything else would be too late.
+    // Its response comes when the other reservation expires, seconds after every timeout.
     let mut connection = world.connect();
     ask(&mut connection, &bo, "files/reserve", r#"{"filePath": "a", "waitSeconds": 60}"#).unwrap().ok();
     let mut seen = String::new();
@@ -221,7 +221,7 @@ fn whoever_is_being_answered_is_not_idle() {
 }
 
 #[test]
-fn a_body_that_trickles_in_is_not_waited_for() {
+fn a_slow_body_times_out() {
     let world = World::configured("[limits]\nbody-seconds = 1\n");
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);
@@ -229,12 +229,12 @@ fn a_body_that_trickles_in_is_not_waited_for() {
     let whole = request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "a"}"#);
     let mut connection = world.connect();
     connection.send(&whole[..whole.len() - 3]).unwrap();
-    let refusal = connection.answer(false).unwrap().refused("INVALID_REQUEST");
+    let refusal = connection.receive(false).unwrap().refused("INVALID_REQUEST");
     assert!(text(&refusal["error"]).contains("in time"), "{refusal}");
 }
 
 #[test]
-fn a_repository_may_have_so_many_event_readers() {
+fn event_readers_per_repository_are_limited() {
     let world = World::configured("[limits]\nevent-readers = 1\n");
     let bearer = format!("Bearer {}", world.reader());
     let follow = request("GET", "/api/events", &[("authorization", &bearer)], b"");

@@ -1,14 +1,12 @@
-//! The log: one line for each decision, on one line, without a token, and nobody waits for whoever reads it.
-
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+//! The log: one line for each decision, without tokens, and a slow reader blocks nothing.
 
 use serde_json::{Value, json};
 
-use crate::http::{Connection, Door};
-use crate::world::{World, text, until};
+use crate::http::{Address, Connection};
+use crate::support::server::Server;
+use crate::world::{PROGRAM, World, text, until};
 
-/// The lines about decisions, once there are so many.
+/// The lines about decisions, once there are `count` of them.
 fn decisions(world: &World, count: usize) -> Vec<Value> {
     until("the lines are written", || {
         let said = world.stderr();
@@ -62,7 +60,7 @@ fn every_decision_is_a_line_of_json() {
 }
 
 #[test]
-fn no_name_can_forge_a_line() {
+fn no_name_can_forge_a_log_line() {
     for format in ["text", "json"] {
         let mut world = World::with(&["--log", format]);
         let ana = world.session("ana");
@@ -72,7 +70,7 @@ fn no_name_can_forge_a_line() {
         ana.reserve(json!({ "filePath": "a", "reason": forged })).ok();
         let long = format!("{}/{}", "l".repeat(200), "m".repeat(200));
         ana.hold(&long);
-        // What a request calls itself is taken over only where that is harmless.
+        // A request id is logged only if it is harmless.
         let bearer = format!("Bearer {}", ana.token);
         let headers = [("authorization", &*bearer), ("x-request-id", "a b\tseq=9")];
         world.send("POST", &ana.url("heartbeat"), &headers, b"").ok();
@@ -91,7 +89,7 @@ fn no_name_can_forge_a_line() {
 }
 
 #[test]
-fn without_being_asked_only_trouble_is_logged() {
+fn by_default_only_problems_are_logged() {
     let mut world = World::new();
     world.session("ana").hold("a");
     assert_eq!(world.stop().stderr, "");
@@ -107,25 +105,21 @@ fn without_being_asked_only_trouble_is_logged() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+fn a_log_that_is_not_read_blocks_nothing() {
     let world = World::not_started();
     world.git_init("repo");
-    let mut command = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json", "--log", "json"]);
-    let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let record: Value = serde_json::from_str(&line).unwrap();
-    let door = Door::Tcp(record["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap());
+    // A pipe that is open for reading, so that writing is no error, and is never read.
+    let script = "mkfifo log; exec \"$0\" serve --listen 127.0.0.1:0 --json --log json 2<>log";
+    let server = Server::start(world.command("sh", "repo").args(["-c", script, PROGRAM]));
+    let server = server.unwrap_or_else(|ended| panic!("{}{}", ended.stdout, ended.stderr));
     let token = world.token(json!({ "sub": "ana" }));
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-    let mut connection = Connection::open(&door).unwrap();
+    let mut connection = Connection::open(&Address::Tcp(server.tcp())).unwrap();
     // Several times what a pipe holds.
     for _ in 0..2000 {
-        connection.ask("POST", "/api/sessions/ana/heartbeat", &headers, b"{}").unwrap().ok();
+        connection.call("POST", "/api/sessions/ana/heartbeat", &headers, b"{}").unwrap().ok();
     }
-    // SAFETY: the process is a child of ours that nobody has waited for, so the number is still its own.
-    assert_eq!(unsafe { libc::kill(server.id() as i32, libc::SIGTERM) }, 0);
-    let status = until("the server ends", || server.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.wait().status.code(), Some(0));
 }

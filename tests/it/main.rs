@@ -1,11 +1,11 @@
-//! The contract from outside: a real server, real git, real sockets. One file for each section of the contract, and
-//! one each for what no section promises alone: restarts, bad input, pulled plugs, full disks, the ledger and the order of
-//! things.
+//! The contract, tested from outside: a real server, real git, real sockets. One file for each section of the contract,
+//! and one for each property of the whole: restarts, bad input, kills, full disks, the ledger, linearizability.
 
-mod dice;
-mod document;
-mod http;
-mod mint;
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{dice, document, http, mint};
+
 mod preload;
 mod world;
 

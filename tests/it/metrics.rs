@@ -1,22 +1,22 @@
-//! The server in numbers: they are right, they parse, and they name nobody.
+//! Metrics: they are correct, they parse, and they contain no names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, request};
+use crate::http::{Response, request};
 use crate::mint;
 use crate::world::{World, until};
 
 /// One reading, by name and labels as they are written.
 struct Metrics(BTreeMap<String, f64>);
 
-fn ask(world: &World, token: &str) -> Answer {
+fn ask(world: &World, token: &str) -> Response {
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", &*bearer)];
     let headers = if token.is_empty() { &[][..] } else { &headers };
-    world.connect().ask("GET", "/metrics", headers, b"").unwrap()
+    world.connect().call("GET", "/metrics", headers, b"").unwrap()
 }
 
 #[track_caller]
@@ -86,7 +86,7 @@ impl Metrics {
 }
 
 #[test]
-fn the_numbers_are_right() {
+fn metrics_are_correct() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let before = read(&world);
@@ -129,7 +129,7 @@ fn the_numbers_are_right() {
     ] {
         assert_eq!(after.of(name), number, "{name}");
     }
-    // Six reserves and an end were decided; what was looked at is no decision.
+    // Six reserves and an end were decided; reads are no decisions.
     assert_eq!(after.measured("dibs_decision_seconds"), 7.0);
     let appends = after.measured("dibs_journal_append_seconds");
     assert!(appends >= 5.0 && after.measured("dibs_journal_sync_seconds") == appends);
@@ -149,7 +149,7 @@ fn requests_are_counted_by_route_and_status() {
     world.session("bo").reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
     world.get("/api/reservations", "").refused("UNAUTHENTICATED");
     world.get("/nowhere/ana/a", &ana.token).refused("NOT_FOUND");
-    world.ask("PATCH", "/api/stats", &ana.token, None).refused("METHOD_NOT_ALLOWED");
+    world.call("PATCH", "/api/stats", &ana.token, None).refused("METHOD_NOT_ALLOWED");
     let metrics = read(&world);
     let count = |method: &str, route: &str, status: &str| {
         let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
@@ -166,7 +166,7 @@ fn requests_are_counted_by_route_and_status() {
 }
 
 #[test]
-fn nobody_is_named() {
+fn metrics_contain_no_names() {
     let world = World::new();
     let ana = world.session_with("secret-session", json!({ "name": "secret-name", "feature": "secret-feature" }));
     ana.reserve(json!({ "filePath": "secret-file", "reason": "secret-reason" })).ok();
@@ -177,9 +177,9 @@ fn nobody_is_named() {
 }
 
 #[test]
-fn whoever_can_be_reached_by_others_asks_for_a_token() {
+fn metrics_need_a_token_behind_a_proxy() {
     let (mut world, data) = World::of_two(["one", "two"]);
-    let shown = |answer: Answer| {
+    let shown = |answer: Response| {
         assert_eq!(answer.status, 200, "{answer}");
         let text = String::from_utf8(answer.body).unwrap();
         parse(&text);
@@ -193,7 +193,7 @@ fn whoever_can_be_reached_by_others_asks_for_a_token() {
     let token = |claims: Value| mint::hs256(&mint::claims(claims), &secret);
     for bad in ["", "x.y.z"] {
         let answer = ask(&world, bad);
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         answer.refused("UNAUTHENTICATED");
     }
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "admin" })))), [true, true]);
@@ -202,9 +202,9 @@ fn whoever_can_be_reached_by_others_asks_for_a_token() {
     assert_eq!(shown(ask(&world, &token(json!({ "sub": "p", "scope": "read" })))), [false, false]);
 }
 
-/// Whoever imports the dashboard or copies an alert gets numbers that are there.
+/// The dashboard and the alerts only use metrics that exist.
 #[test]
-fn the_dashboard_and_the_alerts_name_numbers_that_exist() {
+fn the_dashboard_and_the_alerts_use_metrics_that_exist() {
     let world = World::new();
     let text = String::from_utf8(ask(&world, "").body).unwrap();
     let families: BTreeSet<&str> = text

@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::document::{Document, FILE};
-use crate::http::Answer;
+use crate::http::Response;
 use crate::world::{World, text};
 
 /// The document as it is checked in. `UPDATE_OPENAPI=1` writes it anew, so that a changed call is a readable diff.
 #[test]
-fn the_document_is_the_one_that_is_checked_in() {
+fn the_served_document_is_the_one_checked_in() {
     let world = World::new();
     let served = file(&world, "/openapi.json").ok();
     let shown = format!("{}\n", serde_json::to_string_pretty(&served).unwrap());
@@ -27,7 +27,7 @@ fn the_document_is_the_one_that_is_checked_in() {
 }
 
 #[test]
-fn everything_is_described_and_nothing_is_left_dangling() {
+fn everything_is_described_and_every_reference_resolves() {
     let document = Document::checked_in();
     let mut names = BTreeSet::new();
     let mut codes = BTreeSet::new();
@@ -82,9 +82,9 @@ fn everything_is_described_and_nothing_is_left_dangling() {
     }
 }
 
-/// An example that reads as its type and is written back the same has the right fields and no others.
+/// An example that parses as its type and is written back unchanged has the right fields and no others.
 #[test]
-fn examples_have_the_shape_they_show() {
+fn examples_match_their_schemas() {
     let document = Document::checked_in();
     let mut seen = 0;
     let mut check = |content: &Value| {
@@ -194,15 +194,15 @@ fn limits_in_the_document_are_those_of_the_server() {
     create(json!({ "ttlSeconds": ttl_max + 1 })).refused("TTL_OUT_OF_RANGE");
 }
 
-/// A file of the page, whoever asks.
-fn file(world: &World, target: &str) -> Answer {
-    let answer = world.connect().ask("GET", target, &[], b"").unwrap();
+/// A file of the page, without a token.
+fn file(world: &World, target: &str) -> Response {
+    let answer = world.connect().call("GET", target, &[], b"").unwrap();
     assert!(answer.header("x-request-id").is_some());
     answer
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere_and_trusts_nobody() {
+fn the_page_loads_nothing_from_other_sites() {
     let world = World::new();
     let front = file(&world, "/");
     assert_eq!((front.status, front.header("location")), (307, Some("/docs")));
@@ -236,7 +236,7 @@ fn the_page_needs_nothing_from_elsewhere_and_trusts_nobody() {
 }
 
 #[test]
-fn a_state_that_no_session_has_is_refused() {
+fn an_unknown_session_state_is_refused() {
     let world = World::new();
     world.session("ana").hold("a");
     let reader = world.reader();

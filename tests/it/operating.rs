@@ -1,11 +1,11 @@
-//! Looking and operating: health, figures, and stopping without cutting anybody off.
+//! Operation: health, statistics, and stopping without cutting off requests.
 
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::http::request;
-use crate::world::{World, text, time, until};
+use crate::world::{Run, World, text, time, until};
 
 #[test]
 fn health_needs_no_token() {
@@ -22,7 +22,7 @@ fn health_needs_no_token() {
 }
 
 #[test]
-fn figures_add_up() {
+fn statistics_add_up() {
     let world = World::new();
     let (ana, bo, reader) = (world.session("ana"), world.session("bo"), world.reader());
     let stats = || world.get("/api/stats", &reader).ok();
@@ -78,17 +78,17 @@ fn figures_add_up() {
             ("sessions", 1),
         ],
     );
-    // Four are over; one of them was held for a whole second.
+    // Four reservations have ended; one of them was held for a whole second.
     assert!(seen["averageHoldTime"].as_f64().unwrap() >= 0.25, "{seen}");
 }
 
-/// What a server writes down about itself for those who look for it.
+/// The file in which a server says where it listens.
 fn written_record(world: &World) -> Value {
     serde_json::from_slice(&std::fs::read(world.path("repo/.git/dibs/server.json")).unwrap()).unwrap()
 }
 
 #[test]
-fn sigterm_lets_everybody_finish() {
+fn sigterm_finishes_pending_requests() {
     let mut world = World::new();
     let record = written_record(&world);
     assert_eq!((&record["pid"], &record["url"]), (&world.record()["pid"], &world.record()["url"]));
@@ -96,7 +96,7 @@ fn sigterm_lets_everybody_finish() {
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
 
-    // Two requests are half sent, one connection idles, one request waits.
+    // Two requests are half sent, one connection is idle, one request waits.
     let bearer = format!("Bearer {}", ana.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
     let late = request("POST", &ana.url("files/reserve"), &headers, br#"{"filePath": "late"}"#);
@@ -106,7 +106,7 @@ fn sigterm_lets_everybody_finish() {
     let mut probe = world.connect();
     probe.send(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").unwrap();
     let mut idle = world.connect();
-    idle.ask("GET", "/healthz", &[], b"").unwrap().ok();
+    idle.call("GET", "/healthz", &[], b"").unwrap().ok();
     thread::scope(|scope| {
         let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60 }));
         world.signal(libc::SIGTERM);
@@ -115,21 +115,21 @@ fn sigterm_lets_everybody_finish() {
         answer.refused("UNAVAILABLE");
     });
     probe.send(b"\r\n").unwrap();
-    let answer = probe.answer(false).unwrap();
-    answer.keeps_the_ground_rules();
+    let answer = probe.receive(false).unwrap();
+    answer.check_ground_rules();
     answer.refused("UNAVAILABLE");
     half.send(tail).unwrap();
-    let answer = half.answer(false).unwrap();
-    answer.keeps_the_ground_rules();
+    let answer = half.receive(false).unwrap();
+    answer.check_ground_rules();
     answer.ok();
-    assert!(idle.ask("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
+    assert!(idle.call("GET", "/healthz", &[], b"").is_err(), "an idle connection is closed");
     let ended = world.wait();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert_eq!((&*ended.stdout, &*ended.stderr), ("", ""));
     for gone in ["server.json", "dibs.sock"] {
         assert!(!world.path("repo/.git/dibs").join(gone).exists(), "{gone} is left behind");
     }
-    // Whatever was answered is there again; bo got nothing.
+    // Everything acknowledged is there again; bo got nothing.
     world.start();
     assert_eq!(world.held(), ["ana a", "ana late"]);
     assert_eq!(world.get("/api/stats", &world.reader()).ok()["waiters"], 0);
@@ -140,7 +140,7 @@ fn a_second_server_on_the_same_repository_gives_up() {
     let mut world = World::new();
     world.session("ana").hold("a");
     let first = written_record(&world);
-    let second = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json"]).output().unwrap();
+    let second = world.dibs(&["serve", "--listen", "127.0.0.1:0", "--json"]).run();
     assert_eq!(second.status.code(), Some(1));
     let talk = String::from_utf8(second.stderr).unwrap();
     assert_eq!(talk.trim_end().lines().count(), 1, "{talk}");
@@ -150,7 +150,7 @@ fn a_second_server_on_the_same_repository_gives_up() {
     assert_eq!(written_record(&world), first);
     assert_eq!(world.held(), ["ana a"]);
     let mut unix = crate::http::Connection::open(&world.unix()).unwrap();
-    unix.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    unix.call("GET", "/readyz", &[], b"").unwrap().ok();
     world.stop();
 }
 
@@ -170,7 +170,7 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
         (&["--config", bad.to_str().unwrap()], "its configuration has errors"),
         (&["--socket", &format!("/tmp/{}", "x".repeat(200))], "too long for a Unix socket"),
     ] {
-        let done = world.dibs(&[&["serve", "--json"], args].concat()).output().unwrap();
+        let done = world.dibs(&[&["serve", "--json"], args].concat()).run();
         let talk = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{args:?}: {talk}");
         assert!(talk.starts_with("git-dibs: ") && talk.contains(sentence), "{args:?}: {talk}");

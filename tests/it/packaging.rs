@@ -1,30 +1,29 @@
-//! Installing and running as a service: sockets passed by a service manager, its notification when the server is ready,
-//! completions and manual pages, and files in `packaging/` and the README that fit the program.
+//! What a service manager relies on: inherited sockets, readiness notification, and unit files that fit the program.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::http::{Connection, Door};
-use crate::world::World;
+use crate::http::{Address, Connection};
+use crate::support::process::LIMIT;
+use crate::support::server::Server;
+use crate::world::{PROGRAM, Run, World};
 
-/// A server that gets these sockets as a service manager passes them.
+/// A server that inherits these sockets, as from a service manager.
 fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     let count = sockets.len();
     let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve --json {args}");
-    let mut command = world.command("sh");
-    command.current_dir(world.path("repo")).args(["-c", &script, env!("CARGO_BIN_EXE_git-dibs")]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = world.command("sh", "repo");
+    command.args(["-c", &script, PROGRAM]);
     let sockets = sockets.to_vec();
     let hand_over = move || {
         for (from, to) in sockets.iter().zip(3..) {
-            // SAFETY: both descriptors belong to this new process only, and a failure is reported.
+            // SAFETY: both are descriptors of the new process, and a failure is returned.
             if unsafe { libc::dup2(*from, to) } < 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -36,14 +35,12 @@ fn activated(world: &World, sockets: &[RawFd], args: &str) -> Command {
     command
 }
 
-/// The JSON line that the server prints once it listens.
-fn record(child: &mut Child) -> Value {
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a record: {line}"))
+/// Starts it and waits until it listens.
+fn started(command: &mut Command) -> Server {
+    Server::start(command).unwrap_or_else(|ended| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
-/// A duplicate with a number above those the new process uses, so that none is overwritten before it is passed.
+/// A copy with a high number, so that dup2 overwrites none before it is passed on.
 fn high(socket: &impl AsRawFd) -> RawFd {
     // SAFETY: duplicates an open file that outlives the call.
     let fd = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 200) };
@@ -51,75 +48,76 @@ fn high(socket: &impl AsRawFd) -> RawFd {
     fd
 }
 
-fn finish(mut child: Child) {
-    // SAFETY: this is our child process, and it has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
-    assert!(child.wait().unwrap().success());
+fn stop(server: Server) {
+    server.signal(libc::SIGTERM);
+    let ended = server.wait();
+    assert!(ended.status.success(), "{}", ended.stderr);
 }
 
 #[test]
-fn passed_sockets_are_served_and_not_removed() {
+fn inherited_sockets_are_served_and_kept() {
     let world = World::not_started();
     world.git_init("repo");
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = world.path("handed.sock");
     let unix = UnixListener::bind(&path).unwrap();
     let ready = UnixDatagram::bind(world.path("notify")).unwrap();
+    ready.set_read_timeout(Some(LIMIT)).unwrap();
     let mut command = activated(&world, &[high(&tcp), high(&unix)], "");
-    let mut child = command.env("NOTIFY_SOCKET", world.path("notify")).spawn().unwrap();
-    let record = record(&mut child);
+    let server = started(command.env("NOTIFY_SOCKET", world.path("notify")));
+    let record = &server.record;
     let address = tcp.local_addr().unwrap();
     assert_eq!(record["url"], format!("http://{address}"));
     assert_eq!(record["socket"], path.to_str().unwrap());
     let mut state = [0; 64];
     let count = ready.recv(&mut state).unwrap();
     assert_eq!(&state[..count], b"READY=1");
-    for door in [Door::Tcp(address), Door::Unix(path.clone())] {
-        let mut connection = Connection::open(&door).unwrap();
-        connection.ask("GET", "/readyz", &[], b"").unwrap().ok();
+    for address in [Address::Tcp(address), Address::Unix(path.clone())] {
+        let mut connection = Connection::open(&address).unwrap();
+        connection.call("GET", "/readyz", &[], b"").unwrap().ok();
     }
-    assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "the server opens no socket of its own");
-    finish(child);
+    assert!(!world.path("repo/.git/dibs/dibs.sock").exists(), "nothing else is opened");
+    stop(server);
     let count = ready.recv(&mut state).unwrap();
     assert_eq!(&state[..count], b"STOPPING=1");
     assert!(path.exists(), "the service manager uses the socket again");
 }
 
 #[test]
-fn one_passed_socket_is_enough() {
+fn one_inherited_socket_is_enough() {
     let world = World::not_started();
     world.git_init("repo");
     let path = world.path("handed.sock");
     let unix = UnixListener::bind(&path).unwrap();
-    let mut child = activated(&world, &[high(&unix)], "").spawn().unwrap();
-    assert_eq!(record(&mut child)["url"], Value::Null);
-    let output = world.dibs(&["status"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    finish(child);
+    let server = started(&mut activated(&world, &[high(&unix)], ""));
+    assert_eq!(server.record["url"], Value::Null);
+    let done = world.dibs(&["status"]).run();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    stop(server);
 }
 
 #[test]
-fn only_listening_sockets_that_may_be_served_are_accepted() {
+fn an_inherited_file_must_be_a_permitted_listening_socket() {
     let world = World::not_started();
     world.git_init("repo");
     let refused = |sockets: &[RawFd], word: &str| {
-        let output = activated(&world, sockets, "").output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && stderr.contains(word), "{stderr}");
+        let done = activated(&world, sockets, "").run();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(word), "{said}");
     };
     refused(&[high(&fs::File::open("/dev/null").unwrap())], "not a stream socket that can listen");
     refused(&[high(&UnixDatagram::unbound().unwrap())], "not a stream socket that can listen");
     refused(&[high(&TcpListener::bind("0.0.0.0:0").unwrap())], "--behind-proxy");
-    let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).output();
-    assert!(elsewhere.unwrap().status.success(), "sockets for another process are ignored");
+    let elsewhere = world.dibs(&["serve", "--check-config"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "9")]).run();
+    assert!(elsewhere.status.success(), "they were meant for somebody else");
 }
 
 #[test]
-fn the_unit_and_the_image_use_flags_that_exist() {
+fn the_unit_and_the_image_use_options_that_exist() {
     let world = World::not_started();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(root.join("packaging").join(name)).unwrap();
-    let help = world.dibs(&["serve", "--help"]).output().unwrap();
+    let help = world.dibs(&["serve", "--help"]).run();
     let help = String::from_utf8(help.stdout).unwrap();
     for name in ["git-dibs.service", "Dockerfile"] {
         let text = read(name);
@@ -160,11 +158,11 @@ fn the_unit_and_the_image_use_flags_that_exist() {
 #[test]
 fn completions_and_manual_pages_are_installed_where_shells_and_man_look() {
     let world = World::not_started();
-    let bin = world.path(".cargo/bin");
+    let bin = world.path("home/.cargo/bin");
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("git-dibs");
     fs::copy(env!("CARGO_BIN_EXE_git-dibs"), &program).unwrap();
-    let output = world.command(&program).args(["completions", "--install"]).output().unwrap();
+    let output = world.command(&program, ".").args(["completions", "--install"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let installed = [
         (".local/share/bash-completion/completions/git-dibs", "_git_dibs()"),
@@ -176,7 +174,7 @@ fn completions_and_manual_pages_are_installed_where_shells_and_man_look() {
         (".cargo/share/man/man1/git-dibs-reserve.1", ".TH git-dibs-reserve 1"),
     ];
     for (file, word) in installed {
-        let text = fs::read_to_string(world.path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let text = fs::read_to_string(world.path("home").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(text.contains(word), "{file} has no {word}");
     }
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -186,9 +184,9 @@ fn completions_and_manual_pages_are_installed_where_shells_and_man_look() {
 
     let share = world.path("share");
     let args = ["completions", "--install", "--dir", share.to_str().unwrap()];
-    assert!(world.command(&program).args(args).output().unwrap().status.success());
+    assert!(world.command(&program, ".").args(args).output().unwrap().status.success());
     assert!(share.join("man/man1/git-dibs.1").exists());
-    let both = world.command(&program).args(["completions", "bash", "--install"]).output().unwrap();
+    let both = world.command(&program, ".").args(["completions", "bash", "--install"]).output().unwrap();
     assert_eq!(both.status.code(), Some(2));
 }
 
@@ -207,12 +205,12 @@ fn the_first_commands_of_the_readme_end_in_a_blocked_commit() {
     let script = format!("{commands}\ncode=$?; kill $!; wait; exit $code");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_git-dibs"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let mut command = world.command("bash");
+    let mut command = world.command("bash", ".");
     command.env("PATH", path).args(["-c", &script]);
     for (name, value) in [("NAME", "Bo"), ("EMAIL", "bo@example.com")] {
         command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
     }
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     // How many seconds are left differs from run to run.

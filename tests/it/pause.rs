@@ -1,4 +1,4 @@
-//! Pause: stopping the line of a feature.
+//! Pause: stopping all sessions of a feature.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ fn a_paused_feature_gets_nothing_new() {
     // The feature may be the session's while its token says nothing.
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "by-field", "feature": "F-1" })).expect(201);
     let by_field = world.session("by-field");
-    // Or the token's, of a session that came to life without one.
+    // Or it comes from the token, for a session that began without one.
     world.session("late").hold("late");
     let late = world.session_with("late", json!({ "feature": "F-1" }));
     by_token.hold("mine");
@@ -35,11 +35,11 @@ fn a_paused_feature_gets_nothing_new() {
     let notices = by_token.post("heartbeat", json!({})).ok()["notices"].clone();
     assert_eq!((&notices[0]["kind"], &notices[0]["feature"]), (&json!("paused"), &json!("F-1")));
 
-    // Renewals keep working, by either name, and so does letting go.
+    // Renewals keep working, by either name, and so does a release.
     by_token.post("files/renew", json!({ "filePath": "mine" })).ok();
     by_token.hold("mine");
     by_token.release("mine");
-    // Everybody else goes on.
+    // All other sessions continue.
     for session in [&ops, &outsider, &other] {
         session.hold(&format!("of/{}", session.id));
         assert!(session.post("files/check-conflicts", json!({ "paths": ["x"] })).ok().get("paused").is_none());
@@ -50,7 +50,7 @@ fn a_paused_feature_gets_nothing_new() {
 }
 
 #[test]
-fn the_holder_of_a_pause_works_on() {
+fn the_holder_of_a_pause_continues() {
     let world = World::new();
     let (ana, bo) =
         (world.session_with("ana", json!({ "feature": "F-1" })), world.session_with("bo", json!({ "feature": "F-1" })));

@@ -1,12 +1,12 @@
-//! Lets a real server run on a system that fails or lies: `preload.c` beside this says how.
+//! Runs a real server on a system that fails or has another time, with the library in `preload.c`.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::world::{World, skip};
+use crate::world::{Run, World, skip};
 
-/// Puts the server of a world on such a system, from its next start on. Says so where that cannot be done here.
+/// Preloads the library into the next server. Reports a skipped test if that is impossible here.
 pub fn preload(world: &mut World, test: &str) -> bool {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let Some(library) = LIBRARY.get_or_init(compiled) else {
@@ -17,18 +17,18 @@ pub fn preload(world: &mut World, test: &str) -> bool {
     true
 }
 
-/// Compiled once for all tests; the file stays for the life of the process, and goes with the build directory.
+/// Compiled once for all tests, into the build directory.
 fn compiled() -> Option<PathBuf> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return None;
     }
     let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("preload.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/preload.c");
-    // Under a name of its own first: another run of the tests may have it loaded.
+    // Under another name first: another run of the tests may have it loaded.
     let new = library.with_extension(std::process::id().to_string());
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", source, "-ldl", "-o"]).arg(&new);
-    let done = compiler.output().ok()?;
+    let done = compiler.try_run().ok()?;
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     std::fs::rename(new, &library).unwrap();
     Some(library)

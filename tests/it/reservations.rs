@@ -1,4 +1,4 @@
-//! Everything held in a repository, and the human override.
+//! The list of reservations, and the override by an admin.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn reserved_files_are_what_the_session_holds() {
 }
 
 #[test]
-fn the_list_of_everything_comes_in_pages() {
+fn all_reservations_are_listed_page_by_page() {
     let world = World::new();
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
     let keys: Vec<String> = (0..25).map(|n| format!("src/{n:02}.rs")).collect();
@@ -47,7 +47,7 @@ fn the_list_of_everything_comes_in_pages() {
             Some(next) => cursor = format!("&cursor={}", text(next)),
             None => break,
         }
-        // What is reserved meanwhile comes at the end; what is released is just gone.
+        // A reservation made meanwhile is listed last; a released one is missing.
         if seen.len() == 7 {
             ana.release("src/20.rs");
             bo.hold("late");
@@ -78,9 +78,9 @@ fn the_list_of_everything_comes_in_pages() {
     list("limit=1000").ok();
 }
 
-/// Found by these tests: a file whose name looks like a pattern was not under its own directory.
+/// Regression: a file whose name looks like a pattern was not found under its own directory.
 #[test]
-fn a_prefix_is_of_the_path_and_not_of_how_it_must_be_written() {
+fn a_prefix_matches_the_path_and_not_its_written_form() {
     let world = World::new();
     let ana = world.session("ana");
     ana.reserve(json!({ "filePaths": ["src/a.ts", "file:src/[id].ts", "file:db:odd"] })).ok();
@@ -92,7 +92,7 @@ fn a_prefix_is_of_the_path_and_not_of_how_it_must_be_written() {
 }
 
 #[test]
-fn an_admin_takes_a_reservation_away_with_a_reason() {
+fn an_admin_overrides_a_reservation_with_a_reason() {
     let world = World::new();
     let (ana, admin) = (world.session("ana"), world.admin());
     let held = ana.hold("a");
@@ -102,7 +102,7 @@ fn an_admin_takes_a_reservation_away_with_a_reason() {
         let refusal = world.delete(&target, &admin, body).refused("INVALID_REQUEST");
         assert_eq!(refusal["field"], "reason");
     }
-    world.ask("DELETE", &target, &admin, None).refused("INVALID_REQUEST");
+    world.call("DELETE", &target, &admin, None).refused("INVALID_REQUEST");
     assert_eq!(world.held().len(), 2);
 
     let done = world.delete(&target, &admin, json!({ "reason": "release night" })).ok();

@@ -1,4 +1,4 @@
-//! What a restart keeps, whether the server was told to stop or the plug was pulled.
+//! What a restart keeps, whether the server was stopped or killed.
 
 use std::thread;
 
@@ -17,7 +17,7 @@ fn without(mut list: Vec<Value>, fields: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn everything_acknowledged_is_there_again() {
+fn a_restart_keeps_everything_acknowledged() {
     let mut world = World::new();
     let before = {
         let ana = world.session_with("ana", json!({ "name": "Ana", "feature": "F-1" }));
@@ -36,7 +36,7 @@ fn everything_acknowledged_is_there_again() {
         world.post("/api/sessions/bound/heartbeat", &worker(&world, "w1"), json!({})).ok();
         everything(&world)
     };
-    // First told to stop, then killed: refusals are counted on record at a stop, and every so often.
+    // Once stopped, once killed: counts of refusals are recorded at a stop and from time to time.
     for pull_the_plug in [false, true] {
         match pull_the_plug {
             false => assert_eq!(world.stop().status.code(), Some(0)),
@@ -77,14 +77,14 @@ fn everything(world: &World) -> Value {
 }
 
 #[test]
-fn whatever_is_alive_gets_its_full_time_again() {
+fn a_restart_renews_live_reservations() {
     let mut world = World::with(&["--session-timeout", "100"]);
     let ana = world.session("ana");
     ana.reserve(json!({ "filePaths": ["a", "db:slot"], "ttlSeconds": 200 })).ok();
     ana.reserve(json!({ "filePath": "short", "ttlSeconds": 1 })).ok();
     let before = world.reservations();
     world.kill();
-    // Longer than the shortest of them had.
+    // Longer than the shortest TTL among them.
     until("a second has passed", || {
         (jiff::Timestamp::now().as_millisecond() > time(&before[2]["expiresAt"])).then_some(())
     });
@@ -103,7 +103,7 @@ fn whatever_is_alive_gets_its_full_time_again() {
 }
 
 #[test]
-fn fences_and_versions_go_on() {
+fn a_restart_continues_fences_and_versions() {
     let mut world = World::new();
     let mut last = 0;
     for version in 0..4 {
@@ -125,7 +125,7 @@ fn fences_and_versions_go_on() {
 }
 
 #[test]
-fn nobody_waits_any_more_after_a_restart() {
+fn a_restart_empties_the_queues() {
     let mut world = World::new();
     world.session("ana").hold("a");
     thread::scope(|scope| {
@@ -136,7 +136,7 @@ fn nobody_waits_any_more_after_a_restart() {
         let ask = json!({ "filePath": "a", "waitSeconds": 60 }).to_string();
         line.send(&crate::http::request("POST", &bo.url("files/reserve"), &headers, ask.as_bytes())).unwrap();
         until("bo waits", || (world.get("/api/stats", &world.reader()).ok()["waiters"] == 1).then_some(()));
-        let cut_off = scope.spawn(move || line.answer(false));
+        let cut_off = scope.spawn(move || line.receive(false));
         world.signal(libc::SIGKILL);
         assert!(cut_off.join().unwrap().is_err());
     });

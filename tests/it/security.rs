@@ -1,5 +1,5 @@
-//! What strangers try: web pages, names that lie, requests that are two, tokens where they do not belong, files that are
-//! open to others, and text that draws on a person's terminal. That no name can forge a line of the log is in `logs`.
+//! Attacks: web pages of other sites, DNS rebinding, request smuggling, tokens in URLs, files that are
+//! readable by others, and control characters for a terminal. Forged log lines are in `logs`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,31 +7,31 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Connection};
+use crate::http::{Connection, Response};
 use crate::mint;
-use crate::world::{World, text};
+use crate::world::{Run, World, text};
 
-/// One request as these very bytes, and everything that comes back until the server hangs up or has answered once.
-fn raw(world: &World, head: &str) -> std::io::Result<Answer> {
+/// Sends exactly these bytes and reads one response, or the error if the server closes the connection.
+fn raw(world: &World, head: &str) -> std::io::Result<Response> {
     let mut connection = world.connect();
     connection.send(head.as_bytes())?;
-    connection.answer(false)
+    connection.receive(false)
 }
 
-/// How many answers come back before the server hangs up.
+/// The statuses of all responses until the server closes the connection.
 fn answers(world: &World, bytes: &[u8]) -> Vec<u16> {
     let mut connection = world.connect();
     connection.send(bytes).unwrap();
-    std::iter::from_fn(|| connection.answer(false).ok()).map(|answer| answer.status).collect()
+    std::iter::from_fn(|| connection.receive(false).ok()).map(|answer| answer.status).collect()
 }
 
 #[test]
-fn a_name_that_was_made_to_mean_this_machine_opens_nothing() {
+fn dns_rebinding_is_refused() {
     let mut world = World::with(&["--host", "dibs.internal"]);
     let ask = |world: &World, host: &str| raw(world, &format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\n\r\n")).unwrap();
     for foreign in ["evil.example", "evil.example:3427", "localhost.evil.example", "192.168.0.1:3427", "0.0.0.0"] {
         let answer = ask(&world, foreign);
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         let refusal = answer.refused("FORBIDDEN");
         assert!(text(&refusal["error"]).contains("--host"), "{refusal}");
     }
@@ -45,10 +45,10 @@ fn a_name_that_was_made_to_mean_this_machine_opens_nothing() {
     raw(&world, "GET /readyz HTTP/1.1\r\n\r\n").unwrap().refused("INVALID_REQUEST");
     raw(&world, "GET /readyz HTTP/1.0\r\n\r\n").unwrap_err(); // An answer in HTTP/1.0, which is what a probe wants.
 
-    // A file's permissions decide who comes through the socket, and a proxy who comes through it.
+    // Who may use the socket is decided by file permissions, or by the proxy in front of it.
     let mut socket = Connection::open(&world.unix()).unwrap();
     socket.send(b"GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
-    socket.answer(false).unwrap().ok();
+    socket.receive(false).unwrap().ok();
     world.stop();
     world.args(&["--behind-proxy"]);
     world.start();
@@ -56,7 +56,7 @@ fn a_name_that_was_made_to_mean_this_machine_opens_nothing() {
 }
 
 #[test]
-fn pages_of_other_sites_are_refused_and_get_no_leave() {
+fn cross_origin_requests_are_refused_without_cors_headers() {
     let world = World::new();
     let ana = world.session("ana");
     let bearer = format!("Bearer {}", ana.token);
@@ -84,7 +84,7 @@ fn pages_of_other_sites_are_refused_and_get_no_leave() {
 }
 
 #[test]
-fn a_request_is_never_two() {
+fn request_smuggling_is_refused() {
     let world = World::new();
     let bearer = format!("authorization: Bearer {}", world.session("ana").token);
     let post = |headers: &str, body: &str| {
@@ -119,7 +119,7 @@ fn a_request_is_never_two() {
         let seen = answers(&world, &post("transfer-encoding: chunked", &format!("{chunks}{hidden}")));
         assert!(seen.iter().all(|status| *status == 400) && seen.len() <= 1, "{chunks:?}: {seen:?}");
     }
-    // The same twice over is one length, and what follows is a request of its own.
+    // The same length twice is one length, and what follows is a request of its own.
     assert_eq!(answers(&world, &post(&format!("{length}\r\n{length}\r\nconnection: close"), body)), [200]);
 }
 
@@ -146,7 +146,7 @@ fn a_token_in_a_url_is_refused_and_not_logged() {
 }
 
 #[test]
-fn a_secret_that_others_can_read_is_none() {
+fn a_secret_readable_by_others_is_refused() {
     let mut world = World::not_started();
     world.git_init("repo");
     let secret = world.path("secret");
@@ -154,7 +154,7 @@ fn a_secret_that_others_can_read_is_none() {
     world.args(&["--secret-file", secret.to_str().unwrap()]);
     for mode in [0o640, 0o604, 0o620, 0o602, 0o644, 0o666] {
         fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
-        let ended = world.start_in_vain();
+        let ended = world.start_and_fail();
         assert_eq!(ended.status.code(), Some(1));
         let advice = format!("chmod 600 {secret:?}");
         assert!(ended.stderr.contains(&advice), "{mode:o}: {}", ended.stderr);
@@ -170,7 +170,7 @@ fn a_secret_that_others_can_read_is_none() {
 }
 
 #[test]
-fn a_socket_is_not_put_where_anybody_could_replace_it() {
+fn a_socket_in_a_world_writable_directory_is_refused() {
     let mut world = World::not_started();
     world.git_init("repo");
     let (directory, socket) = (world.path("run"), world.path("run/dibs.sock"));
@@ -178,7 +178,7 @@ fn a_socket_is_not_put_where_anybody_could_replace_it() {
     world.args(&["--socket", socket.to_str().unwrap()]);
     for mode in [0o777, 0o703] {
         fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
-        let ended = world.start_in_vain();
+        let ended = world.start_and_fail();
         assert_eq!(ended.status.code(), Some(1));
         assert!(ended.stderr.contains("chmod o-w"), "{mode:o}: {}", ended.stderr);
         assert!(!socket.exists());
@@ -223,7 +223,7 @@ fn a_session_learns_nothing_of_another_repository() {
                 [("authorization", &*format!("Bearer {token}"))].map(|(name, value)| (name, value.to_owned()));
             let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
             let answer =
-                world.connect().ask("GET", &target, if token.is_empty() { &[] } else { &headers }, b"").unwrap();
+                world.connect().call("GET", &target, if token.is_empty() { &[] } else { &headers }, b"").unwrap();
             said.push((target, String::from_utf8_lossy(&answer.body).into_owned()));
         }
         if !token.is_empty() {
@@ -252,7 +252,7 @@ fn a_session_learns_nothing_of_another_repository() {
 }
 
 #[test]
-fn nothing_draws_on_a_terminal() {
+fn no_output_contains_control_characters() {
     const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{8}\u{202e}x\n";
     let world = World::new();
     let coded: String = NASTY.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -267,7 +267,7 @@ fn nothing_draws_on_a_terminal() {
     world.delete(&target, &world.admin(), json!({ "reason": NASTY })).ok();
 
     let clean = |mut command: Command, what: &str| {
-        let done = command.output().unwrap();
+        let done = command.run();
         for (way, bytes) in [("stdout", &done.stdout), ("stderr", &done.stderr)] {
             let said = String::from_utf8_lossy(bytes);
             let bad = said.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
@@ -303,10 +303,10 @@ fn nothing_draws_on_a_terminal() {
     let log = clean(as_session(&["log"], &bo.token), "log");
     assert!(log.contains("\\x1b[2J"), "it is shown, as text: {log}");
 
-    // A commit of what somebody else holds, by somebody without a session.
+    // A commit, without a session, of a file that a session holds.
     let repo = world.path("repo");
     let git = |args: &[&str]| {
-        let mut git = world.command("git");
+        let mut git = world.command("git", "");
         git.current_dir(&repo).args(args);
         git.envs([("GIT_AUTHOR_NAME", "P"), ("GIT_AUTHOR_EMAIL", "p@x"), ("GIT_COMMITTER_NAME", "P")]);
         git.env("GIT_COMMITTER_EMAIL", "p@x");
@@ -316,7 +316,7 @@ fn nothing_draws_on_a_terminal() {
     fs::create_dir(repo.join("src")).unwrap();
     fs::write(repo.join("plain.txt"), "x").unwrap();
     fs::write(repo.join(format!("src/{NASTY}")), "x").unwrap();
-    assert!(git(&["add", "--all"]).status().unwrap().success());
+    assert!(git(&["add", "--all"]).run().status.success());
     let said = clean(git(&["commit", "-qm", "x"]), "commit");
     assert!(said.contains("plain.txt") && said.contains("ana"), "the commit is refused: {said}");
 }

@@ -1,4 +1,4 @@
-//! Sessions: made, seen, kept alive, ended, lost.
+//! Sessions: created, listed, kept alive, ended, lost.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::mint;
 use crate::world::{World, text, time, until};
 
 #[test]
-fn an_admin_makes_sessions() {
+fn an_admin_creates_sessions() {
     let world = World::new();
     let admin = world.admin();
     let made = world.post("/api/sessions", &admin, json!({})).expect(201);
@@ -74,7 +74,7 @@ fn anyone_in_the_repository_sees_every_session() {
 }
 
 #[test]
-fn an_ended_session_has_a_dead_token() {
+fn the_token_of_an_ended_session_is_refused() {
     let world = World::new();
     let admin = world.admin();
     for (id, state) in [("ana", "completed"), ("bo", "failed"), ("carl", "stopped")] {
@@ -105,7 +105,7 @@ fn an_ended_session_has_a_dead_token() {
 }
 
 #[test]
-fn a_heartbeat_gives_every_reservation_its_full_time_again() {
+fn a_heartbeat_renews_every_reservation() {
     let world = World::new();
     let ana = world.session("ana");
     let none = ana.post("heartbeat", json!({})).ok();
@@ -134,10 +134,10 @@ fn a_silent_session_is_lost_and_everything_it_holds_is_released() {
     carl.reserve(json!({ "filePath": "c", "ttlSeconds": 300 })).ok();
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "never-came" })).expect(201);
     thread::scope(|scope| {
-        // Whoever waits is there, and gets what the lost one held.
+        // A waiting session is alive, and gets what the lost session held.
         let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60, "ttlSeconds": 300 }));
         until("the silent session is lost", || {
-            // Any authenticated call is a sign of life, looking too.
+            // Any authenticated call keeps a session alive, also one that only reads.
             world.get("/api/stats", &carl.token).ok();
             waiting.is_finished().then_some(())
         });
@@ -157,9 +157,9 @@ fn a_silent_session_is_lost_and_everything_it_holds_is_released() {
     assert_eq!(repeated, json!({ "state": "lost", "releasedCount": 2, "releasedPaths": ["a", "db:slot"] }));
 }
 
-/// Found by these tests: whatever a session looked at, the news it had not heard yet were lost on the way.
+/// Regression: calls that only read took notices from the session without delivering them.
 #[test]
-fn notices_ride_on_every_answer_to_a_sessions_own_calls() {
+fn every_response_to_a_session_carries_its_notices() {
     let world = World::new();
     let (ana, bo, admin) = (world.session("ana"), world.session("bo"), world.admin());
     bo.post("heartbeat", json!({})).ok();
@@ -184,7 +184,7 @@ fn notices_ride_on_every_answer_to_a_sessions_own_calls() {
         let id = ana.hold("taken")["reservationId"].clone();
         let taken = format!("/api/reservations/{}", text(&id));
         world.delete(&taken, &admin, json!({ "reason": "release night" })).ok();
-        let answer = world.ask(method, target, &ana.token, body).json();
+        let answer = world.call(method, target, &ana.token, body).json();
         let notice = &answer["notices"][0];
         assert_eq!(notice["kind"], "released", "{method} {target}: {answer}");
         assert_eq!((&notice["reservationId"], &notice["filePath"]), (&id, &json!("taken")));

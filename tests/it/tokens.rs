@@ -1,4 +1,4 @@
-//! Tokens: whose word counts for what. What is wrong with bad ones is in `bad_input`.
+//! Tokens: what each scope permits. Invalid tokens are in `bad_input`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use jsonwebtoken::Algorithm;
 use serde_json::json;
 
 use crate::mint;
-use crate::world::{World, secret_in, text, until};
+use crate::world::{Run, World, secret_in, text, until};
 
 #[test]
 fn a_session_token_acts_for_its_own_session_only() {
@@ -42,7 +42,7 @@ fn a_session_token_acts_for_its_own_session_only() {
 }
 
 #[test]
-fn claims_are_read_as_promised() {
+fn claims_mean_what_the_contract_says() {
     let world = World::new();
     let now = mint::now();
     let good = [
@@ -98,10 +98,10 @@ fn a_worker_acts_for_the_sessions_it_was_first_to_use() {
         world.get("/api/sessions/s1/reserved-files", &other).refused("FORBIDDEN");
     }
     hold("s3", &two).ok();
-    // What a session used first by itself is its own.
+    // A session id first used with a session token belongs to that session.
     world.session("s4").hold("s4");
     hold("s4", &one).refused("FORBIDDEN");
-    // An admin makes it, and whoever comes first has it.
+    // An admin creates it, and the first worker to use it owns it.
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "s5" })).expect(201);
     hold("s5", &two).ok();
     hold("s5", &one).refused("FORBIDDEN");
@@ -110,14 +110,14 @@ fn a_worker_acts_for_the_sessions_it_was_first_to_use() {
     hold("s2", &bound).ok();
     hold("s1", &bound).refused("FORBIDDEN");
     assert_eq!(world.held(), ["s1 s1", "s2 s2", "s3 s3", "s4 s4", "s5 s5"]);
-    // The binding outlives the session: its end is only repeated to whoever it belongs to.
+    // The binding outlives the session: only its worker gets the repeated response to an end.
     world.post("/api/sessions/s1/end", &rotated, json!({})).ok();
     world.post("/api/sessions/s1/end", &two, json!({})).refused("FORBIDDEN");
     hold("s1", &one).refused("SESSION_ENDED");
 }
 
 #[test]
-fn a_reader_looks_and_an_admin_does_anything() {
+fn a_reader_may_only_read_and_an_admin_may_do_anything() {
     let world = World::new();
     let (ana, reader, admin) = (world.session("ana"), world.reader(), world.admin());
     let held = ana.hold("a");
@@ -163,7 +163,7 @@ fn a_reader_looks_and_an_admin_does_anything() {
 }
 
 #[test]
-fn repositories_are_told_apart_by_the_repo_claim() {
+fn the_repo_claim_selects_the_repository() {
     let mut world = World::not_started();
     world.git_init("one");
     world.git_init("two");
@@ -202,7 +202,7 @@ fn repositories_are_told_apart_by_the_repo_claim() {
     world.delete(&format!("/api/reservations/{target}?repo=b"), &everywhere, reason).ok();
     let left = world.get("/api/reservations?repo=b", &everywhere).ok();
     assert_eq!(left["reservations"].as_array().unwrap().len(), 1);
-    // Each repository leads its own people to the server.
+    // Each repository has its own record of the server.
     for repo in ["one", "two"] {
         assert!(world.path(repo).join(".git/dibs/server.json").exists());
         let reader = fs::read_to_string(world.path(repo).join(".git/dibs/read-token")).unwrap();
@@ -211,7 +211,7 @@ fn repositories_are_told_apart_by_the_repo_claim() {
 }
 
 #[test]
-fn public_keys_are_chosen_by_kid_and_follow_their_file() {
+fn public_keys_are_selected_by_kid_and_reloaded() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tokens");
     let pem = |name: &str| fs::read(fixtures.join(name)).unwrap();
     let mut world = World::not_started();
@@ -263,7 +263,7 @@ fn public_keys_are_chosen_by_kid_and_follow_their_file() {
 }
 
 #[test]
-fn issuer_and_audience_count_where_they_are_configured() {
+fn issuer_and_audience_are_checked_where_configured() {
     let world = World::with(&["--issuer", "ci", "--audience", "dibs"]);
     let ask = |claims| world.get("/api/sessions/ana/reserved-files", &world.token(claims));
     ask(json!({ "sub": "ana", "iss": "ci", "aud": "dibs" })).ok();
@@ -279,7 +279,7 @@ fn issuer_and_audience_count_where_they_are_configured() {
     ] {
         ask(claims).refused("UNAUTHENTICATED");
     }
-    // What the server makes itself is good enough for itself.
+    // The server accepts the read token that it makes itself.
     let admin = world.token(json!({ "sub": "ops", "scope": "admin", "iss": "ci", "aud": "dibs" }));
     let made = world.post("/api/sessions", &admin, json!({ "sessionId": "bo" })).expect(201);
     world.get("/api/sessions/bo/reserved-files", text(&made["token"])).ok();
@@ -288,12 +288,12 @@ fn issuer_and_audience_count_where_they_are_configured() {
 }
 
 #[test]
-fn the_token_command_makes_tokens_the_server_takes() {
+fn the_server_accepts_tokens_of_the_token_command() {
     let mut world = World::not_started();
     world.git_init("repo");
     // Before the server's first start, so that the secret is made here and only read there.
     let token = |args: &[&str]| {
-        let done = world.dibs(&[&["token"], args].concat()).output().unwrap();
+        let done = world.dibs(&[&["token"], args].concat()).run();
         (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
     };
     let (code, ana, talk) = token(&["ana", "--name", "Ana"]);
@@ -326,7 +326,7 @@ fn the_secret_may_come_from_the_environment() {
     let mut short = World::not_started();
     short.git_init("repo");
     short.env("DIBS_JWT_SECRET", "short");
-    let ended = short.start_in_vain();
+    let ended = short.start_and_fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.stderr.contains("at least 32") && !ended.stderr.contains("short\n"), "{}", ended.stderr);
 }

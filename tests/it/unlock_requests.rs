@@ -1,4 +1,4 @@
-//! Unlock requests: asking a holder to let go.
+//! Unlock requests: asking a holder to release a key.
 
 use std::thread;
 
@@ -12,18 +12,18 @@ fn ask(session: &Session<'_>, key: &str) -> Value {
 }
 
 #[track_caller]
-fn answer(session: &Session<'_>, request: &Value, word: &str, body: Value) -> crate::http::Answer {
+fn answer(session: &Session<'_>, request: &Value, word: &str, body: Value) -> crate::http::Response {
     session.post(&format!("unlock-requests/{}/{word}", text(&request["id"])), body)
 }
 
 #[track_caller]
-fn withdraw(session: &Session<'_>, request: &Value) -> crate::http::Answer {
+fn withdraw(session: &Session<'_>, request: &Value) -> crate::http::Response {
     let target = session.url(&format!("unlock-requests/{}", text(&request["id"])));
     session.world.delete(&target, &session.token, json!({}))
 }
 
 #[test]
-fn a_request_reaches_the_holder_and_the_answer_the_asker() {
+fn a_request_reaches_the_holder_and_the_answer_the_requester() {
     let world = World::new();
     let ana = world.session_with("ana", json!({ "name": "Ana" }));
     let bo = world.session_with("bo", json!({ "name": "Bo" }));
@@ -46,7 +46,7 @@ fn a_request_reaches_the_holder_and_the_answer_the_asker() {
     assert_eq!(ana.get("unlock-requests").ok()["incoming"][0]["id"], request["id"]);
     assert_eq!(ana.get("unlock-requests").ok()["outgoing"], json!([]));
     assert_eq!(bo.get("unlock-requests").ok()["outgoing"][0]["id"], request["id"]);
-    // It rides on every answer to the holder until it has one.
+    // Every response to the holder carries it until it is answered.
     for _ in 0..2 {
         let notice = ana.post("heartbeat", json!({})).ok()["notices"][0].clone();
         assert_eq!((&notice["kind"], &notice["requestId"]), (&json!("unlockRequested"), &request["id"]));
@@ -63,7 +63,7 @@ fn a_request_reaches_the_holder_and_the_answer_the_asker() {
     assert_eq!(notice["note"], "tonight");
     answer(&ana, &request, "approve", json!({})).refused("OPERATION_NOT_PERMITTED");
     withdraw(&bo, &request).refused("OPERATION_NOT_PERMITTED");
-    // Another request is another matter.
+    // Another request is independent of it.
     assert_ne!(ask(&bo, "src/a.rs")["id"], request["id"]);
 }
 
@@ -101,7 +101,7 @@ fn approving_releases_in_the_same_step() {
 }
 
 #[test]
-fn handing_over_passes_it_straight_to_the_asker() {
+fn handing_over_gives_the_key_to_the_requester() {
     let world = World::new();
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     let held = ana.hold("a");
@@ -120,7 +120,7 @@ fn handing_over_passes_it_straight_to_the_asker() {
 }
 
 #[test]
-fn nobody_but_the_holder_answers() {
+fn only_the_holder_answers() {
     let world = World::new();
     let ana = world.session_with("ana", json!({ "name": "Ana" }));
     let (bo, carl) = (world.session("bo"), world.session("carl"));
@@ -139,14 +139,14 @@ fn nobody_but_the_holder_answers() {
         ana.post(&format!("unlock-requests/{unknown}/approve"), json!({})).refused("NOT_FOUND");
     }
     assert_eq!(world.held(), ["ana a"]);
-    // An admin may do anything, so also answer for the holder.
+    // An admin may answer for the holder.
     let target = format!("/api/sessions/ana/unlock-requests/{}/approve", text(&request["id"]));
     world.post(&target, &world.admin(), json!({})).ok();
     assert_eq!(world.held(), [""; 0]);
 }
 
 #[test]
-fn a_request_ends_with_its_asker_or_its_reservation() {
+fn a_request_ends_with_its_session_or_its_reservation() {
     let world = World::new();
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     ana.hold("a");

@@ -1,4 +1,4 @@
-//! Waiting: a fair queue, and nobody in it who is not there any more.
+//! Waiting: a fair queue, without requests whose clients have gone.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ fn wait_for(key: &str) -> Value {
     json!({ "filePath": key, "waitSeconds": 60 })
 }
 
-/// The headers of a call by this session, on a connection the test keeps in its hand.
+/// The headers of a call by this session, for a connection the test keeps open.
 fn raw(session: &Session<'_>, call: &str, body: &Value) -> Vec<u8> {
     let bearer = format!("Bearer {}", session.token);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
@@ -30,7 +30,7 @@ fn first_come_first_served() {
     thread::scope(|scope| {
         let bo_waits = bo.queue(scope, wait_for("a"));
         let carl_waits = carl.queue(scope, wait_for("a"));
-        // A new request does not pass those who wait, and is told of them.
+        // A new request does not overtake waiting ones, and its refusal names them.
         let refusal = dora.reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
         assert_eq!((&refusal["reservedBy"], &refusal["conflicts"][0]["queueLength"]), (&json!("ana"), &json!(2)));
         ana.release("a");
@@ -54,7 +54,7 @@ fn a_request_for_several_keys_waits_as_a_whole() {
     bo.hold("b");
     thread::scope(|scope| {
         let waiting = carl.queue(scope, json!({ "filePaths": ["a", "b", "c"], "waitSeconds": 60 }));
-        // It holds nothing yet, but it was first: nobody takes `c` from under it.
+        // It holds nothing yet, but it is ahead in the queue: no other session gets `c`.
         let refusal = dora.reserve(json!({ "filePath": "c" })).refused("RESOURCE_LOCKED");
         assert_eq!(refusal["conflicts"][0]["waiting"], true);
         ana.release("a");
@@ -69,7 +69,7 @@ fn a_request_for_several_keys_waits_as_a_whole() {
 }
 
 #[test]
-fn when_time_runs_out_the_blockers_are_told() {
+fn a_timed_out_wait_names_its_blockers() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     let held = ana.hold("src/**");
@@ -83,7 +83,7 @@ fn when_time_runs_out_the_blockers_are_told() {
 }
 
 #[test]
-fn expiry_and_end_and_override_seat_the_next_one() {
+fn expiry_end_and_override_grant_the_next_waiter() {
     let world = World::new();
     let (ana, bo, carl, dora) = (world.session("ana"), world.session("bo"), world.session("carl"), world.session("d"));
     ana.reserve(json!({ "filePath": "a", "ttlSeconds": 1 })).ok();
@@ -108,7 +108,7 @@ fn expiry_and_end_and_override_seat_the_next_one() {
 }
 
 #[test]
-fn hanging_up_leaves_the_queue() {
+fn a_closed_connection_leaves_the_queue() {
     let world = World::new();
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     ana.hold("a");
@@ -128,7 +128,7 @@ fn hanging_up_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_that_would_close_a_circle_is_refused_at_once() {
+fn a_wait_that_would_close_a_cycle_is_refused_at_once() {
     let world = World::new();
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     ana.hold("a");
@@ -149,7 +149,7 @@ fn a_wait_that_would_close_a_circle_is_refused_at_once() {
                 json!({ "session": "carl", "holds": "c", "wants": "a" }),
             ]
         );
-        // Without waiting it is an ordinary conflict, and letting go resolves everything.
+        // Without waiting it is an ordinary conflict, and a release resolves it.
         carl.reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
         carl.release("c");
         bo_waits.join().unwrap().ok();
@@ -159,12 +159,12 @@ fn a_wait_that_would_close_a_circle_is_refused_at_once() {
 }
 
 #[test]
-fn giving_up_removes_the_edges_of_a_wait() {
+fn a_wait_that_ends_leaves_no_edges() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");
     bo.hold("b");
-    // One edge times out, one is hung up; neither may haunt the graph.
+    // One wait times out, one loses its connection; neither may leave an edge in the graph.
     ana.reserve(json!({ "filePath": "b", "waitSeconds": 1 })).refused("LOCK_ACQUISITION_FAILED");
     bo.reserve(json!({ "filePath": "a", "waitSeconds": 1 })).refused("LOCK_ACQUISITION_FAILED");
     let mut line = world.connect();
@@ -177,7 +177,7 @@ fn giving_up_removes_the_edges_of_a_wait() {
 }
 
 #[test]
-fn versions_and_quotas_hold_for_waits_too() {
+fn versions_and_quotas_apply_to_waits() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("a");

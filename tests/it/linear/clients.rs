@@ -1,17 +1,16 @@
-//! Clients that work at the same time, each on a connection of its own, and write down when they asked, what they heard
-//! and when.
+//! Clients that work at the same time, each on its own connection, and record every request and response with its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lock::{Came, Conflict, Did, Hold, KEYS, Key, Op, Session};
+use super::lock::{Conflict, Did, Hold, KEYS, Key, Op, Outcome, Session};
 use crate::dice::Dice;
-use crate::http::{Answer, Connection};
+use crate::http::{Connection, Response};
 use crate::world::{World, text};
 
-/// A reservation must not outlive its time by more than this. The promise is far less; a busy machine may need more.
+/// A reservation must not outlive its TTL by more than this. The promise is far less; a busy machine may need more.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Times are told in milliseconds, so a time may run out by so much before somebody else's clock says so.
@@ -29,7 +28,7 @@ pub struct Round {
     pub pause_ms: u64,
 }
 
-/// Lets the clients of a round work, and gives what they wrote down.
+/// Lets the clients of a round work, and returns their history.
 pub fn work(world: &World, round: Round) -> Vec<Op> {
     let start = Instant::now();
     let mut history: Vec<Op> = std::thread::scope(|scope| {
@@ -42,7 +41,7 @@ pub fn work(world: &World, round: Round) -> Vec<Op> {
     history
 }
 
-/// What runs out by itself: each reservation that was not let go, a TTL after it was last granted or renewed.
+/// The expiries: of each reservation that was not released, a TTL after its last grant or renewal.
 fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
     let mut last: BTreeMap<(Session, Key), (u64, &Op)> = BTreeMap::new();
     let mut all = Vec::new();
@@ -54,7 +53,7 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
     // One session's calls come one after the other, so their order here is their order there.
     for op in history {
         let granted: Vec<(Key, u64)> = match &op.did {
-            Did::Reserve { came: Came::Granted(grants), .. } => {
+            Did::Reserve { came: Outcome::Granted(grants), .. } => {
                 grants.iter().map(|(k, fence, _)| (*k, *fence)).collect()
             }
             Did::Renew(key, Some(fence)) => vec![(*key, *fence)],
@@ -70,7 +69,7 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
         };
         for (key, fence) in granted {
             let before = last.insert((op.session, key), (fence, op));
-            // A new grant of the same key: the one before had run out.
+            // A new grant of the same key: the one before had expired.
             all.extend(before.filter(|(old, _)| *old != fence).map(|before| ending(((op.session, key), before))));
         }
     }
@@ -130,13 +129,13 @@ impl<'w> Client<'w> {
         let (from, answer, to) = self.ask("files/reserve", &body);
         let body = answer.json();
         let came = match (answer.status, body["code"].as_str()) {
-            (200, _) => Came::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
-            (409, Some("RESOURCE_LOCKED")) => Came::Refused(self.conflicts(&body)),
-            (409, Some("LOCK_ACQUISITION_FAILED")) => Came::TimedOut(self.conflicts(&body)),
-            (409, Some("POSSIBLE_DEADLOCK")) => Came::Deadlock,
+            (200, _) => Outcome::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
+            (409, Some("RESOURCE_LOCKED")) => Outcome::Refused(self.conflicts(&body)),
+            (409, Some("LOCK_ACQUISITION_FAILED")) => Outcome::TimedOut(self.conflicts(&body)),
+            (409, Some("POSSIBLE_DEADLOCK")) => Outcome::Deadlock,
             _ => panic!("{answer}"),
         };
-        if let Came::Granted(grants) = &came {
+        if let Outcome::Granted(grants) = &came {
             assert!(grants.iter().map(|(key, ..)| key).eq(&keys), "asked for {keys:?}, got {grants:?}");
         }
         self.note(from, to, Did::Reserve { keys, exclusive, wait, came });
@@ -187,7 +186,7 @@ impl<'w> Client<'w> {
     fn list(&mut self) {
         let bearer = format!("Bearer {}", self.reader);
         let from = self.now();
-        let answer = self.line.ask("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"").unwrap();
+        let answer = self.line.call("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"").unwrap();
         let to = self.now();
         let body = answer.ok();
         let own = list(&body["reservations"]).filter(|one| self.is_of_this_round(&one["sessionId"]));
@@ -201,15 +200,15 @@ impl<'w> Client<'w> {
         self.note(from, to, Did::List(all));
     }
 
-    fn ask(&mut self, call: &str, body: &Value) -> (u64, Answer, u64) {
+    fn ask(&mut self, call: &str, body: &Value) -> (u64, Response, u64) {
         let target = format!("/api/sessions/{}/{call}", name_of(self.round, self.session));
         let bearer = format!("Bearer {}", self.token);
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
         let body = body.to_string();
         let from = self.now();
-        let answer = self.line.ask("POST", &target, &headers, body.as_bytes()).unwrap();
+        let answer = self.line.call("POST", &target, &headers, body.as_bytes()).unwrap();
         let to = self.now();
-        answer.keeps_the_ground_rules();
+        answer.check_ground_rules();
         (from, answer, to)
     }
 

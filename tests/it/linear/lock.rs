@@ -1,7 +1,7 @@
-//! What a server with these keys may do: the rules once more, as small as they can be written.
+//! A model of a server with these keys: the rules once more, written as briefly as possible.
 //!
-//! A [`Lock`] is everything that is held and everybody who waits. [`Lock::after`] says what it becomes by a step of a
-//! history, or that the step cannot have happened then. Nothing in here is shared with the engine, and whether two keys
+//! A [`Lock`] is everything that is held and every request that waits. [`Lock::after`] gives the state after a step of
+//! a history, or says that the step cannot have happened then. Nothing in here is shared with the engine, and whether two keys
 //! overlap is written down by hand.
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ pub struct Hold {
     pub fence: u64,
 }
 
-/// What an answer says is in the way.
+/// The blockers in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Conflict {
     pub asked: Key,
@@ -48,18 +48,18 @@ pub struct Conflict {
     pub waiting: bool,
 }
 
-/// What came of asking for keys.
+/// The outcome of a reserve.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Came {
+pub enum Outcome {
     /// The fence and the version for each key.
     Granted(Vec<(Key, u64, u64)>),
     Refused(BTreeSet<Conflict>),
-    /// Waited, and this was still in the way.
+    /// Timed out while waiting; these were the blockers.
     TimedOut(BTreeSet<Conflict>),
     Deadlock,
 }
 
-/// Something a client asked with what it heard, or something that happens by itself.
+/// A request of a client with its response, or an expiry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Did {
     Reserve {
@@ -67,9 +67,9 @@ pub enum Did {
         exclusive: bool,
         /// It may wait.
         wait: bool,
-        came: Came,
+        came: Outcome,
     },
-    /// How many of them were held, or nothing where somebody else holds one.
+    /// How many of them were held; `None` if another session holds one.
     Release {
         keys: Vec<Key>,
         count: Option<usize>,
@@ -83,7 +83,7 @@ pub enum Did {
         conflicts: BTreeSet<Conflict>,
     },
     List(BTreeSet<Hold>),
-    /// The time of this reservation runs out.
+    /// This reservation expires.
     Expire(Key, u64),
 }
 
@@ -91,7 +91,7 @@ pub enum Did {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// It is granted, or stands in the queue from now on.
+    /// It is granted, or is in the queue from now on.
     Ask,
     /// Its answer is decided.
     Settle,
@@ -135,8 +135,8 @@ impl Op {
     /// Whether this part of it changes nothing, whenever it happens.
     pub fn only_looks(&self, part: Part) -> bool {
         match &self.did {
-            Did::Reserve { came: Came::Refused(_), .. } => true,
-            Did::Reserve { came, .. } => matches!(came, Came::Granted(_)) && part == Part::Settle,
+            Did::Reserve { came: Outcome::Refused(_), .. } => true,
+            Did::Reserve { came, .. } => matches!(came, Outcome::Granted(_)) && part == Part::Settle,
             Did::Release { count, .. } => !count.is_some_and(|count| count > 0),
             Did::ReleaseAll(keys) => keys.is_empty(),
             Did::Renew(..) | Did::Check { .. } | Did::List(_) => true,
@@ -146,35 +146,35 @@ impl Op {
 }
 
 impl Lock {
-    /// What this becomes by one step of the history; nothing where the step cannot happen now.
+    /// The state after one step of the history; `None` if the step cannot happen now.
     pub fn after(&self, history: &[Op], op: u32, part: Part) -> Vec<Lock> {
         let Op { session, did, .. } = &history[op as usize];
         let mut next = self.clone();
         let possible = match (did, part) {
-            (Did::Reserve { keys, exclusive, came: Came::Refused(told), .. }, _) => {
+            (Did::Reserve { keys, exclusive, came: Outcome::Refused(told), .. }, _) => {
                 !told.is_empty() && self.in_the_way(history, *session, keys, *exclusive, self.queue.len()) == *told
             }
             (Did::Reserve { keys, exclusive, came, .. }, Part::Whole | Part::Ask) => {
                 if self.in_the_way(history, *session, keys, *exclusive, self.queue.len()).is_empty() {
-                    // Sharing what one had alone may be what others wait for.
+                    // A change from exclusive to shared may be what others wait for.
                     next.grant(history, op) && next.seat(history)
                 } else if part == Part::Whole {
                     false
                 } else {
                     next.queue.push(op);
-                    // A circle is refused at once, or later when something breaks a wait that was none.
-                    if *came == Came::Deadlock {
+                    // A cycle is refused at once, or later when another change closes it.
+                    if *came == Outcome::Deadlock {
                         return vec![self.clone(), next];
                     }
                     true
                 }
             }
-            (Did::Reserve { came: Came::Granted(_), .. }, Part::Settle) => !self.queue.contains(&op),
+            (Did::Reserve { came: Outcome::Granted(_), .. }, Part::Settle) => !self.queue.contains(&op),
             (Did::Reserve { keys, exclusive, came, .. }, Part::Settle) => {
                 match self.queue.iter().position(|waiter| *waiter == op) {
                     Some(place) => {
                         let told = match came {
-                            Came::TimedOut(told) => {
+                            Outcome::TimedOut(told) => {
                                 self.in_the_way(history, *session, keys, *exclusive, place) == *told
                             }
                             _ => true,
@@ -182,7 +182,7 @@ impl Lock {
                         next.queue.remove(place);
                         told && next.seat(history)
                     }
-                    None => *came == Came::Deadlock,
+                    None => *came == Outcome::Deadlock,
                 }
             }
             (Did::Release { keys, count }, _) => {
@@ -252,7 +252,7 @@ impl Lock {
                 unreachable!("only requests for keys wait")
             };
             for (asked, key) in keys.iter().flat_map(|asked| wanted.iter().map(move |key| (*asked, *key))) {
-                // Who holds it and wants more does not stand behind those who wait for it to be let go.
+                // A holder that asks for more does not wait behind requests that wait for its release.
                 let first = (*alone || exclusive) && !held(&asked).is_some_and(|held| held || *alone);
                 if *other != session && overlap(asked, key) && first {
                     waiters.insert(Conflict { asked, key, session: *other, exclusive: *alone, waiting: true });
@@ -264,7 +264,7 @@ impl Lock {
 
     /// Gives a request what its answer says it got: old fences for what was held, new and higher ones for the rest.
     fn grant(&mut self, history: &[Op], op: u32) -> bool {
-        let Op { session, did: Did::Reserve { exclusive, came: Came::Granted(grants), .. }, .. } =
+        let Op { session, did: Did::Reserve { exclusive, came: Outcome::Granted(grants), .. }, .. } =
             &history[op as usize]
         else {
             return false;
@@ -291,7 +291,7 @@ impl Lock {
         true
     }
 
-    /// Grants every wait that nothing is in the way of any more, in order.
+    /// Grants every waiting request that has no blocker any more, in order.
     fn seat(&mut self, history: &[Op]) -> bool {
         let mut place = 0;
         while let Some(&op) = self.queue.get(place) {

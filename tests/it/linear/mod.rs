@@ -1,9 +1,9 @@
-//! Whatever clients do at the same time, it is as if one thing had happened after the other.
+//! Linearizability: whatever clients do at the same time, some sequential order explains all responses.
 //!
-//! Clients write down what they asked, what they heard and when; then an order is looked for in which a server that does
-//! one thing at a time would have given the same answers, each between its question and its answer. Where there is none,
-//! the history is shown up to there, with the seed. `DIBS_LINEAR_ROUNDS` says how many rounds the clients work, and
-//! `DIBS_LINEAR_SEED` where chance begins.
+//! Clients record their requests, the responses, and when each was sent and received. Then a sequential order is searched
+//! in which a server that does one thing at a time would have given the same responses, each between its request and its
+//! response. If there is none, the history is shown up to there, with the seed. `DIBS_LINEAR_ROUNDS` sets the number of
+//! rounds, and `DIBS_LINEAR_SEED` the seed.
 
 mod clients;
 mod lock;
@@ -13,16 +13,16 @@ mod wrong;
 use std::collections::BTreeSet;
 
 use self::clients::{Round, work};
-use self::lock::{Came, Did, Op};
-use crate::dice::asked;
+use self::lock::{Did, Op, Outcome};
+use crate::dice::number_from_env;
 use crate::world::World;
 
 /// So many rounds go on at once, on keys that have nothing to do with each other: most of a round is waiting.
 const AT_ONCE: usize = 4;
 
 #[test]
-fn there_is_always_one_order_of_things() {
-    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
+fn every_history_is_linearizable() {
+    in_rounds(number_from_env("DIBS_LINEAR_ROUNDS", 8), |number, seed| Round {
         number,
         seed,
         clients: 6,
@@ -33,8 +33,8 @@ fn there_is_always_one_order_of_things() {
 }
 
 #[test]
-fn there_is_an_order_also_when_time_runs_out() {
-    in_rounds(asked("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
+fn every_history_with_expiry_is_linearizable() {
+    in_rounds(number_from_env("DIBS_LINEAR_ROUNDS", 8_u64).div_ceil(2), |number, seed| Round {
         number,
         seed,
         clients: 4,
@@ -65,10 +65,10 @@ fn in_rounds(rounds: u64, round: impl Fn(u64, u64) -> Round) {
 
 /// Another one each time, so that more is tried as time goes on; a failure says which it was.
 fn seed() -> u64 {
-    asked("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
+    number_from_env("DIBS_LINEAR_SEED", std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000)
 }
 
-/// Finds the order, and says how many calls were in it.
+/// Finds the order, and returns the number of calls in it.
 fn one_after_the_other(history: &[Op], round: Round) -> usize {
     let (number, seed) = (round.number, round.seed);
     if let Some([before, after]) = fences_that_shrink(history) {
@@ -89,7 +89,7 @@ fn one_after_the_other(history: &[Op], round: Round) -> usize {
 /// Two grants, one asked for after the other was heard of, whose fences say the opposite. This holds across all keys.
 fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
     let fences = |op: &Op| match &op.did {
-        Did::Reserve { came: Came::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
+        Did::Reserve { came: Outcome::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
         _ => Vec::new(),
     };
     let mut grants: Vec<(u64, &Op)> =
@@ -103,7 +103,7 @@ fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
     pairs.into_iter().find(shrinks).map(|pair| pair.map(|(_, op)| op))
 }
 
-/// Ends everything, so that the next round finds nothing of this one.
+/// Ends every session, so that the next round finds nothing of this one.
 fn clear(world: &World) {
     let admin = world.admin();
     for one in world.reservations() {

@@ -1,9 +1,9 @@
-//! Looks for an order in which a history could have happened one thing after the other.
+//! Searches for a linearization: an order in which a history could have happened step by step.
 //!
-//! Everything happens at one moment between its question and its answer. The search walks along the answers and keeps
-//! every state the server may be in, each with what of the unanswered has happened already; where an answer fits none
-//! of them, the history has no such order. This is the algorithm of Wing and Gong with Lowe's way of being late: a step
-//! is only taken when an answer needs it.
+//! Every step takes effect at one moment between its request and its response. The search follows the responses and keeps
+//! every state the server may be in, each with the pending requests that have taken effect already. If a response fits
+//! none of these states, the history has no linearization. This is the algorithm of Wing and Gong with the lazy steps
+//! of Lowe: a step is only taken when a response needs it.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ impl Search<'_> {
                 continue;
             }
             let Step { op, part } = self.steps[step];
-            // What was let go in time does not run out.
+            // What was released in time does not expire.
             if matches!(self.history[op as usize].did, Did::Expire(..)) && lock.after(self.history, op, part).is_empty()
             {
                 found.insert((lock, done));

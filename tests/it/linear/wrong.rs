@@ -1,9 +1,9 @@
-//! Histories no right server can have: the search must say so, or it proves nothing.
+//! Histories that no correct server can have. The search must reject them, or it proves nothing.
 
 use std::collections::BTreeSet;
 
 use super::fences_that_shrink;
-use super::lock::{Came, Conflict, Did, Hold, Key, Op, Session};
+use super::lock::{Conflict, Did, Hold, Key, Op, Outcome, Session};
 use super::search::{groups, impossible};
 
 const P0: Key = 0;
@@ -19,7 +19,7 @@ fn op(session: Session, from: u64, to: u64, did: Did) -> Op {
 }
 
 fn granted(keys: &[Key], exclusive: bool, fence: u64, version: u64) -> Did {
-    let came = Came::Granted((fence..).zip(keys).map(|(fence, key)| (*key, fence, version)).collect());
+    let came = Outcome::Granted((fence..).zip(keys).map(|(fence, key)| (*key, fence, version)).collect());
     Did::Reserve { keys: keys.to_vec(), exclusive, wait: false, came }
 }
 
@@ -32,7 +32,7 @@ fn waited(did: Did) -> Did {
 
 fn refused(asked: Key, key: Key, by: Session) -> Did {
     let conflict = Conflict { asked, key, session: by, exclusive: true, waiting: false };
-    Did::Reserve { keys: vec![asked], exclusive: true, wait: false, came: Came::Refused([conflict].into()) }
+    Did::Reserve { keys: vec![asked], exclusive: true, wait: false, came: Outcome::Refused([conflict].into()) }
 }
 
 fn released(key: Key) -> Did {
@@ -45,7 +45,7 @@ fn seen(holds: &[(Key, Session, u64)]) -> Did {
 }
 
 #[test]
-fn what_can_be_is_found() {
+fn possible_histories_have_an_order() {
     let asked_together = [
         op(ANA, 0, 9, granted(&[P0], true, 1, 0)),
         // Both at once, and the one that was told later came first.
@@ -75,7 +75,7 @@ fn what_can_be_is_found() {
 }
 
 #[test]
-fn what_cannot_be_is_not() {
+fn impossible_histories_have_no_order() {
     let wrong: &[(&str, &[Op])] = &[
         ("two hold it", &[op(ANA, 0, 1, granted(&[P0], true, 1, 0)), op(BO, 2, 3, granted(&[P0], true, 2, 0))]),
         (
@@ -184,7 +184,7 @@ fn what_cannot_be_is_not() {
             &[
                 op(ANA, 0, 1, granted(&[P0], true, 1, 0)),
                 op(BO, 2, 50, waited(granted(&[P01], true, 9, 0))),
-                // Somebody was told that Bo waits, so Bo does.
+                // A response named Bo as a waiter, so Bo waits.
                 op(
                     CY,
                     3,
@@ -193,7 +193,7 @@ fn what_cannot_be_is_not() {
                         keys: vec![P1],
                         exclusive: true,
                         wait: false,
-                        came: Came::Refused(
+                        came: Outcome::Refused(
                             [Conflict { asked: P1, key: P01, session: BO, exclusive: true, waiting: true }].into(),
                         ),
                     },
@@ -216,7 +216,7 @@ fn what_cannot_be_is_not() {
                         keys: vec![P0],
                         exclusive: true,
                         wait: true,
-                        came: Came::TimedOut(
+                        came: Outcome::TimedOut(
                             [Conflict { asked: P0, key: P0, session: ANA, exclusive: true, waiting: false }].into(),
                         ),
                     },

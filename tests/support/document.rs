@@ -1,10 +1,10 @@
-//! `fixtures/openapi.json`, and whether it knew what a server just did.
+//! `fixtures/openapi.json`, and whether it describes what a server does.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::http::Answer;
+use super::http::Response;
 
 /// Where the document is checked in.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");
@@ -39,10 +39,10 @@ impl Document {
     pub fn call(&self, method: &str, target: &str) -> Option<&Value> {
         let path = target.split('?').next().unwrap();
         let fits = |template: &str| {
-            let (mut parts, mut asked) = (template.split('/'), path.split('/'));
+            let (mut parts, mut segments) = (template.split('/'), path.split('/'));
             parts
                 .by_ref()
-                .zip(asked.by_ref())
+                .zip(segments.by_ref())
                 .all(|(part, text)| part == text || (part.starts_with('{') && !text.is_empty()))
                 && template.split('/').count() == path.split('/').count()
         };
@@ -64,9 +64,9 @@ impl Document {
         }
     }
 
-    /// Every answer to a call in the document has a status that is described there, and a code too if it is a refusal.
+    /// Checks that the document describes the status of a response, and its code if it is a refusal.
     #[track_caller]
-    pub fn knows(&self, method: &str, target: &str, answer: &Answer) {
+    pub fn check_describes(&self, method: &str, target: &str, answer: &Response) {
         let Some(call) = self.call(method, target) else {
             assert!(answer.status >= 400, "{method} {target} is not in the document: {answer}");
             return;

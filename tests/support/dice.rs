@@ -1,6 +1,6 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
-/// Random enough, and the same every time.
+/// The same numbers for the same seed.
 pub struct Dice(u64);
 
 impl Dice {
@@ -14,8 +14,8 @@ impl Dice {
     }
 }
 
-/// The number in this variable of the environment, where there is one: how long forms of tests are asked for.
-pub fn asked<T: std::str::FromStr>(variable: &str, otherwise: T) -> T {
+/// The number in this environment variable, or the default: longer runs of a test are requested this way.
+pub fn number_from_env<T: std::str::FromStr>(variable: &str, otherwise: T) -> T {
     let odd = |text: String| panic!("{variable} must be a number, and is {text:?}");
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| odd(text)))
 }

@@ -1,4 +1,4 @@
-//! Tokens made without any code of the server's.
+//! Tokens, made without the server's code.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
-/// These claims and, where they do not say, an `exp` an hour away. A claim that is `null` is left out.
+/// These claims, with an `exp` an hour from now unless they have one. A claim that is `null` is left out.
 pub fn claims(claims: Value) -> Value {
     let mut all = json!({ "exp": now() + 3600 });
     for (name, value) in claims.as_object().unwrap() {
@@ -23,7 +23,7 @@ pub fn claims(claims: Value) -> Value {
     all
 }
 
-/// An HS256 signature under whatever header and payload.
+/// Any header and payload with an HS256 signature.
 pub fn signed(header: &str, payload: &str, secret: &[u8]) -> String {
     let message = format!("{}.{}", base64url(header.as_bytes()), base64url(payload.as_bytes()));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());

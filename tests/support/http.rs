@@ -1,17 +1,15 @@
-//! A small HTTP/1.1 client of the tests' own, so that server and client cannot agree on a mistake.
+//! A small HTTP/1.1 client that shares no code with the server or its client: they cannot agree on a mistake.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// No answer takes that long, except one that never comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::process::LIMIT;
 
-/// Every code of the contract with its status, written down once more: the server's own table is what is tested.
+/// Every error code of the contract with its status. Not the server's own table, which is what is tested.
 const CODES: &[(&str, u16)] = &[
     ("INVALID_REQUEST", 400),
     ("INVALID_PATH", 400),
@@ -38,7 +36,7 @@ const CODES: &[(&str, u16)] = &[
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
-pub enum Door {
+pub enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -47,12 +45,12 @@ trait Stream: Read + Write + Send {}
 impl Stream for TcpStream {}
 impl Stream for UnixStream {}
 
-/// One connection; dropping it hangs up.
+/// One connection; dropping it closes it.
 pub struct Connection(BufReader<Box<dyn Stream>>);
 
-/// An answer, as it came.
+/// A response, unchanged.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -70,79 +68,81 @@ pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]
     [format!("{text}\r\n").as_bytes(), body].concat()
 }
 
-fn odd(what: &str) -> io::Error {
+fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
 impl Connection {
-    pub fn open(door: &Door) -> io::Result<Connection> {
-        let stream: Box<dyn Stream> = match door {
-            Door::Tcp(address) => {
-                let stream = TcpStream::connect(address)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_nodelay(true)?;
-                Box::new(stream)
-            }
-            Door::Unix(path) => {
+    pub fn open(address: &Address) -> io::Result<Connection> {
+        match address {
+            Address::Tcp(address) => Connection::over(TcpStream::connect_timeout(address, LIMIT)?),
+            Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                Box::new(stream)
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_write_timeout(Some(LIMIT))?;
+                Ok(Connection(BufReader::new(Box::new(stream))))
             }
-        };
-        Ok(Connection(BufReader::new(stream)))
+        }
+    }
+
+    pub fn over(stream: TcpStream) -> io::Result<Connection> {
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_write_timeout(Some(LIMIT))?;
+        stream.set_nodelay(true)?;
+        Ok(Connection(BufReader::new(Box::new(stream))))
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.get_mut().write_all(bytes)
     }
 
-    /// Reads one answer; `to_head` says that it answers a HEAD and so has no body.
-    pub fn answer(&mut self, to_head: bool) -> io::Result<Answer> {
-        let mut answer = self.head()?;
+    /// Reads one response. The response to a HEAD has no body.
+    pub fn receive(&mut self, to_head: bool) -> io::Result<Response> {
+        let mut response = self.head()?;
         if !to_head {
-            let length = answer.header("content-length").ok_or_else(|| odd("no content-length"))?;
-            answer.body = self.exact(length.parse().map_err(|_| odd(length))?)?;
+            let length = response.header("content-length").ok_or_else(|| invalid("no content-length"))?;
+            response.body = self.exact(length.parse().map_err(|_| invalid(length))?)?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Reads an answer up to its body.
-    pub fn head(&mut self) -> io::Result<Answer> {
+    /// Reads a response up to its body.
+    pub fn head(&mut self) -> io::Result<Response> {
         let first = self.line()?;
         let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(|| odd(&first))?;
+        let status = status.ok_or_else(|| invalid(&first))?;
         let mut headers = Vec::new();
         loop {
             let line = self.line()?;
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(':').ok_or_else(|| odd(&line))?;
+            let (name, value) = line.split_once(':').ok_or_else(|| invalid(&line))?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        Ok(Answer { status, headers, body: Vec::new() })
+        Ok(Response { status, headers, body: Vec::new() })
     }
 
-    /// Reads so many bytes.
+    /// Reads exactly `length` bytes.
     pub fn exact(&mut self, length: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.0.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads one chunk of a body that goes on; nothing once it has ended.
+    /// Reads one chunk of a chunked body; `None` at its end.
     pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.line()?;
-        let length = usize::from_str_radix(&line, 16).map_err(|_| odd(&line))?;
+        let length = usize::from_str_radix(&line, 16).map_err(|_| invalid(&line))?;
         let mut chunk = self.exact(length + 2)?;
         chunk.truncate(length);
         Ok((length > 0).then_some(chunk))
     }
 
-    /// Sends a request and reads its answer. Where the server answers before it has read everything, that counts.
-    pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+    /// Sends a request and reads its response, also if the server responds and closes before it has read everything.
+    pub fn call(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Response> {
         let sent = self.send(&request(method, target, headers, body));
-        self.answer(method == "HEAD").or_else(|error| sent.and(Err(error)))
+        self.receive(method == "HEAD").or_else(|error| sent.and(Err(error)))
     }
 
     fn line(&mut self) -> io::Result<String> {
@@ -155,7 +155,7 @@ impl Connection {
     }
 }
 
-impl Answer {
+impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
@@ -165,14 +165,14 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {self}"))
     }
 
-    /// The body of an answer that must have this status.
+    /// The body of a response that must have this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self}");
         self.json()
     }
 
-    /// The body of an answer that must be 200.
+    /// The body of a response that must be 200.
     #[track_caller]
     pub fn ok(self) -> Value {
         self.expect(200)
@@ -185,9 +185,9 @@ impl Answer {
         self.json()
     }
 
-    /// What holds for every answer of every call.
+    /// Checks what the contract says about every response to every call.
     #[track_caller]
-    pub fn keeps_the_ground_rules(&self) {
+    pub fn check_ground_rules(&self) {
         assert!(self.header("x-request-id").is_some_and(|id| !id.is_empty()), "no x-request-id: {self}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{self}");
         let body = self.json();
@@ -206,7 +206,7 @@ impl Answer {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for Response {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let body = String::from_utf8_lossy(&self.body);
         let shown: String = body.chars().take(2000).collect();
