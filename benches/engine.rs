@@ -1,8 +1,7 @@
-//! The engine alone, beside what one would take instead: a bare `HashMap`. Ratios of CPU time within one run; no
-//! network, no disk.
+//! The engine alone, compared with a bare `HashMap`. Ratios of CPU time within one run; no network, no disk.
 //!
-//! `cargo bench --bench engine`; `-- waits` for one part alone. `-- profile NAME ROUNDS` runs one loop and nothing else,
-//! for callgrind: the names are in [`profile`].
+//! `cargo bench --bench engine` runs all parts, `-- waits` only that one. `-- profile NAME ROUNDS` runs a single loop for
+//! callgrind; the names are in [`profile`].
 
 mod common;
 
@@ -13,7 +12,9 @@ use std::time::Duration;
 use common::clock::{computed, rounds, thread_cpu};
 use common::commands::{Full, NOW, actor, id, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Event, Mode, Outcome, Policy, Record, Seq, SessionId, Ttl};
+use git_dibs::engine::{
+    Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn,
+};
 use git_dibs::key::Key;
 
 fn main() {
@@ -36,7 +37,7 @@ fn main() {
 fn reserve_and_release(live: usize) {
     const TIMES: usize = 20_000;
     let mut full = Full::of(live, 0);
-    // The least a table of locks must know: who, and until when.
+    // A lock table must know at least the holder and the deadline.
     let holder = "session-17".to_owned();
     let mut map: HashMap<String, (String, i64)> = (0..live).map(|n| (path(n), (holder.clone(), NOW.0))).collect();
     let mut bare: HashMap<String, u64> = (0..live).map(|n| (path(n), 0)).collect();
@@ -66,7 +67,7 @@ fn reserve_and_release(live: usize) {
     table::row(&format!("reserve + release among {among}, beside a map to a number"), &numbers, table::time);
 }
 
-/// One loop and nothing else, for callgrind. Two runs of different length tell what one round costs.
+/// A single loop, for callgrind. The difference between two runs of different length is the cost of the rounds.
 fn profile(name: &str, rounds: usize) {
     let mut full = Full::of(1_000, 10);
     let texts: Vec<String> = (950..1_050).map(path).collect();
@@ -74,10 +75,10 @@ fn profile(name: &str, rounds: usize) {
     let globs = [parse("src/**/file_*.rs"), parse("src/area_1*/**"), parse("lib/**/*.rs"), parse("src/{a,b}/[cd]?.rs")];
     match name {
         "reserve-release" => full.reserve_and_release(&keys, rounds),
-        // Half of them are held, half are free.
+        // Half of the paths are held, half are free.
         "check" => {
             for (position, text) in texts.iter().cycle().take(rounds).enumerate() {
-                black_box(full.engine.check(None, position, &parse(text), Mode::Exclusive));
+                black_box(full.engine.check(None, position, &parse(text), Intent::Reserve(Mode::Exclusive)));
             }
         }
         "parse" => {
@@ -113,7 +114,7 @@ fn check() {
         let run = |full: &Full| {
             computed(|| {
                 for (position, path) in paths.iter().enumerate() {
-                    black_box(full.engine.check(None, position, &parse(path), Mode::Exclusive));
+                    black_box(full.engine.check(None, position, &parse(path), Intent::Reserve(Mode::Exclusive)));
                 }
             })
         };
@@ -122,39 +123,39 @@ fn check() {
     }
 }
 
-/// One more wait where 10,000 wait already, each check for a circle included.
+/// One more wait where 10,000 wait already, the search for a cycle included.
 fn queue_up() {
     const WAITERS: usize = 10_000;
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
         let session = SessionId::parse(&format!("s{who}")).unwrap();
         let Command::Reserve(mut ask) = reserve(&session, parse(&path)) else { unreachable!() };
         ask.wait = wait.then_some(Duration::from_secs(300));
         let begin = thread_cpu();
-        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-        records.clear();
+        let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+        turn.records.clear();
         (outcome, thread_cpu() - begin)
     };
-    // Everybody holds one key and waits for the next one's: a chain that only the last wait would close.
+    // Each session holds one key and waits for that of the next session: a chain that only the last wait would close.
     for who in 0..=WAITERS {
-        assert!(matches!(ask(&mut engine, who, format!("chain/{who}"), false).0, Outcome::Granted(_)));
+        assert!(matches!(ask(&mut engine, who, format!("chain/{who}"), false).0, Ok(Outcome::Granted(_))));
     }
     let mut times = Vec::new();
     for who in 0..WAITERS {
         let (outcome, time) = ask(&mut engine, who, format!("chain/{}", who + 1), true);
-        assert!(matches!(outcome, Outcome::Queued(_)), "{outcome:?}");
+        assert!(matches!(outcome, Ok(Outcome::Queued(_))), "{outcome:?}");
         times.push(time);
     }
     times_of("a wait that makes a chain of up to 10,000 longer", times);
-    // And everybody waits for one more key of somebody who waits for nobody.
+    // Each session waits for one more key, of a session that does not wait.
     let _ = ask(&mut engine, WAITERS + 1, "popular".to_owned(), false);
     let times: Vec<_> = (0..WAITERS).map(|who| ask(&mut engine, who, "popular".to_owned(), true).1).collect();
     times_of("a wait for one key among up to 10,000 others", times);
     let (outcome, time) = ask(&mut engine, WAITERS, "chain/0".to_owned(), true);
-    assert!(matches!(outcome, Outcome::Deadlock(_)), "{outcome:?}");
-    times_of("the wait that would close a circle of 10,001, refused", vec![time]);
-    // Everybody holds one key and stands in one queue, and those who hold and wait are asked for what they hold.
+    assert!(matches!(outcome, Err(Refusal::Deadlock(_))), "{outcome:?}");
+    times_of("the wait that would close a cycle of 10,001, refused", vec![time]);
+    // Each session holds one key and waits in the same queue, while others wait for the key it holds.
     let mut engine = Engine::new(Policy::default());
     for who in 0..WAITERS {
         let _ = ask(&mut engine, who, format!("own/{who}"), false);
@@ -166,7 +167,7 @@ fn queue_up() {
         times.push(ask(&mut engine, who, format!("far/{who}"), true).1);
         times.push(ask(&mut engine, WAITERS + who, format!("own/{}", WAITERS - 1 - who), true).1);
     }
-    times_of("a wait among 10,000 who hold, and wait in one queue", times);
+    times_of("a wait among 10,000 sessions that hold keys and wait in one queue", times);
 }
 
 fn times_of(what: &str, mut times: Vec<Duration>) {
@@ -175,7 +176,7 @@ fn times_of(what: &str, mut times: Vec<Duration>) {
     table::fact(what, &format!("{median:.2?}, at most {most:.2?}"));
 }
 
-/// A million records, as a start reads them.
+/// A million records, as a server reads them at start.
 fn replay() {
     let count = 1_000_000;
     let json: Vec<Vec<u8>> = records(count).iter().map(|record| serde_json::to_vec(record).unwrap()).collect();

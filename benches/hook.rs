@@ -251,6 +251,6 @@ fn hold(server: &Server, keys: usize) {
             ..wire::Reserve::default()
         };
         // What is held already is renewed.
-        client.reserve_many(&session, &ask).expect("nobody is in the way");
+        client.reserve(&session, &ask).expect("nobody is in the way");
     }
 }

@@ -15,10 +15,11 @@ use common::commands::{parse, release};
 use common::http::Http;
 use common::{inside, load, table};
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Owner, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Want,
+    Actor, Command, Engine, Mode, Owner, Policy, ReservationId, Reserve, SessionId, SessionIdentity, Timestamp, Ttl,
+    Turn, Want,
 };
 use git_dibs::journal::{Journal, SqliteJournal};
-use git_dibs::ledger::{Kept, Ledger, Status, Writer, tidy};
+use git_dibs::ledger::{Ledger, LedgerStatus, RetainingJournal, Writer, repack};
 
 const EVENTS: u64 = 100_000;
 
@@ -53,10 +54,10 @@ fn history() {
         writer.flush(reader.as_mut()).unwrap();
         times.push(begin.elapsed());
         if times.len() % 32 == 0 {
-            tidy(&path).unwrap();
+            repack(&path).unwrap();
         }
     }
-    tidy(&path).unwrap();
+    repack(&path).unwrap();
     let events = work.engine.head().0;
     let around = |n: usize| times[n - 5..n + 6].iter().map(Duration::as_secs_f64);
     let pairs: Vec<table::Pair> = around(1_000).zip(around(10)).collect();
@@ -90,12 +91,12 @@ impl Work {
     /// As much as one flush takes.
     fn flush(&mut self, journal: &mut SqliteJournal, events: u64) {
         let after = self.engine.head();
-        let mut records = Vec::new();
-        while (records.len() as u64) < events {
+        let mut turn = Turn::default();
+        while (turn.records.len() as u64) < events {
             self.now = self.now.after(Duration::from_millis(10));
             let session = SessionId::parse(&format!("agent-{}", self.roll(100))).unwrap();
             let name = Some(format!("Agent {session}").into());
-            let intro = Intro { id: session.clone(), name, feature: None, owner: Owner::Itself };
+            let intro = SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself };
             let held = self.engine.held(&session);
             let command = if held.len() < 3 {
                 let key = parse(&file(self.roll(FILES)));
@@ -108,9 +109,10 @@ impl Work {
                 let at = self.roll(held.len() as u64) as usize;
                 release(&session, held[at].key.clone())
             };
-            self.engine.execute(&Actor::Session(intro), command, self.now, &mut records);
+            turn.now = self.now;
+            let _ = self.engine.execute(&mut turn, &Actor::Session(intro), command);
         }
-        journal.append(after, &records).unwrap();
+        journal.append(after, &turn.records).unwrap();
     }
 }
 
@@ -138,12 +140,12 @@ const ROUNDS: usize = 5;
 fn grants() {
     let runtime = inside::runtime();
     let dir = tempfile::tempdir().unwrap();
-    let status = Arc::<Status>::default();
+    let status = Arc::<LedgerStatus>::default();
     let journal = |name: &str| SqliteJournal::open(&dir.path().join(name)).unwrap();
     let kept = journal("with.db");
     let reader = kept.reader().unwrap();
-    let with = inside::start(&runtime, Box::new(Kept::new(Box::new(kept), status.clone())));
-    let ledger = Ledger::follow("bench", dir.path().join("ledger.git"), reader, status.clone());
+    let with = inside::start(&runtime, Box::new(RetainingJournal::new(Box::new(kept), status.clone())));
+    let ledger = Ledger::start("bench", dir.path().join("ledger.git"), reader, status.clone());
     let without = inside::start(&runtime, Box::new(journal("without.db")));
     let dialect = Http::new(64);
     for connections in [8, 64] {

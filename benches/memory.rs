@@ -1,4 +1,4 @@
-//! What a million live reservations weigh: measured by the allocator, not estimated.
+//! The memory of a million live reservations, measured by the allocator.
 //!
 //! `cargo bench --bench memory`
 
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::commands::{NOW, actor, parse, path, reserve};
 use common::table;
-use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId};
+use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId, Turn};
 
-/// Counts what is allocated, so that memory is measured and not guessed.
+/// Counts allocated bytes.
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is handed to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
@@ -39,21 +39,21 @@ fn main() {
     let after = LIVE_BYTES.load(Ordering::Relaxed);
     table::head("Memory");
     let each = (after - before) / live;
-    table::fact("bytes of a live reservation at a million, asked of the allocator", &each.to_string());
+    table::fact("bytes per live reservation at a million, as counted by the allocator", &each.to_string());
     drop(engine);
 }
 
-/// With a hundred sessions that say why.
+/// Held by a hundred sessions, each with a reason.
 fn filled(count: usize) -> Engine {
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     for n in 0..count {
         let session = SessionId::parse(&format!("session-{}", n % 100)).unwrap();
         let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
         ask.reason = Some("moving the parser into a crate of its own".into());
-        let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-        assert!(matches!(outcome, Outcome::Granted(_)));
-        records.clear();
+        let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+        assert!(matches!(outcome, Ok(Outcome::Granted(_))));
+        turn.records.clear();
     }
     engine
 }

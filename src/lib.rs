@@ -49,7 +49,7 @@
 //! * **Place**: a key as the index knows it: who holds it, who waits for it, its version.
 //! * **Seq**: the number of a record. **fence**: the seq that granted a reservation.
 //! * **Command**: something asked. **Event**: something that happened. **Record**: an event with its seq and time.
-//! * **Outcome**: what came of a command; a refusal is one too.
+//! * **Outcome**: what a command achieved. **Refusal**: why it was not carried out.
 //! * **UnlockRequest**: somebody asks a holder to let go. **Notice**: what a session should know, told with an answer.
 //! * **Feed**: records as they become durable. **Follower**: somebody who reads them from there.
 //! * **Figures**: what the desk counts and times. **Gauge**: one more number that somebody else keeps.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use git_dibs::engine::Mode;
+use git_dibs::engine::{Intent, Mode};
 
 use crate::bare::Bare;
 use crate::common::clock::{computed, rounds, took};
@@ -42,7 +42,7 @@ fn compare(full: &Full, least: &Full, count: usize, held: usize, globs: usize) {
         let run = || {
             for _ in 0..times {
                 for (position, path) in paths.iter().enumerate() {
-                    black_box(full.engine.check(None, position, &parse(path), Mode::Exclusive));
+                    black_box(full.engine.check(None, position, &parse(path), Intent::Reserve(Mode::Exclusive)));
                 }
             }
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use git_dibs::desk::{Desk, Trouble};
+use git_dibs::desk::{Desk, SubmitError};
 use git_dibs::engine::{Command, Outcome, SessionId};
 use git_dibs::journal::SqliteJournal;
 use git_dibs::key::Key;
@@ -60,14 +60,13 @@ fn ask(desk: &Desk, thread: usize, begin: Instant, answers: &'static AtomicU64) 
         open.fetch_add(1, Ordering::AcqRel);
         let open = open.clone();
         let heard = move |reply: git_dibs::desk::Reply| {
-            assert!(matches!(reply.outcome, Outcome::Granted(_) | Outcome::Released { .. }), "{:?}", reply.outcome);
+            assert!(matches!(reply.outcome, Ok(Outcome::Granted(_) | Outcome::Released { .. })), "{:?}", reply.outcome);
             answers.fetch_add(1, Ordering::Relaxed);
             open.fetch_sub(1, Ordering::AcqRel);
-            Ok(())
         };
         match desk.submit(actor.clone(), command, Box::new(heard)) {
             Ok(_) => {}
-            Err(Trouble::Busy) => unreachable!("the desk has room for all of them"),
+            Err(SubmitError::Busy) => unreachable!("the desk has room for all of them"),
             Err(trouble) => panic!("{trouble}"),
         }
     };

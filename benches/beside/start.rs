@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use git_dibs::engine::{Command, Engine, Outcome, Policy, Seq, SessionId, Ttl};
+use git_dibs::engine::{Command, Engine, Outcome, Policy, Seq, SessionId, Ttl, Turn};
 use git_dibs::journal::{Journal, SqliteJournal};
 
 use crate::common::clock::{long, rounds};
@@ -65,18 +65,18 @@ fn seed(place: &Place, name: &str, count: usize, snapshot: bool) {
     fs::create_dir(&dir).expect("a directory");
     let mut journal = SqliteJournal::open(&dir.join("journal.db")).expect("a journal");
     let mut engine = Engine::new(Policy::default());
-    let mut records = Vec::new();
+    let mut turn = Turn::at(NOW);
     for begin in (0..count).step_by(BATCH) {
         let after = engine.head();
         for n in begin..(begin + BATCH).min(count) {
             let session = SessionId::parse(&format!("session-{}", n % 100)).expect("an id");
             let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
             (ask.wants[0].ttl, ask.reason) = (Ttl(3600), Some("moving the parser into a crate of its own".into()));
-            let outcome = engine.execute(&actor(&session), Command::Reserve(ask), NOW, &mut records);
-            assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
+            let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
+            assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
         }
-        journal.append(after, &records).expect("it is written");
-        records.clear();
+        journal.append(after, &turn.records).expect("it is written");
+        turn.records.clear();
     }
     if snapshot {
         let state = serde_json::to_vec(&engine.image()).expect("plain data");

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Intro, Mode, Named, Outcome, Owner, Policy, Record, ReservationId, Reserve, SessionId,
-    Timestamp, Ttl, Want,
+    Actor, Command, Engine, KeyName, Mode, Outcome, Owner, Policy, Refusal, ReservationId, Reserve, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ pub struct Full {
     pub engine: Engine,
     pub actor: Actor,
     pub session: SessionId,
-    records: Vec<Record>,
+    turn: Turn,
 }
 
 impl Full {
@@ -25,7 +25,7 @@ impl Full {
     pub fn new() -> Full {
         let session = SessionId::parse("bench").unwrap();
         let actor = actor(&session);
-        Full { engine: Engine::new(Policy::default()), actor, session, records: Vec::new() }
+        Full { engine: Engine::new(Policy::default()), actor, session, turn: Turn::at(NOW) }
     }
 
     /// With so many paths and patterns held.
@@ -39,13 +39,13 @@ impl Full {
     pub fn hold(&mut self, keys: impl Iterator<Item = String>) {
         for text in keys {
             let outcome = self.execute(reserve(&self.session, parse(&text)));
-            assert!(matches!(outcome, Outcome::Granted(_)), "{text}: {outcome:?}");
+            assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{text}: {outcome:?}");
         }
     }
 
-    pub fn execute(&mut self, command: Command) -> Outcome {
-        self.records.clear();
-        self.engine.execute(&self.actor, command, NOW, &mut self.records)
+    pub fn execute(&mut self, command: Command) -> Result<Outcome, Refusal> {
+        self.turn.records.clear();
+        self.engine.execute(&mut self.turn, &self.actor, command)
     }
 
     /// Each key in turn is reserved and released, so often in all.
@@ -58,7 +58,7 @@ impl Full {
 }
 
 pub fn actor(session: &SessionId) -> Actor {
-    Actor::Session(Intro { id: session.clone(), name: None, feature: None, owner: Owner::Itself })
+    Actor::Session(SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself })
 }
 
 pub fn reserve(session: &SessionId, key: Key) -> Command {
@@ -73,7 +73,7 @@ pub fn reserve(session: &SessionId, key: Key) -> Command {
 }
 
 pub fn release(session: &SessionId, key: Key) -> Command {
-    Command::Release { session: session.clone(), keys: [Named::from(key)].into() }
+    Command::Release { session: session.clone(), keys: [KeyName::from(key)].into() }
 }
 
 /// Ids are made at the door; making them is not what is measured.

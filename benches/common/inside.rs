@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::Policy;
-use git_dibs::http::{App, Gate, Limits, Listener, Repository, Server, router};
+use git_dibs::http::{App, HostCheck, Listener, Repository, Server, ServerLimits, router};
 use git_dibs::journal::Journal;
 use git_dibs::wire;
 use tokio::net::TcpListener;
@@ -36,8 +36,8 @@ pub fn start(runtime: &Runtime, journal: Box<dyn Journal>) -> SocketAddr {
     let repository = Repository::new("bench".into(), desk(journal));
     let app = App::new(vec![repository], Arc::new(keyring()), unix_seconds);
     // One session asks for all, and as fast as it can.
-    app.set_limits(Limits { requests_per_second: 0, ..Limits::default() });
-    serve(runtime, router(Arc::new(app), Gate::Loopback))
+    app.set_limits(ServerLimits { requests_per_second: 0, ..ServerLimits::default() });
+    serve(runtime, router(Arc::new(app), HostCheck::Loopback))
 }
 
 /// Whatever has routes, until the process ends.

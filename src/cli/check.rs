@@ -102,7 +102,7 @@ fn names(here: &Here, args: &Args) -> Result<Names> {
     Ok(here.names(&args.keys)?)
 }
 
-fn summary(asked: usize, checked: &wire::Checked) -> String {
+fn summary(asked: usize, checked: &wire::CheckReply) -> String {
     let clear = checked.clear.len();
     let yours = match checked.held.len() {
         0 => String::new(),

@@ -97,7 +97,7 @@ fn show_path(path: &Path, keys: &[OsString]) -> Result<Exit> {
     }
     let repo = Repo::from_environment().ok();
     for key in Names::typed(&Cwd::of(repo.as_ref()), keys)?.texts() {
-        talk::data(&format!("{}\n", ledger::path_in_tree(&key)?))?;
+        talk::data(&format!("{}\n", ledger::path_in_tree(path, &key)?))?;
     }
     Ok(Exit::Ok)
 }

@@ -13,7 +13,7 @@ use crate::git::Repo;
 use crate::local::data_dir;
 use crate::serve::upkeep::ledger::{self, HistoryFilter};
 use crate::text::terminal::clean;
-use crate::wire::{Encoding, History, HistoryEvent, Mode, Time};
+use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time};
 
 /// Shows what happened, the latest first.
 #[derive(clap::Args)]
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// What the ledger in this repository tells, if there is one.
-fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<History>> {
+fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> Option<Result<HistoryReply>> {
     let repo = Repo::from_environment().ok()?;
     let path = data_dir::ledger(&data_dir::dibs_dir(&repo));
     if !path.exists() {
@@ -78,7 +78,7 @@ fn without_server(ask: &dyn Fn(&Cwd) -> Result<Past, Failure>, most: usize) -> O
     }))
 }
 
-fn show(history: &History, json: bool) -> Result<()> {
+fn show(history: &HistoryReply, json: bool) -> Result<()> {
     if json {
         return Ok(talk::document(&serde_json::to_vec(history)?)?);
     }
@@ -96,27 +96,95 @@ fn show(history: &History, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// What a line says of an event, besides its time, number and verb.
+#[derive(Default)]
+struct Details<'a> {
+    paths: &'a [String],
+    encoding: Option<Encoding>,
+    session: Option<&'a str>,
+    shared: bool,
+    /// How it ended.
+    why: Option<&'a str>,
+    /// The admin who overrode it.
+    by: Option<&'a str>,
+    reason: Option<&'a str>,
+}
+
+fn details(event: &EventKind) -> Details<'_> {
+    use std::slice::from_ref;
+    match event {
+        EventKind::Opened { session_id, .. }
+        | EventKind::Bound { session_id }
+        | EventKind::Seated { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
+        EventKind::Ended { session_id, state } => {
+            Details { session: Some(session_id), why: Some(state.as_str()), ..Details::default() }
+        }
+        EventKind::Reserved { file_path, session_id, mode, reason, encoding, .. }
+        | EventKind::Amended { file_path, session_id, mode, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(session_id),
+            shared: *mode == Mode::Shared,
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Released { file_path, session_id, why, by, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(session_id),
+            // The verb says it already.
+            why: Some(&**why).filter(|why| *why != "released"),
+            by: by.as_deref(),
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Queued { session_id, file_paths, mode, reason, encoding } => Details {
+            paths: file_paths,
+            encoding: *encoding,
+            session: Some(session_id),
+            shared: *mode == Mode::Shared,
+            reason: reason.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Left { session_id, why, .. } => {
+            Details { session: Some(session_id), why: Some(why), ..Details::default() }
+        }
+        EventKind::UnlockRequested { file_path, requested_by, reason, encoding, .. } => Details {
+            paths: from_ref(file_path),
+            encoding: *encoding,
+            session: Some(requested_by),
+            reason: Some(reason),
+            ..Details::default()
+        },
+        EventKind::UnlockAnswered { status, responded_by, note, .. } => Details {
+            session: responded_by.as_deref(),
+            why: Some(status.as_str()),
+            reason: note.as_deref(),
+            ..Details::default()
+        },
+        EventKind::Counted { .. } | EventKind::Unrecognized => Details::default(),
+    }
+}
+
 /// One event on a line.
-fn line(event: &HistoryEvent) -> String {
+fn line(event: &Event) -> String {
     let when = event.at.to_string();
     let when = format!("{} {}", &when[..10], &when[11..19]);
-    let who = event.session_id.as_deref().map(|id| talk::person(id, event.session_name.as_deref()));
-    let mut what = match &event.file_path {
-        Some(path) => format!(" {}", talk::key(path, event.encoding)),
-        None => event.file_paths.iter().map(|path| format!(" {}", talk::key(path, event.encoding))).collect(),
-    };
-    if let Some(who) = who {
-        what.push_str(&format!(" by {who}"));
+    let details = details(&event.kind);
+    let paths = details.paths.iter().map(|path| format!(" {}", talk::key(path, details.encoding)));
+    let mut what: String = paths.collect();
+    if let Some(session) = details.session {
+        what.push_str(&format!(" by {}", talk::person(session, event.session_name.as_deref())));
     }
-    if event.mode == Some(Mode::Shared) {
+    if details.shared {
         what.push_str(", shared");
     }
-    match (event.why.as_deref(), event.by.as_deref()) {
+    match (details.why, details.by) {
         (Some(why), Some(by)) => what.push_str(&format!(", {} by {}", clean(why, 40), clean(by, 200))),
         (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
         _ => {}
     }
-    format!("{when}  #{} {}{what}{}\n", event.seq, clean(&event.event, 40), talk::because(event.reason.as_deref()))
+    format!("{when}  #{} {}{what}{}\n", event.seq, event.kind.verb(), talk::because(details.reason))
 }
 
 /// A moment as people say it.

@@ -25,13 +25,11 @@ use super::yaml::{Problem, Reader, Value};
 use crate::client::ClientError;
 use crate::key::{Key, KeyRules, Kind};
 use crate::text::terminal::clean;
-use crate::wire::{Code, RESERVE_KEYS_MAX};
+use crate::wire::Code;
+use crate::wire::limits::{REASON_CHARS_MAX, RESERVE_KEYS_MAX};
 
 /// The largest file, in bytes; 10,000 long paths fit, and nobody writes more by hand.
 const FILE_MAX: usize = 1 << 20;
-
-/// The longest reason, in characters, as the contract has it.
-const REASON_MAX: usize = 1000;
 
 /// The longest time, in minutes: more than any server grants, and safe to count in seconds.
 const TTL_MAX: i64 = 366 * 24 * 60;
@@ -200,8 +198,8 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
                 other => wrong(reader, "ttl_minutes", &other, value_line, "a whole number"),
             },
             "reason" => match value {
-                Value::Text(text) if text.chars().count() > REASON_MAX => {
-                    reader.problem(value_line, format!("reason is longer than {REASON_MAX} characters"));
+                Value::Text(text) if text.chars().count() > REASON_CHARS_MAX => {
+                    reader.problem(value_line, format!("reason is longer than {REASON_CHARS_MAX} characters"));
                 }
                 Value::Text(text) => package.reason = Some(text).filter(|text| !text.trim().is_empty()),
                 other => wrong(reader, "reason", &other, value_line, "text"),

@@ -96,14 +96,10 @@ pub fn renew(args: RenewArgs) -> Result<Exit> {
     }
     let names = here.names(&args.keys)?;
     let mut texts = names.texts();
-    let ask = wire::Renew { ttl_seconds: args.ttl, encoding: names.encoding(), ..wire::Renew::default() };
-    let renewed = if texts.len() == 1 {
-        let answer = here.client.renew(&session, &wire::Renew { file_path: texts.pop(), ..ask });
-        vec![here.heard(answer)?]
-    } else {
-        let answer = here.client.renew_many(&session, &wire::Renew { file_paths: Some(texts), ..ask });
-        here.heard(answer)?.reservations
-    };
+    let (one, many) = if texts.len() == 1 { (texts.pop(), None) } else { (None, Some(texts)) };
+    let ask = wire::Renew { file_path: one, file_paths: many, ttl_seconds: args.ttl, encoding: names.encoding() };
+    let answer = here.client.renew(&session, &ask);
+    let renewed = here.heard(answer)?.into_reservations();
     let line = |one: &wire::Renewed| {
         format!("renewed {} for {}\n", talk::key(&one.file_path, one.encoding), time_left(here.left(one.expires_at)))
     };

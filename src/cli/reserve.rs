@@ -15,10 +15,8 @@ use super::{Exit, backoff, talk};
 use crate::client::ClientError;
 use crate::text::shell;
 use crate::text::terminal::time_left;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Mode, Time};
-
-/// The longest a server keeps a request in its queue, in seconds.
-const WAIT_MAX: u32 = 300;
 
 /// Conflicts named in the commands that are suggested.
 const SUGGESTED_MAX: usize = 3;
@@ -49,7 +47,7 @@ pub struct Args {
     #[command(flatten)]
     wanted: Wanted,
     /// Wait in the queue for up to so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_MAX)))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<u32>,
     /// Ask so many times more, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -68,7 +66,7 @@ pub struct WaitArgs {
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
     /// Give up after so many seconds; after 300 the place in the queue is a new one
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_MAX, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     #[command(flatten)]
     wanted: Wanted,
@@ -121,7 +119,7 @@ pub fn wait(args: WaitArgs) -> Result<Exit> {
     let mut failed = 0;
     loop {
         let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
-        ask.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_MAX)));
+        ask.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_SECONDS_MAX)));
         let error = match attempt(&mut here, &session, &ask) {
             Ok(granted) => return tell(&here, &granted),
             Err(error) => error,
@@ -157,10 +155,8 @@ fn asked(names: &Names, wanted: &Wanted) -> wire::Reserve {
 
 fn attempt(here: &mut Here, session: &str, ask: &wire::Reserve) -> Result<Granted, ClientError> {
     let row = |one: wire::Reserved| (one.file_path, one.encoding, one.mode, one.expires_at);
-    if ask.file_path.is_some() {
-        return here.client.reserve(session, ask).map(|one| Granted(vec![row(one)]));
-    }
-    here.client.reserve_many(session, ask).map(|all| Granted(all.reservations.into_iter().map(row).collect()))
+    let reply = here.client.reserve(session, ask)?;
+    Ok(Granted(reply.into_reservations().into_iter().map(row).collect()))
 }
 
 fn tell(here: &Here, granted: &Granted) -> Result<Exit> {

@@ -13,6 +13,7 @@ use super::failure::{Failure, sentence_of};
 use super::here::{Common, Here, ServerArgs};
 use super::{Exit, backoff, talk};
 use crate::client::ClientError;
+use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
 /// How a script learns what happened.
@@ -48,7 +49,7 @@ struct Lock {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Wait in the queue for up to so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=300))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<i64>,
     #[command(flatten)]
     asking: Asking,
@@ -133,7 +134,8 @@ fn lock(args: &Lock) -> Result<Value, Trouble> {
         wait_seconds: args.wait,
         ..wire::Reserve::default()
     };
-    let held = asked(&args.asking, |here, session| here.client.reserve(session, &ask))?;
+    let reply = asked(&args.asking, |here, session| here.client.reserve(session, &ask))?;
+    let wire::ReserveReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
 }
 
@@ -149,8 +151,15 @@ fn beat(args: &Beat) -> Result<Value, Trouble> {
         return Ok(json!({ "ok": true, "renewedCount": alive.renewed_count, "expiresAt": alive.expires_at }));
     };
     let ask = wire::Renew { file_path: Some(key.clone()), ttl_seconds: args.ttl, ..wire::Renew::default() };
-    let held = asked(&args.asking, |here, session| here.client.renew(session, &ask))?;
+    let reply = asked(&args.asking, |here, session| here.client.renew(session, &ask))?;
+    let wire::RenewReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
+}
+
+/// A reply for several keys, where the request named one.
+fn unexpected_list() -> Trouble {
+    let sentence = "the server answered a request for one key with a list";
+    Trouble { document: json!({ "ok": false, "code": "ERROR", "error": sentence }), status: Status::Other }
 }
 
 /// Asks, and asks again while nobody answers.

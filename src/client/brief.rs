@@ -44,7 +44,7 @@ pub struct Asking<'a> {
 }
 
 /// Says what is in the way of the session, or of anybody where there is none.
-pub fn check_briefly(who: Asking<'_>, ask: &wire::Check, limits: Limits) -> Brief<wire::Checked> {
+pub fn check_briefly(who: Asking<'_>, ask: &wire::Check, limits: Limits) -> Brief<wire::CheckReply> {
     exchange(who, &checking(who.session), ask, limits)
 }
 
@@ -178,7 +178,7 @@ mod tests {
         Limits { connect: Duration::from_millis(200), total: Duration::from_millis(300), answer_bytes: 1000 };
 
     /// Asks somebody who answers like this, and says what the question was.
-    fn ask(answer: &'static str) -> (Brief<wire::Checked>, String) {
+    fn ask(answer: &'static str) -> (Brief<wire::CheckReply>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}/team", listener.local_addr().unwrap())).unwrap();
         let server = std::thread::spawn(move || {

@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::address::part;
 use super::{Client, ClientError};
 use crate::wire;
-
-/// The most that one page of a list holds.
-const PAGE_MAX: u32 = 1000;
+use crate::wire::limits::{PAGE_ITEMS_MAX, WAIT_SECONDS_MAX};
 
 /// Which reservations to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,13 +30,8 @@ pub struct Past {
 }
 
 impl Client {
-    /// Reserves one key (`filePath`), waiting for it as long as the request says.
-    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::Reserved, ClientError> {
-        self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
-    }
-
-    /// Reserves several keys (`filePaths`), all or nothing.
-    pub fn reserve_many(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReservedMany, ClientError> {
+    /// Reserves one key, or several all at once, and waits for them as long as the request says.
+    pub fn reserve(&mut self, session: &str, ask: &wire::Reserve) -> Result<wire::ReserveReply, ClientError> {
         self.post_waiting(&own(session, "files/reserve"), ask, waiting(ask))
     }
 
@@ -49,21 +42,16 @@ impl Client {
 
     /// Lets go of everything.
     pub fn release_all(&mut self, session: &str) -> Result<wire::ReleasedAll, ClientError> {
-        self.post(&own(session, "files/release-all"), &NOTHING)
+        self.post(&own(session, "files/release-all"), &wire::EmptyBody {})
     }
 
-    /// Renews one key (`filePath`).
-    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::Renewed, ClientError> {
-        self.post(&own(session, "files/renew"), ask)
-    }
-
-    /// Renews several keys (`filePaths`).
-    pub fn renew_many(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewedMany, ClientError> {
+    /// Renews one key, or several.
+    pub fn renew(&mut self, session: &str, ask: &wire::Renew) -> Result<wire::RenewReply, ClientError> {
         self.post(&own(session, "files/renew"), ask)
     }
 
     /// Says what is in the way of the session, or of anybody where there is none.
-    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::Checked, ClientError> {
+    pub fn check(&mut self, session: Option<&str>, ask: &wire::Check) -> Result<wire::CheckReply, ClientError> {
         self.post(&checking(session), ask)
     }
 
@@ -74,7 +62,7 @@ impl Client {
 
     /// Everything held in the repository, however many pages that is.
     pub fn reservations(&mut self, which: &Held) -> Result<Vec<wire::Reservation>, ClientError> {
-        let mut query = format!("/api/reservations?limit={PAGE_MAX}");
+        let mut query = format!("/api/reservations?limit={PAGE_ITEMS_MAX}");
         for (name, value) in [("prefix", &which.prefix), ("session", &which.session)] {
             if let Some(value) = value {
                 query.push_str(&format!("&{name}={}", part(value)));
@@ -99,7 +87,7 @@ impl Client {
 
     /// The sessions of the repository, or those in one state, however many pages that is.
     pub fn sessions(&mut self, state: Option<wire::SessionState>) -> Result<Vec<wire::SessionInfo>, ClientError> {
-        let mut query = format!("/api/sessions?limit={PAGE_MAX}");
+        let mut query = format!("/api/sessions?limit={PAGE_ITEMS_MAX}");
         if let Some(state) = state {
             query.push_str(&format!("&state={}", state.as_str()));
         }
@@ -113,7 +101,7 @@ impl Client {
 
     /// Says that the session is alive, which renews all it holds.
     pub fn heartbeat(&mut self, session: &str) -> Result<wire::Heartbeat, ClientError> {
-        self.post(&own(session, "heartbeat"), &NOTHING)
+        self.post(&own(session, "heartbeat"), &wire::EmptyBody {})
     }
 
     /// Ends the session, which releases all it holds.
@@ -161,7 +149,7 @@ impl Client {
     }
 
     /// What happened, the latest first, at most so many events.
-    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::History, ClientError> {
+    pub fn history(&mut self, which: &Past, most: usize) -> Result<wire::HistoryReply, ClientError> {
         let mut query = String::from("/api/history?");
         let since = which.since.map(|since| since.to_string());
         let percent = which.percent.then(|| "percent".to_owned());
@@ -171,11 +159,11 @@ impl Client {
                 query.push_str(&format!("{name}={}&", part(value)));
             }
         }
-        let mut all = wire::History::default();
+        let mut all = wire::HistoryReply::default();
         loop {
-            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
+            let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_ITEMS_MAX).clamp(1, PAGE_ITEMS_MAX);
             let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
-            let page: wire::History = self.get(&format!("{query}limit={left}{cursor}"))?;
+            let page: wire::HistoryReply = self.get(&format!("{query}limit={left}{cursor}"))?;
             all.events.extend(page.events);
             all.missing.extend(page.missing);
             all.notices.extend(page.notices);
@@ -197,9 +185,6 @@ impl Client {
     }
 }
 
-/// A body for calls that have nothing to say.
-const NOTHING: wire::EndSession = wire::EndSession { state: None };
-
 /// No body at all.
 const NO_BODY: Option<&wire::Override> = None;
 
@@ -216,9 +201,6 @@ fn own(session: &str, rest: &str) -> String {
 /// How long the server may keep a request in its queue.
 fn waiting(ask: &wire::Reserve) -> Duration {
     Duration::from_secs(
-        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_MAX_SECONDS),
+        ask.wait_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(WAIT_SECONDS_MAX.into()),
     )
 }
-
-/// The longest wait the contract knows; beyond it the server refuses at once.
-const WAIT_MAX_SECONDS: u64 = 300;

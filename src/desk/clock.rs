@@ -1,4 +1,4 @@
-//! The only clock: time that never jumps.
+//! The only clock. Its time never jumps and never goes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,22 +7,22 @@ use crate::engine::Timestamp;
 
 /// Tells the desk the time.
 pub trait Clock: Send {
-    /// Now. Never earlier than what it said before.
+    /// The current time, never earlier than a time it returned before.
     fn now(&self) -> Timestamp;
 
-    /// From here on, never say anything earlier than this.
+    /// From now on, never returns a time before `moment`.
     fn not_before(&mut self, moment: Timestamp);
 }
 
-/// The time since boot, sleep included, counted from what the wall clock said at start. Whoever moves the wall clock
-/// later changes nothing: no reservation ends early because of it.
+/// Starts with the wall clock's time and then counts the time since boot, sleep included. Setting the wall clock while
+/// the server runs has no effect, so no reservation ends early because of it.
 pub struct SystemClock {
     /// Added to the time since boot.
     offset_ms: i64,
 }
 
 impl SystemClock {
-    /// A clock that begins with the wall clock's time.
+    /// A clock that starts with the wall clock's time.
     #[expect(clippy::new_without_default, reason = "reading a clock is not a default")]
     pub fn new() -> Self {
         Self { offset_ms: read_ms(libc::CLOCK_REALTIME) - read_ms(boot_clock()) }
@@ -44,7 +44,7 @@ fn boot_clock() -> libc::clockid_t {
     libc::CLOCK_BOOTTIME
 }
 
-/// Elsewhere the monotonic clock either counts sleep too, or lets reservations end late after one, never early.
+/// On other systems the monotonic clock may not count sleep; reservations then end late, never early.
 #[cfg(not(target_os = "linux"))]
 fn boot_clock() -> libc::clockid_t {
     libc::CLOCK_MONOTONIC
@@ -60,17 +60,17 @@ fn read_ms(clock: libc::clockid_t) -> i64 {
     seconds * 1000 + nanos / 1_000_000
 }
 
-/// A clock that stands still until it is moved; for tests. Clones show the same time.
+/// A clock for tests that only moves when told to. Clones share one time.
 #[derive(Clone)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that shows this moment.
+    /// A clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(start.0)))
     }
 
-    /// Moves on. Whoever waits for a deadline must be told to look: [`Desk::poke`](super::Desk::poke).
+    /// Moves the clock forward. A sleeping desk notices after [`Desk::poke`](super::Desk::poke).
     pub fn advance(&self, time: std::time::Duration) {
         let ms = i64::try_from(time.as_millis()).expect("tests do not take that long");
         self.0.fetch_add(ms, Ordering::SeqCst);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_never_goes_back_behind_the_last_record() {
+    fn a_clock_never_shows_a_time_before_the_last_record() {
         let mut clock = SystemClock::new();
         let later = Timestamp(clock.now().0 + 3_600_000);
         clock.not_before(later);

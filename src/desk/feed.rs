@@ -1,8 +1,13 @@
-//! What happened, for whoever follows it: every batch of records, once it is durable.
+//! The stream of durable records, for event streams: every batch, once it is durable.
 //!
-//! While nobody follows, the desk only moves a number. While somebody does, it keeps the latest batches at hand and
-//! wakes whoever waits for more. Whoever is further behind looks back into the journal, on a thread of their own.
-//! The desk never waits for a follower: a slow one falls behind, and nothing is kept for it.
+//! Without followers the desk only updates the number of the last record. With followers it also buffers the latest
+//! batches and wakes the followers that wait. A follower that is further behind reads the journal, on its own thread.
+//! The desk never waits for a follower, and a follower never keeps records in the journal: once a snapshot drops records
+//! that a slow follower has not read, it gets [`FeedPage::Dropped`].
+//!
+//! The ledger is no follower. It reads the journal directly, and it does hold back truncation: the server wraps the
+//! journal so that a snapshot keeps every record that is not in the ledger yet (see `ledger::RetainingJournal`). The desk
+//! does not know about this; it only asks a snapshot to keep a number of records, and may find more of them kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,10 +17,10 @@ use std::task::{Context, Poll, Waker};
 use crate::engine::{Record, Seq};
 use crate::journal::{JournalError, JournalReader};
 
-/// Records kept at hand while somebody follows; a few megabytes, and seconds of a busy repository.
-const AT_HAND_MAX: usize = 16_384;
+/// The most records in the buffer: a few megabytes, and some seconds of a busy repository.
+const BUFFER_MAX: usize = 16_384;
 
-/// Records handed to a follower in one go.
+/// About how many records a follower gets at once.
 const PAGE: usize = 4096;
 
 /// The records of one repository as they become durable.
@@ -23,45 +28,45 @@ pub struct Feed {
     /// The last durable record.
     head: AtomicU64,
     followers: AtomicUsize,
-    recent: Mutex<Recent>,
+    buffer: Mutex<Buffer>,
     journal: Mutex<Box<dyn JournalReader>>,
 }
 
 #[derive(Default)]
-struct Recent {
+struct Buffer {
     /// The latest batches, without a gap between them.
     batches: VecDeque<Arc<[Record]>>,
-    /// How many records these are.
-    held: usize,
-    /// Whoever waits for more, by the follower's number.
-    sleepers: HashMap<u64, Waker>,
+    /// The number of records in `batches`.
+    length: usize,
+    /// The tasks that wait for the next batch, by the follower's number.
+    wakers: HashMap<u64, Waker>,
     next_follower: u64,
 }
 
-/// Somebody who follows; until it is dropped.
+/// Reads a feed. The feed buffers records as long as there is a follower.
 pub struct Follower {
     feed: Arc<Feed>,
     number: u64,
 }
 
-/// What there is after a record, without looking into the journal.
+/// What the buffer has after a record.
 #[derive(Debug, PartialEq)]
-pub enum AtHand {
-    /// Nothing happened since.
-    Nothing,
-    /// What happened next, oldest first. The first batch may begin with records that are known already.
+pub enum Buffered {
+    /// There is no later record.
+    UpToDate,
+    /// The next records, oldest first. The first batch may begin with records that the follower already has.
     Batches(Vec<Arc<[Record]>>),
-    /// It is not at hand any more; see [`Follower::look_back`].
-    Older,
+    /// The next record is not in the buffer; see [`Follower::read_journal`].
+    TooOld,
 }
 
 /// What the journal has after a record.
 #[derive(Debug, PartialEq)]
-pub enum Past {
-    /// What happened next, oldest first.
+pub enum FeedPage {
+    /// The next records, oldest first.
     Records(Vec<Record>),
-    /// Some of it was dropped when a snapshot was taken.
-    Gone,
+    /// A snapshot has dropped some of the next records.
+    Dropped,
 }
 
 impl Feed {
@@ -69,7 +74,7 @@ impl Feed {
         Self {
             head: AtomicU64::new(0),
             followers: AtomicUsize::new(0),
-            recent: Mutex::default(),
+            buffer: Mutex::default(),
             journal: Mutex::new(journal),
         }
     }
@@ -79,118 +84,117 @@ impl Feed {
         Seq(self.head.load(Ordering::SeqCst))
     }
 
-    /// How many follow.
     pub fn followers(&self) -> usize {
         self.followers.load(Ordering::Relaxed)
     }
 
-    /// Follows what happens from now on, unless `max` do so already.
+    /// A new follower, unless there are `max` already.
     pub fn follow(self: &Arc<Self>, max: usize) -> Option<Follower> {
         let one_more = |count: usize| (count < max).then_some(count + 1);
         self.followers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
-        let mut recent = lock(&self.recent);
-        recent.next_follower += 1;
-        Some(Follower { feed: Arc::clone(self), number: recent.next_follower })
+        let mut buffer = lock(&self.buffer);
+        buffer.next_follower += 1;
+        Some(Follower { feed: Arc::clone(self), number: buffer.next_follower })
     }
 
-    /// Where the journal ended when the desk was opened.
+    /// Sets the head that the journal had at start.
     pub(super) fn begin(&self, head: Seq) {
         self.head.store(head.0, Ordering::SeqCst);
     }
 
-    /// These records are durable, and follow the head.
+    /// Publishes durable records, which must follow the head.
     pub(super) fn publish(&self, records: &[Record]) {
         let Some(last) = records.last() else { return };
         if self.followers.load(Ordering::SeqCst) == 0 {
             self.head.store(last.seq.0, Ordering::SeqCst);
-            // Whoever begins to follow is counted before it looks at the head. So either it is counted here, or it
-            // sees the new head and does not go to sleep.
+            // A new follower is counted before it reads the head. So either it is counted here, or it sees the new
+            // head and does not sleep.
             if self.followers.load(Ordering::SeqCst) == 0 {
                 return;
             }
         }
-        let mut recent = lock(&self.recent);
-        recent.keep(records);
+        let mut buffer = lock(&self.buffer);
+        buffer.push(records);
         self.head.store(last.seq.0, Ordering::SeqCst);
-        let woken: Vec<Waker> = recent.sleepers.drain().map(|(_, waker)| waker).collect();
-        drop(recent);
-        woken.into_iter().for_each(Waker::wake);
+        let wakers: Vec<Waker> = buffer.wakers.drain().map(|(_, waker)| waker).collect();
+        drop(buffer);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Recent {
-    fn keep(&mut self, records: &[Record]) {
+impl Buffer {
+    fn push(&mut self, records: &[Record]) {
         let (first, count) = (records[0].seq, records.len());
         let joins = self.batches.back().and_then(|batch| batch.last()).is_none_or(|last| last.seq.next() == first);
-        if !joins || count > AT_HAND_MAX {
-            self.forget();
+        if !joins || count > BUFFER_MAX {
+            self.clear();
         }
-        if count > AT_HAND_MAX {
+        if count > BUFFER_MAX {
             return;
         }
         self.batches.push_back(records.into());
-        self.held += count;
-        while self.held > AT_HAND_MAX {
-            let oldest = self.batches.pop_front().expect("more than one batch is held");
-            self.held -= oldest.len();
+        self.length += count;
+        while self.length > BUFFER_MAX {
+            let oldest = self.batches.pop_front().expect("the buffer has more than one batch");
+            self.length -= oldest.len();
         }
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.batches = VecDeque::new();
-        self.held = 0;
+        self.length = 0;
     }
 }
 
 impl Follower {
-    /// Ready once something happened after this record; until then the task that asks is woken when it does.
+    /// Ready once there is a record after this one. Otherwise the task is woken when there is.
     pub fn poll_news(&self, after: Seq, context: &mut Context<'_>) -> Poll<()> {
         if self.feed.head() <= after {
-            lock(&self.feed.recent).sleepers.insert(self.number, context.waker().clone());
+            lock(&self.feed.buffer).wakers.insert(self.number, context.waker().clone());
         }
-        // Looked at again, because the desk may have published just before the entry was made.
+        // Checked again, because the desk may have published right before the waker was stored.
         if self.feed.head() > after { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// What happened after this record, as far as it is at hand.
-    pub fn at_hand(&self, after: Seq) -> AtHand {
+    /// The records after this one that are in the buffer.
+    pub fn buffered(&self, after: Seq) -> Buffered {
         if self.feed.head() <= after {
-            return AtHand::Nothing;
+            return Buffered::UpToDate;
         }
-        let recent = lock(&self.feed.recent);
-        let known = recent.batches.partition_point(|batch| batch[batch.len() - 1].seq <= after);
-        match recent.batches.get(known) {
+        let buffer = lock(&self.feed.buffer);
+        let known = buffer.batches.partition_point(|batch| batch[batch.len() - 1].seq <= after);
+        match buffer.batches.get(known) {
             Some(batch) if batch[0].seq <= after.next() => {
                 let mut room = PAGE;
                 let fits = |batch: &&Arc<[Record]>| {
-                    let begun = room > 0;
+                    let has_room = room > 0;
                     room = room.saturating_sub(batch.len());
-                    begun
+                    has_room
                 };
-                AtHand::Batches(recent.batches.range(known..).take_while(fits).cloned().collect())
+                Buffered::Batches(buffer.batches.range(known..).take_while(fits).cloned().collect())
             }
-            _ => AtHand::Older,
+            _ => Buffered::TooOld,
         }
     }
 
-    /// The same from the journal, a page at a time. Reads a file, so it is nothing for a thread that must not wait.
-    pub fn look_back(&self, after: Seq) -> Result<Past, JournalError> {
+    /// The records after this one, from the journal, a page at a time. Reads a file, so it blocks.
+    pub fn read_journal(&self, after: Seq) -> Result<FeedPage, JournalError> {
         let page = lock(&self.feed.journal).read(after, PAGE)?;
-        Ok(if page.begins_late(after) { Past::Gone } else { Past::Records(page.records) })
+        Ok(if page.begins_late(after) { FeedPage::Dropped } else { FeedPage::Records(page.records) })
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let mut recent = lock(&self.feed.recent);
-        recent.sleepers.remove(&self.number);
+        let mut buffer = lock(&self.feed.buffer);
+        buffer.wakers.remove(&self.number);
         if self.feed.followers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            recent.forget();
+            buffer.clear();
         }
     }
 }
 
-/// Whoever panicked while it was held has left whole values behind.
+/// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -217,45 +221,45 @@ mod tests {
         numbers.map(|n| Record { seq: Seq(n), at: Timestamp(0), event: event.clone() }).collect()
     }
 
-    /// A feed, and how its desk makes records known.
+    /// A feed, and a closure that appends and publishes records like a desk.
     fn feed() -> (Arc<Feed>, impl FnMut(std::ops::RangeInclusive<u64>)) {
         let mut journal = MemoryJournal::new();
         let feed = Arc::new(Feed::new(journal.reader().unwrap()));
-        let told = Arc::clone(&feed);
+        let published = Arc::clone(&feed);
         let publish = move |numbers: std::ops::RangeInclusive<u64>| {
             let records = records(numbers);
-            journal.append(told.head(), &records).unwrap();
-            told.publish(&records);
+            journal.append(published.head(), &records).unwrap();
+            published.publish(&records);
         };
         (feed, publish)
     }
 
-    fn numbers(at_hand: AtHand) -> Vec<u64> {
-        let AtHand::Batches(batches) = at_hand else { panic!("not at hand: {at_hand:?}") };
+    fn numbers(buffered: Buffered) -> Vec<u64> {
+        let Buffered::Batches(batches) = buffered else { panic!("not in the buffer: {buffered:?}") };
         batches.iter().flat_map(|batch| batch.iter()).map(|record| record.seq.0).collect()
     }
 
     #[test]
-    fn nothing_is_kept_while_nobody_follows() {
+    fn nothing_is_buffered_without_followers() {
         let (feed, mut publish) = feed();
         publish(1..=3);
-        assert_eq!((feed.head(), lock(&feed.recent).held), (Seq(3), 0));
+        assert_eq!((feed.head(), lock(&feed.buffer).length), (Seq(3), 0));
         let follower = feed.follow(1).unwrap();
-        assert_eq!(follower.at_hand(Seq(3)), AtHand::Nothing);
-        assert_eq!(follower.at_hand(Seq(2)), AtHand::Older);
-        assert_eq!(follower.look_back(Seq(1)).unwrap(), Past::Records(records(2..=3)));
+        assert_eq!(follower.buffered(Seq(3)), Buffered::UpToDate);
+        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
+        assert_eq!(follower.read_journal(Seq(1)).unwrap(), FeedPage::Records(records(2..=3)));
         publish(4..=5);
         publish(6..=6);
-        assert_eq!(numbers(follower.at_hand(Seq(3))), [4, 5, 6]);
-        assert_eq!(numbers(follower.at_hand(Seq(4))), [4, 5, 6], "a batch stays whole");
-        assert_eq!(numbers(follower.at_hand(Seq(5))), [6]);
-        assert_eq!(follower.at_hand(Seq(2)), AtHand::Older);
+        assert_eq!(numbers(follower.buffered(Seq(3))), [4, 5, 6]);
+        assert_eq!(numbers(follower.buffered(Seq(4))), [4, 5, 6], "a batch stays whole");
+        assert_eq!(numbers(follower.buffered(Seq(5))), [6]);
+        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
         drop(follower);
-        assert_eq!((feed.followers(), lock(&feed.recent).held), (0, 0));
+        assert_eq!((feed.followers(), lock(&feed.buffer).length), (0, 0));
     }
 
     #[test]
-    fn what_was_missed_while_nobody_followed_leaves_no_gap() {
+    fn records_published_without_followers_leave_no_gap_in_the_buffer() {
         let (feed, mut publish) = feed();
         let follower = feed.follow(2).unwrap();
         publish(1..=1);
@@ -263,56 +267,56 @@ mod tests {
         publish(2..=2);
         let follower = feed.follow(2).unwrap();
         publish(3..=3);
-        assert_eq!(follower.at_hand(Seq(0)), AtHand::Older);
-        assert_eq!(numbers(follower.at_hand(Seq(2))), [3]);
+        assert_eq!(follower.buffered(Seq(0)), Buffered::TooOld);
+        assert_eq!(numbers(follower.buffered(Seq(2))), [3]);
     }
 
     #[test]
-    fn only_so_much_is_kept() {
+    fn the_buffer_is_bounded() {
         let (feed, mut publish) = feed();
         let follower = feed.follow(1).unwrap();
-        let many = AT_HAND_MAX as u64;
+        let many = BUFFER_MAX as u64;
         publish(1..=many);
         publish(many + 1..=many + 1);
-        assert_eq!(lock(&feed.recent).held, 1);
-        assert_eq!(follower.at_hand(Seq(many - 1)), AtHand::Older);
+        assert_eq!(lock(&feed.buffer).length, 1);
+        assert_eq!(follower.buffered(Seq(many - 1)), Buffered::TooOld);
         publish(many + 2..=3 * many);
-        assert_eq!(lock(&feed.recent).held, 0, "a batch larger than all that is kept is not kept");
-        assert_eq!(follower.at_hand(Seq(many + 1)), AtHand::Older);
-        let Past::Records(page) = follower.look_back(Seq(many + 1)).unwrap() else { panic!("it is all there") };
+        assert_eq!(lock(&feed.buffer).length, 0, "a batch larger than the buffer is not buffered");
+        assert_eq!(follower.buffered(Seq(many + 1)), Buffered::TooOld);
+        let FeedPage::Records(page) = follower.read_journal(Seq(many + 1)).unwrap() else { panic!("it is all there") };
         assert_eq!((page[0].seq.0, page.len()), (many + 2, PAGE));
     }
 
     #[test]
-    fn whoever_waits_is_woken_once_and_whoever_left_is_not() {
+    fn a_waiting_follower_is_woken_once_and_a_dropped_one_is_not() {
         let (feed, mut publish) = feed();
-        let (waits, left) = (feed.follow(2).unwrap(), feed.follow(2).unwrap());
+        let (waiting, dropped) = (feed.follow(2).unwrap(), feed.follow(2).unwrap());
         assert!(feed.follow(2).is_none(), "there may be no third");
         let bells = [Arc::new(Bell(AtomicUsize::new(0))), Arc::new(Bell(AtomicUsize::new(0)))];
-        for (follower, bell) in [&waits, &left].into_iter().zip(&bells) {
+        for (follower, bell) in [&waiting, &dropped].into_iter().zip(&bells) {
             let waker = Waker::from(Arc::clone(bell));
             for _ in 0..3 {
                 assert_eq!(follower.poll_news(Seq(0), &mut Context::from_waker(&waker)), Poll::Pending);
             }
         }
-        drop(left);
+        drop(dropped);
         publish(1..=1);
         publish(2..=2);
         assert_eq!(bells.map(|bell| bell.0.load(Ordering::SeqCst)), [1, 0]);
-        assert_eq!(waits.poll_news(Seq(1), &mut Context::from_waker(Waker::noop())), Poll::Ready(()));
-        assert_eq!(waits.poll_news(Seq(2), &mut Context::from_waker(Waker::noop())), Poll::Pending);
+        assert_eq!(waiting.poll_news(Seq(1), &mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+        assert_eq!(waiting.poll_news(Seq(2), &mut Context::from_waker(Waker::noop())), Poll::Pending);
         assert!(feed.follow(2).is_some());
     }
 
     #[test]
-    fn a_past_that_was_dropped_is_gone() {
+    fn records_that_a_snapshot_dropped_are_reported_as_dropped() {
         let mut journal = MemoryJournal::new();
         journal.append(Seq::ZERO, &records(1..=4)).unwrap();
         journal.reader().unwrap().save_snapshot(Seq(3), b"{}", Seq(3)).unwrap();
         let feed = Arc::new(Feed::new(journal.reader().unwrap()));
         feed.begin(Seq(4));
         let follower = feed.follow(1).unwrap();
-        assert_eq!(follower.look_back(Seq(1)).unwrap(), Past::Gone);
-        assert_eq!(follower.look_back(Seq(2)).unwrap(), Past::Records(records(3..=4)));
+        assert_eq!(follower.read_journal(Seq(1)).unwrap(), FeedPage::Dropped);
+        assert_eq!(follower.read_journal(Seq(2)).unwrap(), FeedPage::Records(records(3..=4)));
     }
 }

@@ -1,19 +1,19 @@
-//! What the desk does by itself, for the log: nobody asked for it, so no answer tells of it.
+//! Log lines for what the desk does on its own, such as expiry: no request asked for it, so no reply tells of it.
 
 use crate::engine::{Event, Record, Why};
 
-/// The name under which decisions are logged, here and at the doors.
+/// The log target for decisions, here and in `http`.
 pub const DECISIONS: &str = "git_dibs::decision";
 
-/// Longer keys lose their middle.
+/// Longer keys are shortened in the middle.
 const KEY_CHARS_MAX: usize = 120;
 
-/// Whether anybody wants to read about decisions; a glance where nobody does.
+/// Whether decisions are logged. Costs next to nothing where they are not.
 pub fn is_on() -> bool {
     tracing::enabled!(target: DECISIONS, tracing::Level::INFO)
 }
 
-/// Text out of a request on its way into a log: short, on one line, and nothing a terminal would obey.
+/// Text from a request for the log: shortened, on one line, and without terminal control characters.
 pub fn tame(text: &str) -> String {
     let unsafe_to_show = |c: char| {
         c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
@@ -35,8 +35,8 @@ pub fn tame(text: &str) -> String {
     tamed
 }
 
-/// What ended because time passed.
-pub(super) fn passed(repo: &str, records: &[Record]) {
+/// Logs what ended because its time ran out.
+pub(super) fn log_expired(repo: &str, records: &[Record]) {
     if !is_on() {
         return;
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_on_their_line_and_drive_no_terminal() {
+    fn text_for_the_log_stays_on_its_line_and_controls_no_terminal() {
         assert_eq!(tame("src/a b.rs"), "src/a b.rs");
         assert_eq!(tame("a\n\u{1b}[31m\u{9b}x\u{202e}y\r"), r"a\u{a}\u{1b}[31m\u{9b}x\u{202e}y\u{d}");
         assert_eq!(tame(&"é".repeat(120)), "é".repeat(120));

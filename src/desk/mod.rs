@@ -1,16 +1,18 @@
 //! One thread per repository: execute → append → publish → reply. The only clock.
 //!
-//! Nothing in here knows HTTP or git. Whoever asks hands over a command and a closure for the answer, and hears it
-//! once the records behind it are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `counter`.
+//! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
+//! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`,
+//! start-up in `recover`, snapshots in `snapshot`, and the stream of durable records in `feed`.
 
 mod clock;
-mod counter;
 mod feed;
-mod figures;
 mod log;
+mod metrics;
+mod recover;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,114 +21,111 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use feed::{AtHand, Feed, Follower, Past};
-pub use figures::{Counts, Figures, Histogram};
+pub use feed::{Buffered, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
+pub use metrics::{Counts, Histogram, Metrics};
 
-use crate::engine::{Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Seq, SessionId, Text, Timestamp};
-use crate::journal::{Journal, JournalError, Loaded};
+use crate::engine::{
+    Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
+};
+use crate::journal::{Journal, JournalError};
 
-/// Requests that may lie on the desk at once; one more is told to come back. Enough for every connection of a busy
-/// server, few enough that the last in line is still answered within a second.
+/// Messages the inbox holds; further requests are refused with [`SubmitError::Busy`]. Enough for every connection of a
+/// busy server, few enough that the last message is still answered within a second.
 pub const INBOX_MAX: usize = 8192;
 
-/// The desk of one repository. Cheap to clone; the thread ends when [`Desk::stop`] was called.
+/// A handle to the desk of one repository. Cheap to clone; [`Desk::stop`] ends the thread.
 #[derive(Clone)]
 pub struct Desk {
     inbox: SyncSender<Message>,
     shared: Arc<Shared>,
 }
 
-/// What the desk and those who come to it both see.
+/// What the thread and the handles share.
 struct Shared {
     /// The repository's name.
     name: Text,
     feed: Arc<Feed>,
-    figures: Figures,
-    /// The last append failed, and may be found in the journal all the same.
-    unclear: AtomicBool,
+    metrics: Metrics,
+    /// The last append failed, but its records may be in the journal all the same.
+    outcome_unknown: AtomicBool,
 }
 
-/// Why there is no answer.
+/// Why a message was not taken, or why its reply never came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    /// Too many requests lie on the desk. Nothing was done.
+pub enum SubmitError {
+    /// The inbox is full. Nothing was done.
     #[error("too many requests are waiting to be decided; try again in a moment")]
     Busy,
-    /// The server is going down or cannot write. Nothing was done.
+    /// The server is stopping or cannot write its journal. Nothing was done.
     #[error("the server is stopping; try again in a moment")]
     Stopped,
-    /// Whether it was done shows when the journal is read again: the disk failed while it was written.
-    #[error("the server is stopping, and whether this was done is not known; ask again")]
-    Unclear,
+    /// The disk failed during the append. Only the next start shows whether the command was done.
+    #[error("the server is stopping, and it is not known whether this was done; ask again")]
+    OutcomeUnknown,
 }
 
-/// An answer, with what the session should know besides.
+/// The reply to a command.
 #[derive(Debug)]
 pub struct Reply {
-    /// What came of the command.
-    pub outcome: Outcome,
-    /// For the session that asked.
+    pub outcome: Result<Outcome, Refusal>,
+    /// For the session that submitted the command.
     pub notices: Vec<Notice>,
-    /// The last record when it was decided.
+    /// The last record at the time of the decision.
     pub seq: Seq,
-    /// When it was decided.
+    /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// A look at everything, between two decisions.
+/// The state between two turns, to read.
 pub struct Look<'a> {
-    /// What there is to see; all of it is durable.
+    /// Everything in it is durable.
     pub engine: &'a Engine,
-    /// Why the asker may not look.
-    pub refusal: Option<Outcome>,
-    /// For the session that asked.
+    /// Why the actor may not read the state; the closure must respect it.
+    pub refusal: Option<Refusal>,
+    /// For the session that asked for the look.
     pub notices: Vec<Notice>,
-    /// When it was looked at.
     pub now: Timestamp,
 }
 
-/// Hears the answer, and gives it back where nobody was there to hear it.
-pub type OnReply = Box<dyn FnOnce(Reply) -> Result<(), Reply> + Send>;
+/// Receives the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::return_grants`] gives it back.
+pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
-/// Looks at the state.
+/// Reads the state, on the desk's thread.
 pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;
 
-/// Names a request that may wait, so that whoever made it can leave.
+/// Identifies a submitted command, so that [`Desk::cancel`] can end its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
 enum Message {
-    Ask {
+    Submit {
         actor: Actor,
         command: Command,
         ticket: Ticket,
-        asked: Instant,
+        submitted: Instant,
         reply: OnReply,
     },
     Look {
         actor: Actor,
         look: OnLook,
     },
-    /// Whoever waited under this ticket is gone.
-    Gone(Ticket),
-    /// A grant reached nobody.
-    Unheard {
+    Cancel(Ticket),
+    ReturnGrants {
         session: SessionId,
         grants: Few<Grant>,
     },
-    /// Decide by this from now on.
     Policy(Policy),
-    /// Look at the clock.
+    /// Only wakes the thread, so that it reads the clock.
     Poke,
-    /// Nobody waits any more.
+    /// Ends every wait, and refuses new ones.
     Close,
     Stop,
 }
 
 impl Desk {
-    /// Replays the journal and opens the desk. `failed` is called, once, when the journal cannot be written: nobody
-    /// was told of what was lost with it, and the process should end so that a replay puts everything right.
+    /// Replays the journal and starts the thread. If an append fails, the thread ends and calls `failed`. No client has
+    /// heard of the records of that append; the process should end, so that the next start replays what is stored.
     pub fn open(
         name: &str,
         mut journal: Box<dyn Journal>,
@@ -134,16 +133,20 @@ impl Desk {
         policy: Policy,
         failed: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
-        let (engine, snapshot) = replay(journal.as_mut(), policy, clock.as_mut())?;
+        let (engine, snapshot) = recover::recover(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
-        let shared =
-            Arc::new(Shared { name: name.into(), feed, figures: Figures::new(), unclear: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            name: name.into(),
+            feed,
+            metrics: Metrics::new(),
+            outcome_unknown: AtomicBool::new(false),
+        });
         let desk = Desk { inbox, shared: shared.clone() };
-        let mut counter = counter::Counter::new(engine, snapshot, journal, clock, shared);
-        counter.begin()?;
+        let mut worker = worker::Worker::new(engine, snapshot, journal, clock, shared);
+        worker.begin()?;
         let run = move || {
-            if let Err(error) = counter.run(&messages) {
+            if let Err(error) = worker.run(&messages) {
                 failed(error);
             }
         };
@@ -151,16 +154,16 @@ impl Desk {
         Ok((desk, thread.expect("a thread can be started")))
     }
 
-    /// Puts a command on the desk. The closure is dropped unheard if the server stops first.
-    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, Trouble> {
-        let ticket = Ticket(self.shared.figures.send());
-        self.send(Message::Ask { actor, command, ticket, asked: Instant::now(), reply })?;
+    /// Submits a command. If the server stops before the decision, the closure is dropped without a call.
+    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, SubmitError> {
+        let ticket = Ticket(self.shared.metrics.count_sent());
+        self.send(Message::Submit { actor, command, ticket, submitted: Instant::now(), reply })?;
         Ok(ticket)
     }
 
-    /// Looks at the state. A session's look is a sign of life like any other call.
-    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), Trouble> {
-        self.shared.figures.send();
+    /// Reads the state between two turns. Like every call of a session, it keeps the session alive.
+    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), SubmitError> {
+        self.shared.metrics.count_sent();
         self.send(Message::Look { actor, look })
     }
 
@@ -169,87 +172,71 @@ impl Desk {
         &self.shared.name
     }
 
-    /// The desk in numbers.
-    pub fn figures(&self) -> &Figures {
-        &self.shared.figures
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
-    /// What happens here, as it happens.
+    /// The records of this repository, as they become durable.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.shared.feed
     }
 
-    /// Whoever holds this ticket does not wait for the answer any more.
-    pub fn gone(&self, ticket: Ticket) {
-        // This must not get lost, so it waits where a request would be refused; it is rare and the desk is quick.
-        self.insist(Message::Gone(ticket));
+    /// Ends the wait of a command whose client has gone away. Does nothing if the command is not waiting.
+    pub fn cancel(&self, ticket: Ticket) {
+        self.send_or_block(Message::Cancel(ticket));
     }
 
-    /// The grants of a wait arrived where nobody was left to hear them.
-    pub fn unheard(&self, session: SessionId, grants: Few<Grant>) {
-        self.insist(Message::Unheard { session, grants });
+    /// These grants reached no client: it was gone when the reply arrived. They are released, except where the session
+    /// has asked for them again since.
+    pub fn return_grants(&self, session: SessionId, grants: Few<Grant>) {
+        self.send_or_block(Message::ReturnGrants { session, grants });
     }
 
-    /// Whatever comes after this is decided by another policy; see [`Engine::set_policy`].
+    /// Commands submitted after this are decided by the new policy; see [`Engine::set_policy`].
     pub fn set_policy(&self, policy: Policy) {
-        let _ = self.inbox.send(Message::Policy(policy));
+        self.send_or_block(Message::Policy(policy));
     }
 
-    /// Makes the desk look at its clock now.
+    /// Makes the thread read its clock now.
     pub fn poke(&self) {
-        self.insist(Message::Poke);
+        self.send_or_block(Message::Poke);
     }
 
-    /// Answers everybody who waits that the server stops; whoever would wait from now on hears the same.
+    /// Ends every wait with [`LeftWhy::Stopped`](crate::engine::LeftWhy::Stopped); later commands do not wait either.
     pub fn close(&self) {
-        self.insist(Message::Close);
+        self.send_or_block(Message::Close);
     }
 
-    /// Closes, and ends the thread once everything before this is decided and durable.
+    /// Closes, and ends the thread once everything submitted before is decided and durable.
     pub fn stop(&self) {
-        self.insist(Message::Stop);
+        self.send_or_block(Message::Stop);
     }
 
-    /// What to say where an answer was promised and never came.
-    pub fn silence(&self) -> Trouble {
-        if self.shared.unclear.load(Ordering::SeqCst) { Trouble::Unclear } else { Trouble::Stopped }
+    /// The error for a command whose closure was dropped without a call.
+    pub fn no_reply_error(&self) -> SubmitError {
+        if self.shared.outcome_unknown.load(Ordering::SeqCst) {
+            SubmitError::OutcomeUnknown
+        } else {
+            SubmitError::Stopped
+        }
     }
 
-    fn send(&self, message: Message) -> Result<(), Trouble> {
+    fn send(&self, message: Message) -> Result<(), SubmitError> {
         self.inbox.try_send(message).map_err(|error| {
-            self.shared.figures.refuse();
+            self.shared.metrics.count_refused();
             match error {
-                TrySendError::Full(_) => Trouble::Busy,
-                TrySendError::Disconnected(_) => Trouble::Stopped,
+                TrySendError::Full(_) => SubmitError::Busy,
+                TrySendError::Disconnected(_) => SubmitError::Stopped,
             }
         })
     }
 
-    /// Waits for room, where a desk that has stopped needs to hear nothing more.
-    fn insist(&self, message: Message) {
-        self.shared.figures.send();
+    /// For messages that must not get lost: waits where the inbox is full. They are rare, and the thread is quick. A
+    /// thread that has ended needs none of them.
+    fn send_or_block(&self, message: Message) {
+        self.shared.metrics.count_sent();
         if self.inbox.send(message).is_err() {
-            self.shared.figures.refuse();
+            self.shared.metrics.count_refused();
         }
     }
-}
-
-/// What the journal adds up to, and up to where a snapshot told of it.
-fn replay(journal: &mut dyn Journal, policy: Policy, clock: &mut dyn Clock) -> Result<(Engine, Seq), JournalError> {
-    let mut engine = Engine::new(policy.clone());
-    let mut snapshot = Seq::ZERO;
-    journal.load(&mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => {
-                engine = Engine::restore(policy.clone(), snapshot::read(at, state)?);
-                snapshot = at;
-            }
-            Loaded::Record(record) => {
-                clock.not_before(record.at);
-                engine.apply(&record);
-            }
-        }
-        Ok(())
-    })?;
-    Ok((engine, snapshot))
 }

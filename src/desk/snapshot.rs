@@ -1,24 +1,27 @@
-//! Keeping start-up short: every so often another thread replays the journal and stores what it adds up to.
+//! Snapshots, which keep start-up short: from time to time another thread replays the journal and stores the result.
 //!
-//! The desk goes on meanwhile; it only says when. The other thread needs nothing from it but a second handle.
+//! The desk's thread only decides when. The other thread reads the journal through a handle of its own, and the desk
+//! works on meanwhile. How the engine is rebuilt is in `recover`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::engine::{Engine, Image, Policy, Seq};
-use crate::journal::{Journal, JournalError, JournalReader, Loaded};
+use super::recover::rebuild;
+use crate::engine::{Engine, Policy, Seq};
+use crate::journal::{Journal, JournalError, JournalReader, encode_image};
 
-/// Records between two snapshots at the least: well under a second's worth of replay. Where there is much more to keep
-/// than that, there are half as many records as things to keep: a start takes half as long again at the most, and
-/// however much there is, a record pays for two things and no more.
+/// The smallest number of records between two snapshots; their replay takes well under a second. A large state gets
+/// half as many records between two snapshots as it has keys and sessions: a start then takes at most half as long
+/// again, and each record pays for writing two keys or sessions, no matter how large the state is.
 const SNAPSHOT_EVERY: u64 = 100_000;
 
-/// Records that stay readable behind a snapshot, for event streams that resume and for histories.
+/// Records before a snapshot that stay readable, for event streams that resume, for the history, and for the time of the
+/// last record.
 const HISTORY_KEPT: u64 = 200_000;
 
-/// How many times as long as a snapshot took there is none: in a storm of requests, the processor is for them.
-const REST: u32 = 9;
+/// After a snapshot, wait this many times its duration before the next one. Under load, the processor is for requests.
+const PAUSE_FACTOR: u32 = 9;
 
 pub(super) struct Snapshots {
     last: Seq,
@@ -26,28 +29,28 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Counts from the latest snapshot there is, so that a server that is restarted often takes them too.
+    /// Counts from the last stored snapshot, so that a server that restarts often takes snapshots too.
     pub fn new(last: Seq) -> Self {
         Self { last, busy: Arc::default() }
     }
 
-    /// Starts a snapshot if it is time and none is under way.
-    pub fn consider(&mut self, engine: &Engine, journal: &dyn Journal) {
+    /// Starts a snapshot if enough records were appended since the last one and none is running.
+    pub fn start_if_due(&mut self, engine: &Engine, journal: &dyn Journal) {
         let head = engine.head();
-        if head.0 - self.last.0 < pause(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
+        if head.0 - self.last.0 < interval(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }
         self.last = head;
         let (busy, policy) = (self.busy.clone(), engine.policy().clone());
         let reader = journal.reader();
         let run = move || {
-            let begun = Instant::now();
-            let done = reader.and_then(|mut reader| take(reader.as_mut(), head, policy));
-            if let Err(error) = done {
-                // The journal itself is fine, or its next append will say so; start-up takes longer, that is all.
+            let start = Instant::now();
+            let result = reader.and_then(|mut reader| take(reader.as_mut(), head, policy));
+            if let Err(error) = result {
+                // Only start-up takes longer. If the journal itself is damaged, its next append fails.
                 tracing::warn!(%error, "could not store a snapshot; the next one will be tried later");
             }
-            std::thread::sleep(begun.elapsed() * REST);
+            std::thread::sleep(start.elapsed() * PAUSE_FACTOR);
             busy.store(false, Ordering::Release);
         };
         if std::thread::Builder::new().name("snapshot".to_owned()).spawn(run).is_err() {
@@ -56,28 +59,16 @@ impl Snapshots {
     }
 }
 
-/// How many records there are between two snapshots that keep so many things.
-fn pause(weight: usize) -> u64 {
+/// The number of records between two snapshots of a state with this many keys and sessions.
+fn interval(weight: usize) -> u64 {
     SNAPSHOT_EVERY.max(weight as u64 / 2)
 }
 
+/// Stores a snapshot of the state after the record `head`.
 pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
-    let mut engine = Engine::new(policy.clone());
-    let at = reader.load(head, &mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => engine = Engine::restore(policy.clone(), read(at, state)?),
-            Loaded::Record(record) => engine.apply(&record),
-        }
-        Ok(())
-    })?;
-    let state = serde_json::to_vec(&engine.image()).expect("an image is plain data");
+    let (engine, at) = rebuild(reader, head, policy)?;
+    let state = encode_image(&engine.image());
     reader.save_snapshot(at, &state, Seq(at.0.saturating_sub(HISTORY_KEPT)))
-}
-
-/// Takes a stored snapshot apart.
-pub(super) fn read(at: Seq, state: &[u8]) -> Result<Image, JournalError> {
-    serde_json::from_slice(state)
-        .map_err(|error| JournalError::Unreadable { what: format!("the snapshot at {at}"), why: error.to_string() })
 }
 
 #[cfg(test)]
@@ -85,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_cost_a_record_no_more_however_much_they_keep() {
-        assert_eq!(pause(0), SNAPSHOT_EVERY);
-        assert_eq!(pause(1_000), SNAPSHOT_EVERY);
-        // Nothing but new keys, one with each record: whenever their number has doubled.
+    fn the_cost_of_snapshots_per_record_does_not_grow_with_the_state() {
+        assert_eq!(interval(0), SNAPSHOT_EVERY);
+        assert_eq!(interval(1_000), SNAPSHOT_EVERY);
+        // Every record adds a key: a snapshot whenever their number has doubled.
         let (mut last, mut taken) = (0, 0);
         for head in 1..=10_000_000 {
-            if head - last >= pause(head as usize) {
+            if head - last >= interval(head as usize) {
                 (last, taken) = (head, taken + 1);
             }
         }

@@ -1,409 +1,333 @@
-//! What can be asked of the engine, and what it answers.
-//!
-//! A refusal is an answer like any other: nothing in here is an error.
+//! The commands of the engine and their results: an [`Outcome`] where a command was carried out, a [`Refusal`] where not.
 
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::record::{Answer, EndState, LeftWhy, Mode, Owner, Want, Why};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+use super::record::{EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use crate::key::Key;
 
 /// A list that nearly always has one entry, which then needs no memory of its own.
 pub type Few<T> = SmallVec<[T; 1]>;
 
-/// Who asks. The door has checked the credential; the engine decides what that person may do to whom.
+/// Who sends a command. The credential was checked before; the engine decides what the actor may do to which session.
 #[derive(Debug, Clone)]
 pub enum Actor {
-    /// A session, for itself. Its call brings it to life and keeps it alive.
-    Session(Intro),
-    /// Somebody who may look.
+    /// A session, for itself. Its first call opens it, and every call keeps it alive.
+    Session(SessionIdentity),
+    /// May read, and change nothing.
     Reader,
-    /// Somebody who may do anything; the name goes into the history.
+    /// May do anything; the name goes into the history.
     Admin(Text),
-    /// The desk: time passed, a client left, the server stops.
+    /// The desk itself: time has passed, a client has left, the server stops.
     Desk,
 }
 
-/// A session as its credential introduces it.
+/// A session as its credential describes it.
 #[derive(Debug, Clone)]
-pub struct Intro {
-    /// Which session.
+pub struct SessionIdentity {
     pub id: SessionId,
-    /// Display name.
     pub name: Option<Text>,
     /// The feature it works on.
     pub feature: Option<Text>,
-    /// On whose behalf.
     pub owner: Owner,
 }
 
-/// Something asked.
+/// A request to the engine.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Nothing but a sign of life.
+    /// Only a sign of life.
     Touch,
-    /// Make a session before its first call.
+    /// Open a session before its first call.
     Create {
-        /// Which.
         session: SessionId,
-        /// Display name.
         name: Option<Text>,
         /// The feature it works on.
         feature: Option<Text>,
     },
-    /// Grant all of these, or none.
+    /// Grant all of these keys, or none.
     Reserve(Reserve),
-    /// Let go of these.
-    Release {
-        /// Whose.
-        session: SessionId,
-        /// Which.
-        keys: Few<Named>,
-    },
-    /// Let go of everything.
-    ReleaseAll {
-        /// Whose.
-        session: SessionId,
-    },
-    /// Run for another full TTL.
+    /// Release these keys.
+    Release { session: SessionId, keys: Few<KeyName> },
+    /// Release every key of the session.
+    ReleaseAll { session: SessionId },
+    /// Start the TTL of these reservations again.
     Renew {
-        /// Whose.
         session: SessionId,
-        /// Which.
-        keys: Few<Named>,
-        /// A new TTL for all of them.
+        keys: Few<KeyName>,
+        /// A new TTL for all of them; without one, each keeps its own.
         ttl: Option<Ttl>,
     },
-    /// The session is alive, and so is everything it holds.
-    Heartbeat {
-        /// Which.
-        session: SessionId,
-    },
-    /// The session ends and everything is released.
+    /// The session is alive: start the TTL of all its reservations again.
+    Heartbeat { session: SessionId },
+    /// End the session and release everything it holds.
     End {
-        /// Which.
         session: SessionId,
-        /// How; a session that has ended keeps the state it ended in.
+        /// A session that has already ended keeps the state it ended in.
         state: EndState,
     },
-    /// Take a reservation away from its holder.
-    Override {
-        /// Which.
-        id: ReservationId,
-        /// Why.
-        reason: Text,
-    },
-    /// These grants of a wait reached nobody, so nobody has them unless the session touched them since.
-    Unheard {
-        /// Whose.
-        session: SessionId,
-        /// As they were granted.
-        grants: Few<Grant>,
-    },
-    /// A wait is over before a grant.
-    Leave {
-        /// Which.
-        waiter: Seq,
-        /// Why.
-        why: LeftWhy,
-    },
-    /// Ask the holder of a key to let go.
+    /// Release a reservation without its holder.
+    Override { id: ReservationId, reason: Text },
+    /// These grants did not reach their client. Release them, unless the session has renewed them since.
+    Unheard { session: SessionId, grants: Few<Grant> },
+    /// End a wait without a grant.
+    Leave { waiter: WaiterId, why: LeftWhy },
+    /// Ask the holder of a key to release it.
     Ask {
-        /// Who asks.
         session: SessionId,
-        /// What the request will be called.
+        /// The id of the new unlock request.
         request: Uuid,
-        /// For which key.
-        key: Named,
-        /// Why.
+        key: KeyName,
         reason: Text,
     },
-    /// Answer somebody who asked, or take one's own request back.
+    /// Answer an unlock request as its holder, or withdraw it as its sender.
     Respond {
-        /// Who answers.
         session: SessionId,
-        /// Which request.
         request: Uuid,
-        /// How.
-        answer: Answer,
-        /// With a remark.
+        answer: UnlockAnswer,
         note: Option<Text>,
-        /// Pass the key straight to the asker, as this reservation.
+        /// With an approval: grant the key to the sender of the request at once, under this id.
         hand_over: Option<ReservationId>,
     },
-    /// Time passed: end whatever is due.
+    /// Time has passed: end everything whose deadline is reached.
     Tick,
-    /// Put the counts of refusals on record.
+    /// Record how many requests were refused so far.
     Count,
 }
 
 /// A request for keys.
 #[derive(Debug, Clone)]
 pub struct Reserve {
-    /// For whom.
     pub session: SessionId,
-    /// What, with the names the reservations will have.
     pub wants: Few<Want>,
-    /// How.
     pub mode: Mode,
-    /// What for.
     pub reason: Option<Text>,
-    /// Wait so long if it cannot be granted now.
+    /// Wait up to this long if the keys are not free now.
     pub wait: Option<Duration>,
-    /// Only if every key is at this version.
+    /// Grant only if every key is at this version.
     pub if_version: Option<u64>,
 }
 
-/// A key as somebody names what they hold. `src/[id].ts` reads as a pattern, but may be the name of the file they
-/// reserved as `file:src/[id].ts`; what they hold decides.
+/// A key as a client writes it for something it holds.
+///
+/// `src/[id].ts` parses as a pattern, but can also mean the file that the session reserved as `file:src/[id].ts`. What
+/// the session holds decides.
 #[derive(Debug, Clone)]
-pub struct Named {
-    /// As it reads.
+pub struct KeyName {
+    /// As it parses.
     pub key: Key,
-    /// The file of that very name.
+    /// The file of exactly that name, where the key parses as a pattern.
     pub literal: Option<Key>,
 }
 
-impl From<Key> for Named {
+impl From<Key> for KeyName {
     fn from(key: Key) -> Self {
-        Named { key, literal: None }
+        KeyName { key, literal: None }
     }
 }
 
-/// What came of a command.
+/// What a command achieved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// There was nothing to decide.
+    /// Done, and there is nothing more to say.
     Done,
-    /// All keys are held, in the order asked.
+    /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
-    /// Others hold or wait for some of the keys; nothing was granted.
-    Refused(Vec<Conflict>),
-    /// The request waits; the answer comes later under this number.
-    Queued(Seq),
-    /// The wait is over and nothing was granted.
+    /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
+    Queued(WaiterId),
+    /// These keys were released.
+    Released(Few<Key>),
+    /// The session is alive.
+    Alive {
+        /// How many reservations were renewed.
+        renewed: usize,
+        /// When the first of them, or the session itself, would end without another call.
+        expires: Timestamp,
+    },
+    /// The session has ended, by this command or by an earlier one.
+    Ended {
+        state: EndState,
+        /// What the end of the session released.
+        released: Vec<Key>,
+    },
+    /// The unlock request as it is now.
+    Request(Box<UnlockRequest>),
+}
+
+/// Why a command was not carried out. Nothing was granted or released.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    /// Other sessions hold some of the keys, or are ahead in the queue for them.
+    Locked(Vec<Conflict>),
+    /// The wait ended without a grant.
     WaitOver {
-        /// Why.
         why: LeftWhy,
-        /// Who is still in the way.
+        /// What still blocks the request, where it timed out.
         conflicts: Vec<Conflict>,
     },
-    /// Waiting would never end.
+    /// The request would wait forever.
     Deadlock(Vec<CycleStep>),
-    /// Somebody let go of a key since the caller last looked.
+    /// The key was released since the caller last looked.
     WrongVersion {
-        /// Which.
         key: Key,
         /// Its version now.
         version: u64,
     },
-    /// Somebody stopped the line.
+    /// The session's feature is paused.
     Paused(Box<Pause>),
-    /// These are free again.
-    Released(Few<Key>),
-    /// Somebody else holds it, or nobody does.
+    /// The session does not hold the key.
     NotHeld {
-        /// Which.
         key: Key,
-        /// Who does.
-        holder: Option<Person>,
+        /// The session that does, if any.
+        holder: Option<SessionName>,
     },
-    /// It was held until its time ran out.
+    /// The session held the key until the reservation expired.
     Lapsed {
-        /// Which.
         key: Key,
     },
-    /// The session is alive.
-    Alive {
-        /// How many reservations run on.
-        renewed: usize,
-        /// When the first of these, or the session itself, would end without another call.
-        expires: Timestamp,
-    },
-    /// The session is over.
-    Ended {
-        /// How.
-        state: EndState,
-        /// What that released.
-        released: Vec<Key>,
-    },
-    /// The session was over before this was asked.
+    /// The session ended before this command.
     SessionEnded {
-        /// Which.
         session: SessionId,
-        /// How it ended.
         state: EndState,
     },
-    /// The session belongs to somebody else.
-    NotYours,
-    /// No such session.
-    NoSession(SessionId),
-    /// No such reservation, or it is over.
-    NoReservation,
-    /// Nobody else holds that key.
-    NobodyHolds(Key),
-    /// No such unlock request.
-    NoRequest,
-    /// The unlock request, as it stands now.
-    Request(Box<UnlockRequest>),
-    /// It was answered before, otherwise.
+    /// The session belongs to another owner.
+    NotOwner,
+    UnknownSession(SessionId),
+    /// There is no such reservation, or it is over.
+    UnknownReservation,
+    /// No other session holds the key, so there is no holder to ask.
+    NoOtherHolder(Key),
+    UnknownRequest,
+    /// The unlock request was answered before, with another answer.
     AnsweredBefore(Box<UnlockRequest>),
-    /// Only the holder can answer.
-    NotTheHolder(Person),
-    /// A limit with a name was reached.
+    /// Only this session can answer the unlock request.
+    NotTheHolder(SessionName),
+    /// A limit was reached.
     OverQuota {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
-        /// How many there may be.
         limit: usize,
     },
 }
 
-/// A session as others see it.
+/// A session's id with its display name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Person {
-    /// Its id.
+pub struct SessionName {
     pub session: SessionId,
-    /// Its display name.
     pub name: Option<Text>,
 }
 
 /// A reservation as its holder sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
-    /// Its id.
     pub id: ReservationId,
     /// As the holder wrote it.
     pub key: Key,
-    /// How.
     pub mode: Mode,
-    /// How long without renewal.
     pub ttl: Ttl,
-    /// What for.
     pub reason: Option<Text>,
-    /// Since when.
     pub since: Timestamp,
-    /// Until when, unless renewed.
     pub expires: Timestamp,
-    /// The number of the grant.
+    /// The number of the record that granted it.
     pub fence: Seq,
-    /// How often somebody let go of this key before.
+    /// How often this key was released before.
     pub version: u64,
-    /// How often the holder asked for it again.
+    /// How often the holder renewed it.
     pub renewals: u32,
 }
 
-/// Somebody in the way.
+/// A reservation or a waiting request of another session that blocks a key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// What was asked for.
+    /// The key of the request.
     pub asked: Key,
-    /// Which place in the request that had.
+    /// Where that key stands in the request.
     pub position: usize,
-    /// What they hold, or wait for.
+    /// The key that the other session holds or waits for.
     pub key: Key,
-    /// Who.
-    pub who: Person,
-    /// How.
+    pub who: SessionName,
     pub mode: Mode,
-    /// What for.
     pub reason: Option<Text>,
-    /// Since when.
     pub since: Timestamp,
-    /// Until when, unless renewed.
     pub until: Timestamp,
     /// A path both keys match, where a pattern takes part.
     pub example: Option<String>,
-    /// They do not hold it yet: they wait, and were first.
+    /// The other session does not hold the key yet. It is ahead in the queue.
     pub waiting: bool,
     /// How many requests wait for that key.
     pub queue_length: usize,
 }
 
-/// One member of a circle of waits.
+/// One session in a cycle of sessions that wait for each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CycleStep {
-    /// Who.
     pub session: SessionId,
-    /// What the one before waits for.
+    /// What the session before it in the cycle waits for.
     pub holds: Key,
-    /// What this one waits for.
+    /// What this session waits for.
     pub wants: Key,
 }
 
-/// A feature's line is stopped.
+/// A feature is paused: its sessions get no new keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pause {
-    /// Which feature.
     pub feature: Text,
-    /// Who stopped it.
-    pub by: Person,
-    /// Why.
+    pub by: SessionName,
     pub reason: Option<Text>,
-    /// Until when, unless renewed.
     pub until: Timestamp,
 }
 
-/// Somebody asks a holder to let go.
+/// A session asks the holder of a key to release it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnlockRequest {
-    /// Its id.
     pub id: Uuid,
-    /// Of what.
     pub reservation: ReservationId,
-    /// The key that reservation holds.
     pub key: Key,
-    /// Who holds it.
     pub holder: SessionId,
-    /// Who asks.
     pub by: SessionId,
-    /// The asker's display name.
+    /// The display name of `by`.
     pub by_name: Option<Text>,
-    /// Why.
     pub reason: Text,
-    /// Since when.
     pub at: Timestamp,
-    /// How it ended; nothing while it is pending.
-    pub answer: Option<Answer>,
-    /// When it ended.
+    /// None while the request is pending.
+    pub answer: Option<UnlockAnswer>,
     pub answered_at: Option<Timestamp>,
-    /// Who said so.
     pub answered_by: Option<SessionId>,
-    /// What they added.
     pub note: Option<Text>,
 }
 
-/// What a holder should know.
+/// What a session is told with its next reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
-    /// Somebody waits for an answer.
+    /// Another session asks for one of its keys and has no answer yet.
     UnlockRequested(UnlockRequest),
-    /// An unlock request of the session's own was answered.
+    /// An unlock request of the session was answered.
     UnlockAnswered(UnlockRequest),
-    /// A reservation ended before its time.
-    ReleasedEarly {
-        /// Which.
-        id: ReservationId,
-        /// Its key.
-        key: Key,
-        /// When.
-        at: Timestamp,
-        /// Why.
-        why: Why,
-    },
-    /// The line is stopped.
+    /// A reservation of the session was released by an admin.
+    ReleasedEarly { id: ReservationId, key: Key, at: Timestamp, why: Why },
+    /// The session's feature is paused.
     Paused(Pause),
 }
 
-/// What a check found for one key.
+/// What the caller of a check is about to do with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To reserve it. Reservations of other sessions block it as they would block the request.
+    Reserve(Mode),
+    /// To change it. Sessions that hold it shared may change it beside each other.
+    Change,
+    /// To look at it. Only exclusive reservations of other sessions are in the way.
+    Look,
+}
+
+/// The result of a check of one key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
-    /// Who is in the way.
+pub struct KeyCheck {
+    /// Reservations of other sessions that are in the way.
     pub conflicts: Vec<Conflict>,
-    /// The asking session holds it, or a pattern that covers it.
+    /// The session holds the key itself, or a pattern that covers it.
     pub held: bool,
 }

@@ -1,9 +1,9 @@
-//! Would a wait close a circle?
+//! Deadlocks: sessions that wait for each other in a cycle.
 //!
-//! A session waits for another when a live wait of the one is blocked by what the other holds, or by a wait of the
-//! other that came first. The search goes from both ends, along "waits for" from what is asked and against it from the
-//! asker, always from the end with fewer sessions to look at, so it is over as soon as either has nowhere to go.
-//! A long queue is followed once, not once for everybody who stands in it.
+//! A session waits for another if one of its waits is blocked by a reservation or an earlier wait of the other. A cycle is
+//! searched from both ends: forward along "waits for" from the keys of the request, and backward from the session itself.
+//! The side with fewer sessions left goes first, so the search ends as soon as either side has none. A long queue is
+//! followed once per search, not once per session in it.
 
 use std::ops::ControlFlow;
 
@@ -11,40 +11,55 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::command::CycleStep;
-use super::ids::Seq;
-use super::index::PlaceId;
-use super::record::{Mode, Want};
-use super::reserve::{clash, is_enough, stands_before};
-use super::state::{Engine, Spot};
+use super::conflict::{clash, is_ahead, is_enough};
+use super::ids::WaiterId;
+use super::record::{LeftWhy, Mode, Want};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
+use super::state::{Engine, QueuedKey};
+use super::turn::Turn;
 use crate::key::Key;
 
-/// Where at most so many wait, looking again costs less than remembering that one has looked.
+/// A queue up to this length is cheaper to read again than to remember as read.
 const SHORT_QUEUE: usize = 8;
 
-/// Somebody waits for somebody: what they want, and what of the other's is in the way.
+/// One session waits for another: the key it wants, and the key of the other session that blocks it.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
-    from: u32,
+    from: SessionSlot,
     wants: &'a Key,
     holds: &'a Key,
 }
 
-/// A search from one end.
+/// One key that a session waits for or would wait for.
+#[derive(Clone, Copy)]
+struct Demand<'a> {
+    session: SessionSlot,
+    key: &'a Key,
+    /// The key's place, if it has one.
+    place: Option<PlaceSlot>,
+    /// How the session holds the key now.
+    held: Option<Mode>,
+    mode: Mode,
+    /// Only waits before this one are ahead of it in the queue.
+    before: WaiterId,
+}
+
+/// One side of the search.
 struct Side<'a> {
-    /// Where the search began, which is no way to anywhere.
-    root: u32,
-    /// The way to every session that was reached, in the order in which they were.
+    /// The session where the search began. It has no way.
+    root: SessionSlot,
+    /// The way to every session reached so far, in the order in which they were reached.
     ways: Vec<Way<'a>>,
-    /// Where among the ways a session's is.
-    reached: HashMap<u32, usize>,
-    /// The way whose end was looked at last, or the root before the first.
+    /// The index of a session's way.
+    reached: HashMap<SessionSlot, usize>,
+    /// The way whose end was expanded last; none while it is the root.
     at: Option<usize>,
-    /// Up to which position the queue of a place was followed; the rest of the name decides who in it counts.
-    followed: HashMap<(PlaceId, bool, Mode), usize>,
+    /// How far the queue of a place was read. The other parts of the key decide which of its entries count.
+    followed: HashMap<(PlaceSlot, bool, Mode), usize>,
 }
 
 struct Way<'a> {
-    end: u32,
+    end: SessionSlot,
     /// The last step.
     edge: Edge<'a>,
     /// The steps before it.
@@ -52,12 +67,12 @@ struct Way<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn from(root: u32) -> Self {
+    fn from(root: SessionSlot) -> Self {
         Self { root, ways: Vec::new(), reached: HashMap::new(), at: None, followed: HashMap::new() }
     }
 
-    /// From the session that is looked at, one step leads to this one.
-    fn reach(&mut self, end: u32, edge: Edge<'a>) {
+    /// Adds a session that is one step from the one being expanded.
+    fn reach(&mut self, end: SessionSlot, edge: Edge<'a>) {
         if end != self.root
             && let Entry::Vacant(new) = self.reached.entry(end)
         {
@@ -66,85 +81,111 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// How many sessions were reached and not looked at.
+    /// How many sessions were reached and not expanded yet.
     fn left(&self) -> usize {
         self.ways.len() - self.at.map_or(0, |at| at + 1)
     }
 
-    /// The next session to look at.
-    fn next(&mut self) -> Option<u32> {
+    /// The next session to expand.
+    fn next(&mut self) -> Option<SessionSlot> {
         let at = self.at.map_or(0, |at| at + 1);
         let way = self.ways.get(at)?;
         self.at = Some(at);
         Some(way.end)
     }
 
-    /// The first session, from the given way on, that the other side has reached too.
-    fn meets(&self, other: &Side<'_>, first: usize) -> Option<u32> {
+    /// The first session, starting with the given way, that the other side has reached too.
+    fn meets(&self, other: &Side<'_>, first: usize) -> Option<SessionSlot> {
         self.ways[first..].iter().map(|way| way.end).find(|end| other.reached.contains_key(end))
     }
 
     /// The steps to a session that was reached, the last one first.
-    fn steps(&self, end: u32) -> impl Iterator<Item = Edge<'a>> {
+    fn steps(&self, end: SessionSlot) -> impl Iterator<Item = Edge<'a>> {
         let last = self.reached.get(&end).map(|at| &self.ways[*at]);
         std::iter::successors(last, |way| way.before.map(|at| &self.ways[at])).map(|way| way.edge)
     }
 }
 
 impl Engine {
-    /// The circle that would close, or has closed, if this session waits for these keys at this place in the queue.
-    pub(super) fn circle<'a>(
+    /// Notes the waits that name a key which their own session is about to lose, or to hold only shared.
+    pub(super) fn note_weakened(&self, turn: &mut Turn, slot: ReservationSlot) {
+        let reservation = &self.reservations[slot];
+        let queue = self.index.place(reservation.place).queue.iter();
+        let own = queue.filter(|entry| entry.session == reservation.session);
+        turn.weakened.extend(own.map(|entry| entry.waiter));
+    }
+
+    /// Ends a wait that became part of a cycle because its session lost a key that the wait names too. The wait is then
+    /// behind others for that key, and one of those may wait for the session.
+    pub(super) fn dismiss_deadlocked(&mut self, turn: &mut Turn, id: WaiterId) {
+        let Some(waiter) = self.waiters.get(&id) else { return };
+        if self.find_cycle(waiter.session, &waiter.wants, waiter.mode, id).is_some() {
+            self.totals.deadlocks += 1;
+            self.leave(turn, id, LeftWhy::Deadlock);
+        }
+    }
+
+    /// The cycle that exists if this session waits for these keys at this position in the queue.
+    pub(super) fn find_cycle<'a>(
         &'a self,
-        session: u32,
+        session: SessionSlot,
         wants: &'a [Want],
         mode: Mode,
-        place: Seq,
+        position: WaiterId,
     ) -> Option<Vec<CycleStep>> {
         let mut behind = Side::from(session);
-        self.waiting_for(session, &mut behind);
+        self.add_waiting_sessions(session, &mut behind);
         if behind.ways.is_empty() {
             return None;
         }
         let mut ahead = Side::from(session);
         for want in wants {
-            let spot = self.spot(session, &want.key);
-            self.blocked_at(spot, self.mode_of(spot), session, &want.key, mode, place, &mut ahead);
+            let lookup = self.lookup(session, &want.key);
+            let (key, at, held) = (&want.key, lookup.place(), self.mode_of(lookup));
+            self.add_blockers(Demand { session, key, place: at, held, mode, before: position }, &mut ahead);
         }
         self.join(ahead, behind)
     }
 
-    /// The circle that would close if this session, which may be waiting for others, came to hold this key.
-    pub(super) fn circle_by_holding<'a>(&'a self, session: u32, key: &'a Key, mode: Mode) -> Option<Vec<CycleStep>> {
+    /// The cycle that would exist if this session, which may have waits, got this key.
+    pub(super) fn find_cycle_by_holding<'a>(
+        &'a self,
+        session: SessionSlot,
+        key: &'a Key,
+        mode: Mode,
+    ) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
-        for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
-            // A wait for that very key is over then, or only wants more of it.
-            let held = if wants == key { Some(mode) } else { self.mode_of(spot) };
-            self.blocked_at(spot, held, session, wants, stand.mode, stand.waiter, &mut ahead);
+        for queued in &self.sessions[session].queued_keys {
+            let mut demand = self.demand_of(session, queued);
+            // A wait for the same key would be over then, or want only a stronger mode.
+            if demand.key == key {
+                demand.held = Some(mode);
+            }
+            self.add_blockers(demand, &mut ahead);
         }
         if ahead.ways.is_empty() {
             return None;
         }
         let mut behind = Side::from(session);
-        self.waiting_behind(session, (self.index.find(key), key), mode, None, &mut behind);
+        self.add_waiters_behind(session, (self.index.find(key), key), mode, None, &mut behind);
         self.join(ahead, behind)
     }
 
     fn join<'a>(&'a self, mut ahead: Side<'a>, mut behind: Side<'a>) -> Option<Vec<CycleStep>> {
         let mut meeting = ahead.meets(&behind, 0);
         while meeting.is_none() {
-            // A step back looks at what a session holds and waits for, a step ahead only at the latter.
+            // A backward step reads what a session holds and waits for, a forward step only what it waits for.
             meeting = if ahead.left() <= 2 * behind.left() {
                 let (at, known) = (ahead.next()?, ahead.ways.len());
-                self.waits_of(at, &mut ahead);
+                self.add_blocking_sessions(at, &mut ahead);
                 ahead.meets(&behind, known)
             } else {
                 let (at, known) = (behind.next()?, behind.ways.len());
-                self.waiting_for(at, &mut behind);
+                self.add_waiting_sessions(at, &mut behind);
                 behind.meets(&ahead, known)
             };
         }
-        // From the asker to the meeting point along the one side, and on to the asker again along the other.
+        // From the session to the meeting point along one side, and back to the session along the other.
         let meeting = meeting?;
         let mut edges: Vec<Edge<'_>> = ahead.steps(meeting).collect();
         edges.reverse();
@@ -158,32 +199,28 @@ impl Engine {
         Some(steps.collect())
     }
 
-    /// Whom the session waits for, by each of its waits.
-    fn waits_of<'a>(&'a self, session: u32, side: &mut Side<'a>) {
-        for stand in &self.sessions[session].stands {
-            let (spot, wants) = (self.spot_at(session, stand.place), &self.index.place(stand.place).key);
-            self.blocked_at(spot, self.mode_of(spot), session, wants, stand.mode, stand.waiter, side);
+    /// Adds the sessions that this session waits for.
+    fn add_blocking_sessions<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
+        for queued in &self.sessions[session].queued_keys {
+            self.add_blockers(self.demand_of(session, queued), side);
         }
     }
 
-    /// Whom the session waits for, or would, with one key: the same as the blockers of that key.
-    #[expect(clippy::too_many_arguments, reason = "a request for one key, taken apart")]
-    fn blocked_at<'a>(
-        &'a self,
-        spot: Spot,
-        held: Option<Mode>,
-        from: u32,
-        wants: &'a Key,
-        mode: Mode,
-        before: Seq,
-        side: &mut Side<'a>,
-    ) {
+    fn demand_of(&self, session: SessionSlot, queued: &QueuedKey) -> Demand<'_> {
+        let QueuedKey { waiter: before, place, mode } = *queued;
+        let held = self.mode_of(self.lookup_at(session, place));
+        Demand { session, key: &self.index.place(place).key, place: Some(place), held, mode, before }
+    }
+
+    /// Adds the sessions that block one key. These are the same as in `blockers`.
+    fn add_blockers<'a>(&'a self, demand: Demand<'a>, side: &mut Side<'a>) {
+        let Demand { session: from, key: wants, place, held, mode, before } = demand;
         if is_enough(held, mode) {
             return;
         }
-        let _: ControlFlow<()> = self.index.meet_at(spot.place(), wants, |id| {
+        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, wants, |id| {
             let place = self.index.place(id);
-            let queue = &place.waiters[..place.waiters.partition_point(|waiter| waiter.seq < before)];
+            let queue = &place.queue[..place.queue.partition_point(|entry| entry.waiter < before)];
             let mut first = 0;
             if queue.len() > SHORT_QUEUE {
                 let followed = side.followed.entry((id, held.is_some(), mode)).or_insert(0);
@@ -198,9 +235,9 @@ impl Engine {
                     }
                 }
             }
-            for waiter in &queue[first..] {
-                if waiter.session != from && stands_before(waiter.mode, held, mode) {
-                    let to = waiter.session;
+            for entry in &queue[first..] {
+                if entry.session != from && is_ahead(entry.mode, held, mode) {
+                    let to = entry.session;
                     side.reach(to, Edge { from, wants, holds: &place.key });
                 }
             }
@@ -208,49 +245,49 @@ impl Engine {
         });
     }
 
-    /// Who waits for the session: for what it holds, or behind it in the queue.
-    fn waiting_for<'a>(&'a self, session: u32, side: &mut Side<'a>) {
+    /// Adds the sessions that wait for this session: for a key it holds, or behind it in the queue.
+    fn add_waiting_sessions<'a>(&'a self, session: SessionSlot, side: &mut Side<'a>) {
         if self.waiters.is_empty() {
             return;
         }
         for slot in &self.sessions[session].held {
             let held = &self.reservations[*slot];
-            self.waiting_behind(session, (Some(held.place), &held.key), held.mode, None, side);
+            self.add_waiters_behind(session, (Some(held.place), &held.key), held.mode, None, side);
         }
-        for stand in &self.sessions[session].stands {
-            let wants = &self.index.place(stand.place).key;
-            self.waiting_behind(session, (Some(stand.place), wants), stand.mode, Some(stand.waiter), side);
+        for queued in &self.sessions[session].queued_keys {
+            let wants = &self.index.place(queued.place).key;
+            self.add_waiters_behind(session, (Some(queued.place), wants), queued.mode, Some(queued.waiter), side);
         }
     }
 
-    /// Who waits for a key that is held, or stands behind a wait for it.
-    fn waiting_behind<'a>(
+    /// Adds the sessions that wait for a held key, or that are behind a wait for it.
+    fn add_waiters_behind<'a>(
         &'a self,
-        to: u32,
-        (place, holds): (Option<PlaceId>, &'a Key),
+        to: SessionSlot,
+        (place, holds): (Option<PlaceSlot>, &'a Key),
         mode: Mode,
-        after: Option<Seq>,
+        after: Option<WaiterId>,
         side: &mut Side<'a>,
     ) {
-        let _: ControlFlow<()> = self.index.meet_at(place, holds, |id| {
+        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, holds, |id| {
             let place = self.index.place(id);
-            let first = after.map_or(0, |after| place.waiters.partition_point(|waiter| waiter.seq <= after));
-            let mut queue = &place.waiters[first..];
+            let first = after.map_or(0, |after| place.queue.partition_point(|entry| entry.waiter <= after));
+            let mut queue = &place.queue[first..];
             if queue.len() > SHORT_QUEUE {
-                let all = place.waiters.len();
+                let all = place.queue.len();
                 let followed = side.followed.entry((id, after.is_some(), mode)).or_insert(all);
-                queue = &place.waiters[first..(*followed).max(first)];
+                queue = &place.queue[first..(*followed).max(first)];
                 *followed = first.min(*followed);
             }
-            for waiter in queue {
-                if waiter.session == to || !clash(waiter.mode, mode) {
+            for entry in queue {
+                if entry.session == to || !clash(entry.mode, mode) {
                     continue;
                 }
-                // The same exceptions as in `blockers`, or there would be circles of waits that nobody waits.
-                let held = self.mode_at(place, waiter.session);
+                // The same exceptions as in `blockers`; otherwise the search would find cycles that do not exist.
+                let held = self.mode_at(place, entry.session);
                 let passes = after.is_some() && held.is_some_and(|held| clash(held, mode));
-                if !is_enough(held, waiter.mode) && !passes {
-                    let from = waiter.session;
+                if !is_enough(held, entry.mode) && !passes {
+                    let from = entry.session;
                     side.reach(from, Edge { from, wants: &place.key, holds });
                 }
             }

@@ -1,317 +1,81 @@
-//! Commands in, records and an outcome out; and what concerns a session as a whole.
+//! Commands in, records and a result out. This file passes each command to its rule.
 
-use super::command::{Actor, Command, Intro, Notice, Outcome, Pause, Person};
-use super::ids::{SessionId, Text, Timestamp};
-use super::record::{Answer, EndState, Event, LeftWhy, Record, Why};
+use super::command::{Actor, Command, Outcome, Refusal};
+use super::record::{Event, Why};
 use super::state::Engine;
+use super::turn::Turn;
 
 impl Engine {
-    /// Decides one command. What changes is in `out`, numbered and applied; it counts once it is durable.
-    pub fn execute(&mut self, actor: &Actor, command: Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
-        if let Err(refusal) = self.admit(actor, &command, now, out) {
-            return refusal;
-        }
-        let outcome = self.decide(actor, &command, now, out);
-        self.seat(now, out);
-        match &outcome {
-            Outcome::Refused(_) => self.totals.conflicts += 1,
-            Outcome::Deadlock(_) => self.totals.deadlocks += 1,
+    /// Decides one command. What changes is in `turn.records` afterwards, numbered and applied. It counts once it is
+    /// durable.
+    pub fn execute(&mut self, turn: &mut Turn, actor: &Actor, command: Command) -> Result<Outcome, Refusal> {
+        self.admit(turn, actor, &command)?;
+        let result = self.decide(turn, actor, &command);
+        self.grant_waiters(turn);
+        match &result {
+            Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
+            Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
             _ => {}
         }
-        outcome
+        result
     }
 
-    /// When there is something to end; `Tick` before then does nothing.
-    pub fn next_due(&self) -> Option<Timestamp> {
-        let patience = self.patience.first().map(|(due, _)| *due);
-        [self.expiries.next(), self.silences.next(), patience].into_iter().flatten().min()
-    }
-
-    /// After a replay: whatever is alive gets its full time again, because nobody could renew while we were away.
-    /// Nobody waits any more either: their connections are gone.
-    pub fn resume(&mut self, now: Timestamp, out: &mut Vec<Record>) {
-        self.expiries.clear();
-        for (slot, reservation) in self.reservations.iter_mut() {
-            reservation.expires = now.after(reservation.ttl.duration());
-            self.expiries.set(reservation.expires, reservation.fence, slot);
-        }
-        self.silences.clear();
-        for (slot, session) in self.sessions.iter_mut().filter(|(_, session)| session.end.is_none()) {
-            session.last_seen = now;
-            self.silences.set(now.after(self.policy.session_timeout), session.opened, slot);
-        }
-        let waiters: Vec<_> = self.waiters.keys().copied().collect();
-        for waiter in waiters {
-            self.leave(waiter, LeftWhy::Stopped, now, out);
-        }
-        self.freed.clear();
-        self.weakened.clear();
-        self.settled.clear();
-    }
-
-    /// What the session should know. Early releases and answers are told once; what needs an answer, until it has one.
-    pub fn take_notices(&mut self, id: &SessionId) -> Vec<Notice> {
-        let Some(slot) = self.session_ids.get(id).copied() else { return Vec::new() };
-        let told = std::mem::take(&mut self.sessions[slot].notices);
-        let session = &self.sessions[slot];
-        let asked = session.incoming.iter().map(|request| Notice::UnlockRequested(self.requests[request].clone()));
-        let paused = self.pause_of(slot, None).map(Notice::Paused);
-        told.into_iter().chain(asked).chain(paused).collect()
-    }
-
-    /// Whether this actor may ask for this at all. A session's own call brings it to life and keeps it alive.
-    fn admit(
-        &mut self,
-        actor: &Actor,
-        command: &Command,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Result<(), Outcome> {
-        let repeats_end = matches!(command, Command::End { .. });
-        match actor {
-            Actor::Session(intro) => self.greet(intro, repeats_end, now, out),
-            Actor::Admin(_) => match command.session() {
-                Some(session) => match self.session_ids.get(session) {
-                    Some(slot) => self.still_alive(*slot, repeats_end),
-                    None => Err(Outcome::NoSession(session.clone())),
-                },
-                None => Ok(()),
-            },
-            Actor::Reader | Actor::Desk => Ok(()),
-        }
-    }
-
-    fn greet(
-        &mut self,
-        intro: &Intro,
-        repeats_end: bool,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Result<(), Outcome> {
-        let Some(slot) = self.find_session(&intro.id) else {
-            if self.alive >= self.policy.sessions {
-                return Err(Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions });
-            }
-            let (session, name, feature) = (intro.id.clone(), intro.name.clone(), intro.feature.clone());
-            self.emit(now, out, Event::Opened { session, name, feature, owner: Some(intro.owner.clone()) });
-            return Ok(());
-        };
-        match &self.sessions[slot].owner {
-            Some(owner) if *owner != intro.owner => return Err(Outcome::NotYours),
-            Some(_) => {}
-            None if self.sessions[slot].end.is_none() => {
-                self.emit(now, out, Event::Bound { session: intro.id.clone(), owner: intro.owner.clone() });
-            }
-            None => {}
-        }
-        self.still_alive(slot, repeats_end)?;
-        self.sessions[slot].last_seen = now;
-        Ok(())
-    }
-
-    fn still_alive(&self, slot: u32, repeats_end: bool) -> Result<(), Outcome> {
-        match &self.sessions[slot].end {
-            Some(end) if !repeats_end => {
-                Err(Outcome::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn decide(&mut self, actor: &Actor, command: &Command, now: Timestamp, out: &mut Vec<Record>) -> Outcome {
+    fn decide(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
         match command {
-            Command::Touch => Outcome::Done,
-            Command::Create { session, name, feature } => {
-                self.create(session, name.as_ref(), feature.as_ref(), now, out)
-            }
+            Command::Touch => Ok(Outcome::Done),
+            Command::Create { session, name, feature } => self.create(turn, session, name.as_ref(), feature.as_ref()),
             Command::Reserve(ask) => {
                 let feature = match actor {
                     Actor::Session(intro) => intro.feature.as_ref(),
                     _ => None,
                 };
-                self.reserve(ask, feature, now, out)
+                self.reserve(turn, ask, feature)
             }
-            Command::Release { session, keys } => self.release(session, keys, now, out),
+            Command::Release { session, keys } => self.release(turn, session, keys),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(session);
-                Outcome::Released(self.release_everything(slot, &Why::Released, now, out).into())
+                Ok(Outcome::Released(self.release_everything(turn, slot, &Why::Released).into()))
             }
-            Command::Renew { session, keys, ttl } => self.renew(session, keys, *ttl, now, out),
-            Command::Heartbeat { session } => self.heartbeat(session, now),
+            Command::Renew { session, keys, ttl } => self.renew(turn, session, keys, *ttl),
+            Command::Heartbeat { session } => Ok(self.heartbeat(turn.now, session)),
             Command::End { session, state } => {
                 let slot = self.slot(session);
                 if self.sessions[slot].end.is_none() {
-                    self.end(slot, *state, now, out);
+                    self.end(turn, slot, *state);
                 }
                 let end = self.sessions[slot].end.as_ref().expect("it has ended by now");
-                Outcome::Ended { state: end.state, released: end.released.clone() }
+                Ok(Outcome::Ended { state: end.state, released: end.released.clone() })
             }
             Command::Override { id, reason } => {
                 let by = match actor {
                     Actor::Admin(name) => name.clone(),
                     _ => "desk".into(),
                 };
-                self.take_away(id, by, reason.clone(), now, out)
+                self.override_reservation(turn, id, by, reason.clone())
             }
             Command::Unheard { session, grants } => {
-                self.take_back(session, grants, now, out);
-                Outcome::Done
+                self.take_back(turn, session, grants);
+                Ok(Outcome::Done)
             }
             Command::Leave { waiter, why } => {
-                self.leave(*waiter, *why, now, out);
-                Outcome::Done
+                self.leave(turn, *waiter, *why);
+                Ok(Outcome::Done)
             }
-            Command::Ask { session, request, key, reason } => {
-                self.ask(session, *request, key, reason.clone(), now, out)
-            }
+            Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason.clone()),
             Command::Respond { session, request, answer, note, hand_over } => {
-                self.respond(session, *request, *answer, note.clone(), *hand_over, now, out)
+                self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
             }
             Command::Tick => {
-                self.tick(now, out);
-                Outcome::Done
+                self.tick(turn);
+                Ok(Outcome::Done)
             }
             Command::Count => {
                 let counted = (self.totals.conflicts, self.totals.deadlocks);
-                if counted != self.totals.counted {
-                    self.emit(now, out, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
+                if counted != self.totals.recorded_refusals {
+                    self.emit(turn, Event::Counted { conflicts: counted.0, deadlocks: counted.1 });
                 }
-                Outcome::Done
+                Ok(Outcome::Done)
             }
-        }
-    }
-
-    fn create(
-        &mut self,
-        session: &SessionId,
-        name: Option<&Text>,
-        feature: Option<&Text>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Outcome {
-        if let Some(slot) = self.session_ids.get(session).copied() {
-            return self.still_alive(slot, false).err().unwrap_or(Outcome::Done);
-        }
-        if self.alive >= self.policy.sessions {
-            return Outcome::OverQuota { what: "sessions in this repository", limit: self.policy.sessions };
-        }
-        let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
-        self.emit(now, out, Event::Opened { session, name, feature, owner: None });
-        Outcome::Done
-    }
-
-    fn heartbeat(&mut self, session: &SessionId, now: Timestamp) -> Outcome {
-        let slot = self.slot(session);
-        let mut expires = now.after(self.policy.session_timeout);
-        self.sessions[slot].last_seen = now;
-        for held in &self.sessions[slot].held {
-            let reservation = &mut self.reservations[*held];
-            reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
-            reservation.renewals = reservation.renewals.wrapping_add(1);
-            expires = expires.min(reservation.expires);
-        }
-        Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
-    }
-
-    /// Everything a session holds, waits for and asks goes with it, in one batch of records.
-    fn end(&mut self, slot: u32, state: EndState, now: Timestamp, out: &mut Vec<Record>) {
-        self.release_everything(slot, &Why::Ended, now, out);
-        let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
-        for waiter in waits {
-            self.leave(waiter, LeftWhy::Ended, now, out);
-        }
-        let session = self.sessions[slot].id.clone();
-        let mut asked: Vec<_> =
-            self.pending.values().flatten().filter(|id| self.requests[*id].by == session).copied().collect();
-        asked.sort();
-        for request in asked {
-            let event = Event::UnlockAnswered { request, answer: Answer::Withdrawn, by: None, note: None };
-            self.emit(now, out, event);
-        }
-        self.emit(now, out, Event::Ended { session, state });
-    }
-
-    fn tick(&mut self, now: Timestamp, out: &mut Vec<Record>) {
-        while let Some((fence, slot)) = self.expiries.pop_due(now) {
-            let Some(reservation) = self.reservations.get(slot).filter(|r| r.fence == fence) else { continue };
-            if reservation.expires > now {
-                self.expiries.set(reservation.expires, fence, slot);
-                continue;
-            }
-            self.release_one(slot, &Why::Expired, now, out);
-        }
-        while let Some((opened, slot)) = self.silences.pop_due(now) {
-            let Some(session) = self.sessions.get(slot).filter(|s| s.opened == opened && s.end.is_none()) else {
-                continue;
-            };
-            // Somebody who waits with an open request is there.
-            let seen = if session.waits.is_empty() { session.last_seen } else { now };
-            let due = seen.after(self.policy.session_timeout);
-            if due > now {
-                self.silences.set(due, opened, slot);
-                continue;
-            }
-            self.end(slot, EndState::Lost, now, out);
-        }
-        // A wait whose time is up at the very moment its keys are free is granted, also where they are free because
-        // the one before gave up: it stays for the seating that ends every command.
-        self.seat(now, out);
-        while let Some((due, seq)) = self.patience.first().copied().filter(|(due, _)| *due <= now) {
-            let waiter = &self.waiters[&seq];
-            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
-                self.leave(seq, LeftWhy::TimedOut, now, out);
-            } else {
-                self.patience.remove(&(due, seq));
-            }
-        }
-    }
-
-    /// The pause that stops a session, if a feature of its own or of its token has one that is not its own.
-    pub(super) fn pause_of(&self, slot: u32, feature: Option<&Text>) -> Option<Pause> {
-        if self.pauses.is_empty() {
-            return None;
-        }
-        let features = [feature, self.sessions[slot].feature.as_ref()];
-        features.into_iter().flatten().find_map(|feature| {
-            let place = self.index.place(*self.pauses.get(feature)?);
-            if place.holders.iter().any(|held| self.reservations[held].session == slot) {
-                return None;
-            }
-            let reservation = &self.reservations[place.holders.iter().next()?];
-            Some(Pause {
-                feature: feature.clone(),
-                by: self.person(reservation.session),
-                reason: reservation.reason.clone(),
-                until: reservation.expires,
-            })
-        })
-    }
-
-    pub(super) fn person(&self, slot: u32) -> Person {
-        let session = &self.sessions[slot];
-        Person { session: session.id.clone(), name: session.name.clone() }
-    }
-}
-
-impl Command {
-    /// The session a command is about, where it must exist already.
-    fn session(&self) -> Option<&SessionId> {
-        match self {
-            Command::Reserve(ask) => Some(&ask.session),
-            Command::Release { session, .. }
-            | Command::ReleaseAll { session }
-            | Command::Renew { session, .. }
-            | Command::Heartbeat { session }
-            | Command::End { session, .. }
-            | Command::Ask { session, .. }
-            | Command::Respond { session, .. } => Some(session),
-            Command::Touch
-            | Command::Create { .. }
-            | Command::Override { .. }
-            | Command::Unheard { .. }
-            | Command::Leave { .. }
-            | Command::Tick
-            | Command::Count => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The small values every rule is written in: sessions, numbers, times.
+//! Small values that every rule uses: session ids, record numbers, times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Text that is cheap to hand around.
+/// Text that is cheap to clone.
 pub type Text = Arc<str>;
 
-/// The longest session id.
+/// The longest session id, in bytes.
 pub const SESSION_ID_MAX: usize = 128;
 
-/// Who holds and waits: `[A-Za-z0-9_.-]{1,128}`.
+/// The id of a session: `[A-Za-z0-9_.-]{1,128}`.
 #[derive(Clone, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equality is that of the text, only found faster")]
 pub struct SessionId(Text);
@@ -24,14 +24,13 @@ impl PartialEq for SessionId {
 }
 
 impl SessionId {
-    /// Takes text that names a session, or nothing.
+    /// None if the text is not a session id.
     pub fn parse(text: &str) -> Option<SessionId> {
         let fits = !text.is_empty() && text.len() <= SESSION_ID_MAX;
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
         (fits && plain).then(|| SessionId(text.into()))
     }
 
-    /// The text it was made of.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -71,7 +70,6 @@ impl Seq {
     /// Before the first record.
     pub const ZERO: Seq = Seq(0);
 
-    /// The one after.
     pub fn next(self) -> Seq {
         Seq(self.0 + 1)
     }
@@ -83,42 +81,65 @@ impl fmt::Display for Seq {
     }
 }
 
+/// The number of a wait: that of the record that queued it. A smaller number is ahead in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WaiterId(pub u64);
+
+impl WaiterId {
+    /// The position of a request that overtakes the queue.
+    pub const FIRST: WaiterId = WaiterId(0);
+
+    /// The position of a request that is not in the queue yet.
+    pub const LAST: WaiterId = WaiterId(u64::MAX);
+}
+
+impl From<Seq> for WaiterId {
+    fn from(seq: Seq) -> WaiterId {
+        WaiterId(seq.0)
+    }
+}
+
+impl fmt::Display for WaiterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
 /// A moment on the desk's clock, in milliseconds since 1970 (UTC).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// This much later.
     pub fn after(self, time: Duration) -> Timestamp {
         let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.0.saturating_add(ms))
     }
 
-    /// How long until `later`; nothing if it is past.
+    /// How long until `later`; zero if that is in the past.
     pub fn until(self, later: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
 }
 
-/// Whole seconds a reservation lasts when nobody renews it.
+/// How long a reservation lasts without a renewal, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ttl(pub u32);
 
 impl Ttl {
-    /// As a length of time.
     pub fn duration(self) -> Duration {
         Duration::from_secs(u64::from(self.0))
     }
 }
 
-/// Names one reservation for as long as it lives: `res_` and a UUIDv7 in its simple form.
+/// The id of one reservation: `res_` and a UUIDv7 in its simple form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationId(pub uuid::Uuid);
 
 impl ReservationId {
-    /// Takes `res_…` apart.
+    /// None if the text is not a reservation id.
     pub fn parse(text: &str) -> Option<ReservationId> {
         let hex = text.strip_prefix("res_")?;
         (hex.len() == 32).then(|| uuid::Uuid::try_parse(hex).ok().map(ReservationId)).flatten()

@@ -1,11 +1,12 @@
-//! The recorded state as one value: what a snapshot keeps, and what "replay equals live" compares.
+//! The recorded state as one value: the content of a snapshot, and what tests compare after a replay.
 
 use serde::{Deserialize, Serialize};
 
 use super::command::UnlockRequest;
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::Place;
 use super::record::{EndState, Mode, Owner, Want};
+use super::slab::SessionSlot;
 use super::state::{End, Engine, Policy, Reservation, Session, Totals, Waiter};
 use crate::key::Key;
 
@@ -14,16 +15,16 @@ use crate::key::Key;
 #[serde(rename_all = "camelCase")]
 pub struct Image {
     seq: Seq,
-    sessions: Vec<SessionImage>,
+    pub(crate) sessions: Vec<SessionImage>,
     ended: Vec<SessionId>,
-    reservations: Vec<ReservationImage>,
+    pub(crate) reservations: Vec<ReservationImage>,
     waiters: Vec<WaiterImage>,
     requests: Vec<UnlockRequest>,
     answered: Vec<uuid::Uuid>,
-    /// Keys in use or remembered, with their version and whether they were held before; not those that are held for the
-    /// first time, of which there is nothing to know.
+    /// Keys with their version and whether they were held before. Keys that are held for the first time are left out:
+    /// their reservation says everything.
     versions: Vec<(Key, u64, bool)>,
-    /// Keys that are only remembered, the one that is so for longest first.
+    /// Idle keys, the longest idle first.
     resting: Vec<(Key, u64)>,
     version_floor: u64,
     totals: Totals,
@@ -31,33 +32,33 @@ pub struct Image {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SessionImage {
-    id: SessionId,
-    name: Option<Text>,
+pub(crate) struct SessionImage {
+    pub(crate) id: SessionId,
+    pub(crate) name: Option<Text>,
     feature: Option<Text>,
     owner: Option<Owner>,
     opened: Seq,
     started: Timestamp,
-    end: Option<(EndState, Timestamp, Vec<Key>)>,
+    pub(crate) end: Option<(EndState, Timestamp, Vec<Key>)>,
     lapsed: Vec<Key>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct ReservationImage {
-    id: ReservationId,
-    session: SessionId,
-    key: Key,
-    mode: Mode,
-    ttl: Ttl,
-    reason: Option<Text>,
-    since: Timestamp,
-    fence: Seq,
+pub(crate) struct ReservationImage {
+    pub(crate) id: ReservationId,
+    pub(crate) session: SessionId,
+    pub(crate) key: Key,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Ttl,
+    pub(crate) reason: Option<Text>,
+    pub(crate) since: Timestamp,
+    pub(crate) fence: Seq,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WaiterImage {
-    seq: Seq,
+    seq: WaiterId,
     session: SessionId,
     wants: Vec<Want>,
     mode: Mode,
@@ -67,11 +68,10 @@ struct WaiterImage {
 }
 
 impl Engine {
-    /// The recorded state.
     pub fn image(&self) -> Image {
         let mut sessions: Vec<_> = self.sessions.iter().map(|(_, session)| image_of_session(session)).collect();
         sessions.sort_by_key(|session| session.opened);
-        let id = |slot: u32| self.sessions[slot].id.clone();
+        let id = |slot: SessionSlot| self.sessions[slot].id.clone();
         let live = self.grants.iter().filter_map(|(fence, slot)| {
             let held = self.reservations.get(*slot).filter(|held| held.fence == *fence)?;
             Some(ReservationImage {
@@ -85,8 +85,8 @@ impl Engine {
                 fence: held.fence,
             })
         });
-        let waiters = self.waiters.iter().map(|(seq, waiter)| WaiterImage {
-            seq: *seq,
+        let waiters = self.waiters.iter().map(|(number, waiter)| WaiterImage {
+            seq: *number,
             session: id(waiter.session),
             wants: waiter.wants.clone(),
             mode: waiter.mode,
@@ -97,19 +97,22 @@ impl Engine {
         let mut requests: Vec<_> = self.requests.values().cloned().collect();
         requests.sort_by_key(|request| (request.at, request.id));
         let version = |place: &Place| (place.key.clone(), place.version, place.was_held);
-        // The first reservation that is brought back makes such a place again, spelled alike.
+        // Restoring the first reservation makes such a place again, with the same spelling.
         let is_new = |place: &Place| {
             let first = place.holders.iter().next().map(|slot| self.reservations[slot].key.spelling());
             !place.was_held && place.version == self.version_floor && first == Some(place.key.spelling())
         };
         let mut versions: Vec<_> = self.index.all().filter(|place| !is_new(place)).map(version).collect();
         versions.sort_by_cached_key(|(key, ..)| key.text());
-        let resting = self.resting.iter().filter(|(place, since)| self.index.is_resting(*place, *since));
+        let resting = self.idle_places.iter().filter(|(place, since)| self.index.is_idle_since(*place, *since));
         let resting = resting.map(|(place, _)| self.index.place(*place));
         let resting = resting.map(|place| (place.key.clone(), place.version));
-        // Refusals are no records; only what was counted is part of the recorded state.
-        let totals =
-            Totals { conflicts: self.totals.counted.0, deadlocks: self.totals.counted.1, ..self.totals.clone() };
+        // Refusals have no records. Only the counts that were recorded are part of the recorded state.
+        let totals = Totals {
+            conflicts: self.totals.recorded_refusals.0,
+            deadlocks: self.totals.recorded_refusals.1,
+            ..self.totals.clone()
+        };
         Image {
             seq: self.seq,
             sessions,
@@ -125,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// An engine that knows what the image knows. Deadlines begin with [`Engine::resume`].
+    /// An engine with this state. Deadlines start with [`Engine::resume`].
     pub fn restore(policy: Policy, image: Image) -> Engine {
         let mut engine = Engine::new(policy);
         engine.seq = image.seq;
@@ -135,23 +138,23 @@ impl Engine {
         }
         engine.ended = image.ended.iter().map(|id| engine.session_ids[id]).collect();
         for (key, version, was_held) in image.versions {
-            engine.index.recall(&engine.compared(&key), version, was_held);
+            engine.index.restore(&engine.compared(&key), version, was_held);
         }
         for (key, _) in image.resting {
             if let Some(place) = engine.index.find(&engine.compared(&key)) {
-                engine.index.rest(place, image.seq);
-                engine.resting.push_back((place, image.seq));
+                engine.index.set_idle(place, image.seq);
+                engine.idle_places.push_back((place, image.seq));
             }
         }
         for held in image.reservations {
             let key = engine.compared(&held.key);
             let session = engine.session_ids[&held.session];
-            let place = engine.index.find_or_make(&key, engine.version_floor);
+            let place = engine.index.find_or_insert(&key, engine.version_floor);
             let known = &engine.index.place(place).key;
             let reservation = Reservation {
                 id: held.id,
                 place,
-                // Most keys are spelled the same all the time, and then there is one copy of them.
+                // Most keys are always spelled the same way. Then place and reservation share one copy.
                 key: if known.spelling() == key.spelling() { known.clone() } else { key },
                 reason: held.reason,
                 since: held.since,
@@ -164,7 +167,7 @@ impl Engine {
                 renewals: 0,
             };
             let held = engine.reservations.insert(reservation);
-            engine.reserved(held);
+            engine.apply_reserved(held);
         }
         for waiter in image.waiters {
             let session = engine.session_ids[&waiter.session];
@@ -172,7 +175,7 @@ impl Engine {
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
             let until = Timestamp(i64::MAX);
-            engine.queued(
+            engine.apply_queued(
                 seq,
                 Waiter { session, wants, places: Vec::new(), mode, reason, if_version, since, until, feature: None },
             );
@@ -182,13 +185,13 @@ impl Engine {
         }
         engine.answered = image.answered.into();
         engine.totals = image.totals;
-        engine.totals.counted = (engine.totals.conflicts, engine.totals.deadlocks);
+        engine.totals.recorded_refusals = (engine.totals.conflicts, engine.totals.deadlocks);
         engine
     }
 
     fn restore_session(&mut self, image: SessionImage) {
         let SessionImage { id, name, feature, owner, opened, started, end, lapsed } = image;
-        self.opened(opened, started, &id, name, feature, owner);
+        self.apply_opened(opened, started, &id, name, feature, owner);
         let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
         if let Some((state, at, released)) = end {
@@ -227,7 +230,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::engine::{Actor, Command, Outcome, Reserve};
+    use crate::engine::{Actor, Command, Outcome, Reserve, Turn};
 
     struct World {
         engine: Engine,
@@ -243,7 +246,7 @@ mod tests {
         }
 
         fn ask(&mut self, command: Command) -> Outcome {
-            self.engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut Vec::new())
+            self.engine.execute(&mut Turn::at(Timestamp(0)), &Actor::Admin("test".into()), command).unwrap()
         }
 
         fn reserve(&mut self, text: &str) {
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_lists_versions_of_keys_that_have_one() {
+    fn an_image_lists_only_keys_with_a_version() {
         let mut world = World::new();
         for text in ["new", "again", "over"] {
             world.reserve(text);
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_brought_back_as_whoever_came_first_spelled_it() {
+    fn a_restored_key_has_its_first_spelling() {
         let policy = Policy { fold_case: true, ..Policy::default() };
         let mut world = World::new();
         world.engine = Engine::new(policy.clone());
@@ -305,17 +308,17 @@ mod tests {
         assert!(matches!(ask(&ana, &["a"], None), Outcome::Granted(_)));
         let engine = Engine::restore(policy, world.engine.image());
         let mut restored = World { engine, ana };
-        // From now on its version is listed, and with it how the place is spelled.
+        // Now the image lists its version, and with it the spelling of the place.
         for world in [&mut world, &mut restored] {
             world.release("a");
         }
-        // As text: keys are equal however they are spelled.
+        // Compared as text: keys are equal in every spelling.
         let text = |world: &World| serde_json::to_string(&world.engine.image()).unwrap();
         assert_eq!(text(&restored), text(&world));
     }
 
     #[test]
-    fn a_restored_key_lies_in_memory_once() {
+    fn a_restored_key_is_in_memory_once() {
         let mut world = World::new();
         world.reserve("src/a.rs");
         world.release("src/a.rs");

@@ -1,100 +1,90 @@
-//! Which keys in use meet a given key, without looking at the ones that cannot.
+//! Finds the keys in use that overlap a given key, without looking at those that cannot.
 //!
-//! Names form a tree of components with one hash table for all its edges. A path or a name is a node; a pattern is
-//! anchored at the directory all its matches lie under. Sibling lists and counts cover only what is *live* (held or
-//! waited for), so a walk never sees what is merely remembered. The answers equal [`Key::overlaps`] pair by pair;
-//! a test says so.
+//! Keys form a tree of path components, with one hash table for all its edges. A path or a name is a node. A pattern is
+//! anchored at the directory that contains all its matches. Sibling lists and counts contain only *live* keys (held or
+//! waited for), so a walk does not visit *idle* keys, of which only the version is remembered. The result is always the
+//! same as comparing each pair with [`Key::overlaps`]; a test checks that.
 
 use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::ops::ControlFlow;
+use std::ops::{self, ControlFlow};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::ids::Seq;
+use super::ids::{Seq, WaiterId};
 use super::record::Mode;
+use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use crate::key::{Claim, Glob, GlobState, Key};
 
-/// Names a [`Place`].
-pub type PlaceId = u32;
-
-/// Stands for "no node", "no place", "no reservation".
-pub const NONE: u32 = u32::MAX;
-
-/// The tree of paths, and the tree of names that are no paths.
-const PATHS: u32 = 0;
-const NAMES: u32 = 1;
+/// The roots: of the tree of paths, and of the tree of logical names.
+const PATHS: NodeSlot = NodeSlot::new(0);
+const NAMES: NodeSlot = NodeSlot::new(1);
 
 /// One key that is held, waited for or remembered.
 #[derive(Debug)]
 pub struct Place {
-    /// The key, spelled as whoever came first spelled it.
+    /// In its first spelling.
     pub key: Key,
-    /// How often a holder let go of it.
+    /// How often it was released.
     pub version: u64,
-    /// Who holds it, in the order of the grants.
+    /// In the order of the grants.
     pub holders: Holders,
-    /// Who waits for it; ascending, because waiters come in the order of their numbers.
-    pub waiters: Vec<Standing>,
-    /// Somebody held it once, so its version means something.
+    /// Waits for it, in the order of the queue.
+    pub queue: Vec<QueueEntry>,
+    /// It was held before, so its version must be remembered.
     pub was_held: bool,
-    /// The record that let it rest, when it last came to be only remembered.
-    rested: Seq,
-    /// Where it hangs in the tree.
-    node: u32,
+    /// The record that last made it idle.
+    idle_since: Seq,
+    node: NodeSlot,
 }
 
 impl Place {
     /// Held or waited for.
     pub fn is_live(&self) -> bool {
-        !self.holders.is_empty() || !self.waiters.is_empty()
+        !self.holders.is_empty() || !self.queue.is_empty()
     }
 }
 
-/// A waiter as the places of its keys know it.
+/// A wait in the queue of one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
-    /// Its place in the queue.
-    pub seq: Seq,
-    /// Whose it is.
-    pub session: u32,
-    /// How it would hold.
+pub struct QueueEntry {
+    pub waiter: WaiterId,
+    pub session: SessionSlot,
     pub mode: Mode,
 }
 
-/// Reservations of one key: nearly always none or one, so the first needs no memory of its own.
+/// The reservations of one key. Nearly always there is at most one, so the first needs no allocation.
 #[derive(Debug)]
 pub struct Holders {
-    first: u32,
-    more: Vec<u32>,
+    first: ReservationSlot,
+    more: Vec<ReservationSlot>,
 }
 
 impl Holders {
     fn new() -> Self {
-        Self { first: NONE, more: Vec::new() }
+        Self { first: ReservationSlot::NONE, more: Vec::new() }
     }
 
-    /// Nobody holds it.
     pub fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.first == ReservationSlot::NONE
     }
 
-    /// Every reservation, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (self.first != NONE).then_some(self.first).into_iter().chain(self.more.iter().copied())
+    /// The oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = ReservationSlot> + '_ {
+        self.first.some().into_iter().chain(self.more.iter().copied())
     }
 
-    fn push(&mut self, reservation: u32) {
-        if self.first == NONE {
+    fn push(&mut self, reservation: ReservationSlot) {
+        if self.first == ReservationSlot::NONE {
             self.first = reservation;
         } else {
             self.more.push(reservation);
         }
     }
 
-    fn remove(&mut self, reservation: u32) {
+    fn remove(&mut self, reservation: ReservationSlot) {
         if self.first == reservation {
-            self.first = if self.more.is_empty() { NONE } else { self.more.remove(0) };
+            self.first = if self.more.is_empty() { ReservationSlot::NONE } else { self.more.remove(0) };
         } else {
             self.more.retain(|held| *held != reservation);
         }
@@ -102,69 +92,84 @@ impl Holders {
 }
 
 struct Node {
-    parent: u32,
+    parent: NodeSlot,
     /// The place of exactly this path or name.
-    place: PlaceId,
+    place: PlaceSlot,
     /// Live places at this node, anchored at it, or below it.
     live: u32,
-    /// Nodes whose parent this is, live or not; a node goes when it has neither children nor places.
+    /// Child nodes, live or not. A node without children and places is removed.
     children: u32,
-    /// Places that hang here, live or not: its own and the anchored ones.
+    /// Places at this node, live or not: its own and the anchored ones.
     places: u32,
     /// The list of live children.
-    first_child: u32,
-    next: u32,
-    prev: u32,
+    first_child: NodeSlot,
+    next: NodeSlot,
+    prev: NodeSlot,
     /// Live patterns anchored here.
-    anchored: Vec<PlaceId>,
+    anchored: Vec<PlaceSlot>,
     name: Box<[u8]>,
+}
+
+/// All nodes, the free ones included.
+struct Nodes(Vec<Node>);
+
+impl ops::Index<NodeSlot> for Nodes {
+    type Output = Node;
+
+    fn index(&self, slot: NodeSlot) -> &Node {
+        &self.0[slot.number() as usize]
+    }
+}
+
+impl ops::IndexMut<NodeSlot> for Nodes {
+    fn index_mut(&mut self, slot: NodeSlot) -> &mut Node {
+        &mut self.0[slot.number() as usize]
+    }
 }
 
 /// See the module.
 pub struct Index {
-    nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
+    nodes: Nodes,
+    free_nodes: Vec<NodeSlot>,
     /// Child nodes by (parent, name).
-    edges: HashTable<u32>,
-    places: Vec<Option<Place>>,
-    free_places: Vec<u32>,
+    edges: HashTable<NodeSlot>,
+    places: Slab<PlaceSlot, Place>,
     /// Places by key.
-    keys: HashTable<PlaceId>,
+    keys: HashTable<PlaceSlot>,
     /// Places that are held or waited for.
     live: usize,
     hasher: DefaultHashBuilder,
-    /// The place last found: one command looks for the same key several times.
-    recent: Cell<PlaceId>,
+    /// The place that was found last: one command looks for the same key several times.
+    recent: Cell<PlaceSlot>,
 }
 
 impl Default for Index {
     fn default() -> Self {
-        let root = || Node::new(NONE, Box::default());
+        let root = || Node::new(NodeSlot::NONE, Box::default());
         Self {
-            nodes: vec![root(), root()],
+            nodes: Nodes(vec![root(), root()]),
             free_nodes: Vec::new(),
             edges: HashTable::new(),
-            places: Vec::new(),
-            free_places: Vec::new(),
+            places: Slab::default(),
             keys: HashTable::new(),
             live: 0,
             hasher: DefaultHashBuilder::default(),
-            recent: Cell::new(0),
+            recent: Cell::new(PlaceSlot::NONE),
         }
     }
 }
 
 impl Node {
-    fn new(parent: u32, name: Box<[u8]>) -> Self {
+    fn new(parent: NodeSlot, name: Box<[u8]>) -> Self {
         Node {
             parent,
-            place: NONE,
+            place: PlaceSlot::NONE,
             live: 0,
             children: 0,
             places: 0,
-            first_child: NONE,
-            next: NONE,
-            prev: NONE,
+            first_child: NodeSlot::NONE,
+            next: NodeSlot::NONE,
+            prev: NodeSlot::NONE,
             anchored: Vec::new(),
             name,
         }
@@ -172,10 +177,10 @@ impl Node {
 }
 
 impl Index {
-    /// The place of exactly this key, if it is in use or remembered.
-    pub fn find(&self, key: &Key) -> Option<PlaceId> {
+    /// The place of exactly this key.
+    pub fn find(&self, key: &Key) -> Option<PlaceSlot> {
         let recent = self.recent.get();
-        if self.places.get(recent as usize).and_then(Option::as_ref).is_some_and(|place| place.key == *key) {
+        if self.places.get(recent).is_some_and(|place| place.key == *key) {
             return Some(recent);
         }
         let hash = self.hasher.hash_one(key);
@@ -184,103 +189,89 @@ impl Index {
         Some(id)
     }
 
-    /// The place behind a number that is in use.
-    pub fn place(&self, id: PlaceId) -> &Place {
-        self.places[id as usize].as_ref().expect("a place number in use has a place")
+    pub fn place(&self, id: PlaceSlot) -> &Place {
+        &self.places[id]
     }
 
-    fn place_mut(&mut self, id: PlaceId) -> &mut Place {
-        self.places[id as usize].as_mut().expect("a place number in use has a place")
+    fn place_mut(&mut self, id: PlaceSlot) -> &mut Place {
+        &mut self.places[id]
     }
 
-    /// How many keys are in use or remembered.
+    /// How many keys are live or idle.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many of them are only remembered.
-    pub fn remembered(&self) -> usize {
+    /// How many keys are idle.
+    pub fn idle_len(&self) -> usize {
         self.keys.len() - self.live
     }
 
-    /// Brings back a key as an image remembers it.
-    pub fn recall(&mut self, key: &Key, version: u64, was_held: bool) {
-        let id = self.find_or_make(key, version);
+    /// Restores a key from an image.
+    pub fn restore(&mut self, key: &Key, version: u64, was_held: bool) {
+        let id = self.find_or_insert(key, version);
         self.place_mut(id).was_held = was_held;
     }
 
-    /// The place is only remembered from this record on.
-    pub fn rest(&mut self, id: PlaceId, since: Seq) {
-        self.place_mut(id).rested = since;
+    /// Marks a place as idle since this record.
+    pub fn set_idle(&mut self, id: PlaceSlot, since: Seq) {
+        self.place_mut(id).idle_since = since;
     }
 
-    /// Whether the place is still there, and only remembered since this record.
-    pub fn is_resting(&self, id: PlaceId, since: Seq) -> bool {
-        let place = self.places.get(id as usize).and_then(Option::as_ref);
-        place.is_some_and(|place| place.rested == since && !place.is_live())
+    /// Whether the place still exists and has been idle since exactly this record.
+    pub fn is_idle_since(&self, id: PlaceSlot, since: Seq) -> bool {
+        self.places.get(id).is_some_and(|place| place.idle_since == since && !place.is_live())
     }
 
-    /// Every place, live or remembered, in no order.
+    /// Every place, live or idle, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Place> {
-        self.places.iter().flatten()
+        self.places.iter().map(|(_, place)| place)
     }
 
-    /// The place of this key, made if need be with the given version.
-    pub fn find_or_make(&mut self, key: &Key, version: u64) -> PlaceId {
+    /// The place of this key. A new one gets the given version.
+    pub fn find_or_insert(&mut self, key: &Key, version: u64) -> PlaceSlot {
         if let Some(id) = self.find(key) {
             return id;
         }
         let node = match key.claim() {
-            Claim::Path(path) => self.make_node(PATHS, path),
-            Claim::Glob(glob) => self.make_node(PATHS, glob.anchor()),
-            Claim::Name(name) | Claim::Below(name) => self.make_node(NAMES, name),
+            Claim::Path(path) => self.insert_node(PATHS, path),
+            Claim::Glob(glob) => self.insert_node(PATHS, glob.anchor()),
+            Claim::Name(name) | Claim::Below(name) => self.insert_node(NAMES, name),
         };
-        let (holders, waiters) = (Holders::new(), Vec::new());
-        let (was_held, rested) = (false, Seq::ZERO);
-        let place = Place { key: key.clone(), version, holders, waiters, was_held, rested, node };
-        let id = match self.free_places.pop() {
-            Some(id) => {
-                self.places[id as usize] = Some(place);
-                id
-            }
-            None => {
-                self.places.push(Some(place));
-                u32::try_from(self.places.len() - 1).expect("fewer than four billion keys")
-            }
-        };
+        let (holders, queue) = (Holders::new(), Vec::new());
+        let (was_held, idle_since) = (false, Seq::ZERO);
+        let place = Place { key: key.clone(), version, holders, queue, was_held, idle_since, node };
+        let id = self.places.insert(place);
         if is_one_node(key) {
-            self.nodes[node as usize].place = id;
+            self.nodes[node].place = id;
         }
-        self.nodes[node as usize].places += 1;
+        self.nodes[node].places += 1;
         let hash = self.hasher.hash_one(key);
         let (places, hasher) = (&self.places, &self.hasher);
-        self.keys.insert_unique(hash, id, |id| hasher.hash_one(&places[*id as usize].as_ref().expect("in use").key));
+        self.keys.insert_unique(hash, id, |id| hasher.hash_one(&places[*id].key));
         id
     }
 
-    /// Forgets a place nobody holds or waits for, and its version with it.
-    pub fn forget(&mut self, id: PlaceId) {
-        let place = self.places[id as usize].take().expect("a place number in use has a place");
+    /// Forgets an idle place and its version.
+    pub fn forget(&mut self, id: PlaceSlot) {
+        let place = self.places.take(id);
         assert!(!place.is_live(), "a live place is never forgotten");
         let hash = self.hasher.hash_one(&place.key);
         let entry = self.keys.find_entry(hash, |other| *other == id).expect("every place is listed under its key");
         entry.remove();
-        self.free_places.push(id);
-        let node = &mut self.nodes[place.node as usize];
+        let node = &mut self.nodes[place.node];
         if node.place == id {
-            node.place = NONE;
+            node.place = PlaceSlot::NONE;
         }
         node.places -= 1;
         self.prune(place.node);
     }
 
-    /// A reservation holds the place from now on.
-    pub fn hold(&mut self, id: PlaceId, reservation: u32) {
+    pub fn add_holder(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| place.holders.push(reservation));
     }
 
-    /// A reservation holds the place no more.
-    pub fn let_go(&mut self, id: PlaceId, reservation: u32) {
+    pub fn remove_holder(&mut self, id: PlaceSlot, reservation: ReservationSlot) {
         self.change(id, |place| {
             place.holders.remove(reservation);
             place.version += 1;
@@ -288,234 +279,229 @@ impl Index {
         });
     }
 
-    /// A waiter stands at the place.
-    pub fn queue(&mut self, id: PlaceId, waiter: Standing) {
+    /// Adds a wait to the queue of a place. A wait that names the key twice is added once.
+    pub fn enqueue(&mut self, id: PlaceSlot, waiter: QueueEntry) {
         self.change(id, |place| {
-            if place.waiters.last() != Some(&waiter) {
-                place.waiters.push(waiter);
+            if place.queue.last() != Some(&waiter) {
+                place.queue.push(waiter);
             }
         });
     }
 
-    /// A waiter left the place.
-    pub fn leave(&mut self, id: PlaceId, waiter: Seq) {
-        self.change(id, |place| place.waiters.retain(|other| other.seq != waiter));
+    pub fn dequeue(&mut self, id: PlaceSlot, waiter: WaiterId) {
+        self.change(id, |place| place.queue.retain(|other| other.waiter != waiter));
     }
 
-    /// Calls `see` with every live place whose key meets `key`, until it breaks.
-    pub fn meet<B>(&self, key: &Key, see: impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        self.meet_at(self.find(key), key, see)
+    /// Calls `visit` with every live place whose key overlaps `key`, until it breaks.
+    pub fn visit_overlaps<B>(&self, key: &Key, visit: impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        self.visit_overlaps_at(self.find(key), key, visit)
     }
 
-    /// The same where the key's place is known, or known not to be there.
-    pub fn meet_at<B>(
+    /// The same for a caller that has already looked for the key's place.
+    pub fn visit_overlaps_at<B>(
         &self,
-        place: Option<PlaceId>,
+        place: Option<PlaceSlot>,
         key: &Key,
-        mut see: impl FnMut(PlaceId) -> ControlFlow<B>,
+        mut visit: impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         match key.claim() {
             Claim::Path(path) => match place {
-                Some(id) => self.meet_known_path(self.place(id).node, path, &mut see),
-                None => self.meet_path(path, &mut see),
+                Some(id) => self.visit_known_path(self.place(id).node, path, &mut visit),
+                None => self.visit_path(path, &mut visit),
             },
-            Claim::Glob(glob) => self.meet_glob(glob, &mut see),
-            Claim::Name(name) => self.meet_name(name, &mut see),
-            Claim::Below(name) => self.meet_below(name, &mut see),
+            Claim::Glob(glob) => self.visit_glob(glob, &mut visit),
+            Claim::Name(name) => self.visit_name(name, &mut visit),
+            Claim::Below(name) => self.visit_below(name, &mut visit),
         }
     }
 
-    fn meet_path<B>(&self, path: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_path<B>(&self, path: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
-        if self.nodes[PATHS as usize].live == 0 {
+        if self.nodes[PATHS].live == 0 {
             return ControlFlow::Continue(());
         }
         for name in path.split(|b| *b == b'/') {
-            self.see_above(&self.nodes[at as usize], path, see)?;
+            self.visit_above(&self.nodes[at], path, visit)?;
             match self.child(at, name) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.see_at(at, see)
+        self.visit_node(at, visit)
     }
 
-    /// The same for a path that has a node: up from there, with no names to look up.
-    fn meet_known_path<B>(
+    /// The same for a path that has a node: goes up from there, without looking up names.
+    fn visit_known_path<B>(
         &self,
-        node: u32,
+        node: NodeSlot,
         path: &[u8],
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.see_at(node, see)?;
-        let mut at = self.nodes[node as usize].parent;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
-            self.see_above(node, path, see)?;
+        self.visit_node(node, visit)?;
+        let mut at = self.nodes[node].parent;
+        while at != NodeSlot::NONE {
+            let node = &self.nodes[at];
+            self.visit_above(node, path, visit)?;
             at = node.parent;
         }
         ControlFlow::Continue(())
     }
 
-    /// At the node of a path: the path itself, and whatever lies below and needs it as a directory.
-    fn see_at<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        let node = &self.nodes[at as usize];
-        self.see_own(node, see)?;
-        node.anchored.iter().try_for_each(|id| see(*id))?;
-        self.see_all_below(at, see)
+    /// At the node of a path: the path itself, and everything below, which needs the path to be a directory.
+    fn visit_node<B>(&self, at: NodeSlot, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        let node = &self.nodes[at];
+        self.visit_own(node, visit)?;
+        node.anchored.iter().try_for_each(|id| visit(*id))?;
+        self.visit_all_below(at, visit)
     }
 
     /// At a node above a path: a held file where the path needs a directory, and patterns that reach down to it.
-    fn see_above<B>(
+    fn visit_above<B>(
         &self,
         node: &Node,
         path: &[u8],
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.see_own(node, see)?;
+        self.visit_own(node, visit)?;
         for id in &node.anchored {
             let glob = self.glob(*id);
             if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
-                see(*id)?;
+                visit(*id)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn meet_glob<B>(&self, glob: &Glob, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_glob<B>(&self, glob: &Glob, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = PATHS;
         let mut state = Some(glob.start());
         if !glob.anchor().is_empty() {
             for name in glob.anchor().split(|b| *b == b'/') {
-                let node = &self.nodes[at as usize];
-                self.see_own(node, see)?;
-                self.see_meeting(node, glob, see)?;
+                let node = &self.nodes[at];
+                self.visit_own(node, visit)?;
+                self.visit_meeting(node, glob, visit)?;
                 match self.child(at, name) {
-                    Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                    Some(child) if self.nodes[child].live > 0 => at = child,
                     _ => return ControlFlow::Continue(()),
                 }
             }
             // A held path where the pattern has a directory.
-            self.see_own(&self.nodes[at as usize], see)?;
+            self.visit_own(&self.nodes[at], visit)?;
             state = state.and_then(|state| glob.step(state, glob.anchor())).and_then(|state| glob.step(state, b"/"));
         }
-        self.see_meeting(&self.nodes[at as usize], glob, see)?;
+        self.visit_meeting(&self.nodes[at], glob, visit)?;
         match state {
-            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), see),
+            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), visit),
             None => ControlFlow::Continue(()),
         }
     }
 
-    /// Below `at`, with the pattern having read everything up to and including the slash after it.
+    /// Walks the nodes below `at`. `state` is the state of the pattern after the path to `at` and a slash.
     fn walk_glob<B>(
         &self,
-        at: u32,
+        at: NodeSlot,
         glob: &Glob,
         state: GlobState,
         path: &mut Vec<u8>,
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let length = path.len();
         for child in self.live_children(at) {
-            let node = &self.nodes[child as usize];
+            let node = &self.nodes[child];
             let Some(state) = glob.step(state, &node.name) else { continue };
             if length > 0 {
                 path.push(b'/');
             }
             path.extend_from_slice(&node.name);
-            if node.place != NONE && (glob.accepts(state) || glob.claims_directory(path)) {
-                self.see_own(node, see)?;
+            if node.place != PlaceSlot::NONE && (glob.accepts(state) || glob.claims_directory(path)) {
+                self.visit_own(node, visit)?;
             }
-            self.see_meeting(node, glob, see)?;
+            self.visit_meeting(node, glob, visit)?;
             if let Some(state) = glob.step(state, b"/") {
-                self.walk_glob(child, glob, state, path, see)?;
+                self.walk_glob(child, glob, state, path, visit)?;
             }
             path.truncate(length);
         }
         ControlFlow::Continue(())
     }
 
-    fn meet_name<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_name<B>(&self, name: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
             match self.child(at, part) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.see_own(&self.nodes[at as usize], see)
+        self.visit_own(&self.nodes[at], visit)
     }
 
-    fn meet_below<B>(&self, name: &[u8], see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_below<B>(&self, name: &[u8], visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut at = NAMES;
         for part in name.split(|b| *b == b'/') {
-            self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
+            self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
             match self.child(at, part) {
-                Some(child) if self.nodes[child as usize].live > 0 => at = child,
+                Some(child) if self.nodes[child].live > 0 => at = child,
                 _ => return ControlFlow::Continue(()),
             }
         }
-        self.nodes[at as usize].anchored.iter().try_for_each(|id| see(*id))?;
-        self.see_all_below(at, see)
+        self.nodes[at].anchored.iter().try_for_each(|id| visit(*id))?;
+        self.visit_all_below(at, visit)
     }
 
-    fn see_own<B>(&self, node: &Node, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
-        if node.place != NONE && self.place(node.place).is_live() {
-            see(node.place)?;
+    fn visit_own<B>(&self, node: &Node, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+        if node.place != PlaceSlot::NONE && self.place(node.place).is_live() {
+            visit(node.place)?;
         }
         ControlFlow::Continue(())
     }
 
-    fn see_meeting<B>(
+    fn visit_meeting<B>(
         &self,
         node: &Node,
         glob: &Glob,
-        see: &mut impl FnMut(PlaceId) -> ControlFlow<B>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for id in &node.anchored {
             if self.glob(*id).meets(glob) {
-                see(*id)?;
+                visit(*id)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn see_all_below<B>(&self, at: u32, see: &mut impl FnMut(PlaceId) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_all_below<B>(&self, at: NodeSlot, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         for child in self.live_children(at) {
-            let node = &self.nodes[child as usize];
-            self.see_own(node, see)?;
-            node.anchored.iter().try_for_each(|id| see(*id))?;
-            self.see_all_below(child, see)?;
+            let node = &self.nodes[child];
+            self.visit_own(node, visit)?;
+            node.anchored.iter().try_for_each(|id| visit(*id))?;
+            self.visit_all_below(child, visit)?;
         }
         ControlFlow::Continue(())
     }
 
-    fn glob(&self, id: PlaceId) -> &Glob {
+    fn glob(&self, id: PlaceSlot) -> &Glob {
         match self.place(id).key.claim() {
             Claim::Glob(glob) => glob,
-            _ => unreachable!("only patterns are anchored among the paths"),
+            _ => unreachable!("only patterns are anchored in the tree of paths"),
         }
     }
 
-    fn live_children(&self, at: u32) -> impl Iterator<Item = u32> + '_ {
-        let first = self.nodes[at as usize].first_child;
-        std::iter::successors((first != NONE).then_some(first), |child| {
-            let next = self.nodes[*child as usize].next;
-            (next != NONE).then_some(next)
-        })
+    fn live_children(&self, at: NodeSlot) -> impl Iterator<Item = NodeSlot> + '_ {
+        std::iter::successors(self.nodes[at].first_child.some(), |child| self.nodes[*child].next.some())
     }
 
-    fn child(&self, parent: u32, name: &[u8]) -> Option<u32> {
+    fn child(&self, parent: NodeSlot, name: &[u8]) -> Option<NodeSlot> {
         let hash = self.hasher.hash_one((parent, name));
-        let same = |id: &u32| {
-            let node = &self.nodes[*id as usize];
+        let same = |id: &NodeSlot| {
+            let node = &self.nodes[*id];
             node.parent == parent && *node.name == *name
         };
         self.edges.find(hash, same).copied()
     }
 
-    fn make_node(&mut self, root: u32, path: &[u8]) -> u32 {
+    fn insert_node(&mut self, root: NodeSlot, path: &[u8]) -> NodeSlot {
         let mut at = root;
         if path.is_empty() {
             return at;
@@ -523,38 +509,38 @@ impl Index {
         for name in path.split(|b| *b == b'/') {
             at = match self.child(at, name) {
                 Some(child) => child,
-                None => self.make_child(at, name),
+                None => self.insert_child(at, name),
             };
         }
         at
     }
 
-    fn make_child(&mut self, parent: u32, name: &[u8]) -> u32 {
+    fn insert_child(&mut self, parent: NodeSlot, name: &[u8]) -> NodeSlot {
         let node = Node::new(parent, name.into());
         let id = match self.free_nodes.pop() {
             Some(id) => {
-                self.nodes[id as usize] = node;
+                self.nodes[id] = node;
                 id
             }
             None => {
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).expect("fewer than four billion path components")
+                self.nodes.0.push(node);
+                NodeSlot::from_number(u32::try_from(self.nodes.0.len() - 1).expect("fewer than four billion nodes"))
             }
         };
-        self.nodes[parent as usize].children += 1;
+        self.nodes[parent].children += 1;
         let hash = self.hasher.hash_one((parent, name));
         let (nodes, hasher) = (&self.nodes, &self.hasher);
         self.edges.insert_unique(hash, id, |id| {
-            let node = &nodes[*id as usize];
+            let node = &nodes[*id];
             hasher.hash_one((node.parent, &*node.name))
         });
         id
     }
 
-    /// Takes a node out that nothing needs any more, and its parents with it.
-    fn prune(&mut self, mut id: u32) {
+    /// Removes a node without children and places, and then its parents likewise.
+    fn prune(&mut self, mut id: NodeSlot) {
         while id != PATHS && id != NAMES {
-            let node = &mut self.nodes[id as usize];
+            let node = &mut self.nodes[id];
             if node.children > 0 || node.places > 0 {
                 return;
             }
@@ -562,13 +548,13 @@ impl Index {
             let hash = self.hasher.hash_one((parent, &*name));
             self.edges.find_entry(hash, |other| *other == id).expect("every node hangs on an edge").remove();
             self.free_nodes.push(id);
-            self.nodes[parent as usize].children -= 1;
+            self.nodes[parent].children -= 1;
             id = parent;
         }
     }
 
-    /// Changes a place and, where that made it live or let it rest, everything above it.
-    fn change(&mut self, id: PlaceId, change: impl FnOnce(&mut Place)) {
+    /// Changes a place. If that makes it live or idle, updates the counts and lists of the nodes above it.
+    fn change(&mut self, id: PlaceSlot, change: impl FnOnce(&mut Place)) {
         let place = self.place_mut(id);
         let was_live = place.is_live();
         change(place);
@@ -578,11 +564,11 @@ impl Index {
         }
         self.live = if is_live { self.live + 1 } else { self.live - 1 };
         if anchored {
-            let list = &mut self.nodes[at as usize].anchored;
+            let list = &mut self.nodes[at].anchored;
             if is_live { list.push(id) } else { list.retain(|other| *other != id) }
         }
-        while at != NONE {
-            let node = &mut self.nodes[at as usize];
+        while at != NodeSlot::NONE {
+            let node = &mut self.nodes[at];
             node.live = if is_live { node.live + 1 } else { node.live - 1 };
             let (live, parent) = (node.live, node.parent);
             if is_live && live == 1 {
@@ -594,36 +580,36 @@ impl Index {
         }
     }
 
-    fn link(&mut self, id: u32) {
-        let parent = self.nodes[id as usize].parent;
-        if parent == NONE {
+    fn link(&mut self, id: NodeSlot) {
+        let parent = self.nodes[id].parent;
+        if parent == NodeSlot::NONE {
             return;
         }
-        let next = std::mem::replace(&mut self.nodes[parent as usize].first_child, id);
-        self.nodes[id as usize].next = next;
-        self.nodes[id as usize].prev = NONE;
-        if next != NONE {
-            self.nodes[next as usize].prev = id;
+        let next = std::mem::replace(&mut self.nodes[parent].first_child, id);
+        self.nodes[id].next = next;
+        self.nodes[id].prev = NodeSlot::NONE;
+        if next != NodeSlot::NONE {
+            self.nodes[next].prev = id;
         }
     }
 
-    fn unlink(&mut self, id: u32) {
-        let Node { parent, next, prev, .. } = self.nodes[id as usize];
-        if parent == NONE {
+    fn unlink(&mut self, id: NodeSlot) {
+        let Node { parent, next, prev, .. } = self.nodes[id];
+        if parent == NodeSlot::NONE {
             return;
         }
-        if prev == NONE {
-            self.nodes[parent as usize].first_child = next;
+        if prev == NodeSlot::NONE {
+            self.nodes[parent].first_child = next;
         } else {
-            self.nodes[prev as usize].next = next;
+            self.nodes[prev].next = next;
         }
-        if next != NONE {
-            self.nodes[next as usize].prev = prev;
+        if next != NodeSlot::NONE {
+            self.nodes[next].prev = prev;
         }
     }
 }
 
-/// Paths and names are nodes of their own; patterns are anchored at one.
+/// Whether the key has a node of its own. Patterns are anchored at the node of a directory.
 fn is_one_node(key: &Key) -> bool {
     matches!(key.claim(), Claim::Path(_) | Claim::Name(_))
 }
@@ -633,7 +619,7 @@ mod tests {
     use super::*;
     use crate::key::KeyRules;
 
-    /// xorshift64*, so that a failure comes back.
+    /// xorshift64*: the same numbers in every run.
     struct Chance(u64);
 
     impl Chance {
@@ -659,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_meets_what_it_overlaps_and_nothing_else() {
+    fn a_visit_finds_exactly_the_keys_that_overlap() {
         for seed in 1..=8 {
             let mut chance = Chance(seed);
             let mut keys: Vec<Key> = (0..150).map(|_| chance.key()).collect();
@@ -668,36 +654,39 @@ mod tests {
             let overlaps: Vec<Vec<bool>> =
                 keys.iter().map(|a| keys.iter().map(|b| a.overlaps(b).is_some()).collect()).collect();
             let mut index = Index::default();
-            // How each key is in use: held by a reservation of its own number, waited for by a waiter of its own.
+            // Whether each key is held and waited for, by the reservation and the wait of its own number.
             let mut used = vec![(false, false); keys.len()];
             for _ in 0..3_000 {
                 let number = chance.below(keys.len());
-                let (reservation, waiter) = (number as u32, Seq(number as u64 + 1));
-                let place = index.find_or_make(&keys[number], 0);
+                let (reservation, waiter) = (ReservationSlot::from_number(number as u32), WaiterId(number as u64 + 1));
+                let place = index.find_or_insert(&keys[number], 0);
                 let (held, waited) = &mut used[number];
                 match (chance.below(5), *held, *waited) {
-                    (0 | 1, false, _) => index.hold(place, reservation),
-                    (0 | 1, true, _) => index.let_go(place, reservation),
+                    (0 | 1, false, _) => index.add_holder(place, reservation),
+                    (0 | 1, true, _) => index.remove_holder(place, reservation),
                     (2 | 3, _, false) => {
-                        index.queue(place, Standing { seq: waiter, session: 0, mode: Mode::Exclusive });
+                        index.enqueue(
+                            place,
+                            QueueEntry { waiter, session: SessionSlot::from_number(0), mode: Mode::Exclusive },
+                        );
                     }
-                    (2 | 3, _, true) => index.leave(place, waiter),
+                    (2 | 3, _, true) => index.dequeue(place, waiter),
                     (_, false, false) => index.forget(place),
                     _ => {}
                 }
                 let place = index.find(&keys[number]).map(|place| index.place(place));
                 *held = place.is_some_and(|place| !place.holders.is_empty());
-                *waited = place.is_some_and(|place| !place.waiters.is_empty());
+                *waited = place.is_some_and(|place| !place.queue.is_empty());
                 let asked = chance.below(keys.len());
                 let mut met = Vec::new();
-                let _: ControlFlow<()> = index.meet(&keys[asked], |place| {
+                let _: ControlFlow<()> = index.visit_overlaps(&keys[asked], |place| {
                     met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
                     ControlFlow::Continue(())
                 });
                 met.sort_unstable();
                 let in_use = |number: &usize| used[*number].0 || used[*number].1;
                 let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();
-                assert_eq!(met, expected, "seed {seed}: what meets {:?}", keys[asked]);
+                assert_eq!(met, expected, "seed {seed}: what overlaps {:?}", keys[asked]);
             }
         }
     }

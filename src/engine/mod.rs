@@ -1,29 +1,44 @@
-//! Rules: who holds which key, and who is next.
+//! Reservation rules: who holds which key, and who is next.
 //!
-//! Nothing in here knows a clock, a file or a socket: the time arrives as `now`, changes leave as records.
-//! Start at [`Engine::execute`]; all state changes happen in [`Engine::apply`], which replay also uses.
+//! Pure: the time arrives in a [`Turn`], changes leave in it as records. There is no clock, file or socket here. Start at
+//! [`Engine::execute`]; each rule has a file of its own.
+//!
+//! What must survive a restart is *recorded state*. It changes only when a record is applied, in `apply.rs`: while a
+//! command is decided, which numbers the record too, and in a replay by [`Engine::apply`]. Everything else is *working
+//! memory*, which the rules change directly: deadlines, when a session last called, how many requests were refused
+//! since the last record of that, and notices. [`Engine::resume`] sets the deadlines again after a replay.
 
+mod apply;
+mod check;
 mod command;
+mod conflict;
 mod deadlock;
 mod execute;
+mod expiry;
 mod ids;
 mod image;
 mod index;
+mod notice;
+mod pause;
 mod queue;
 mod record;
+mod release;
 mod reserve;
+mod session;
 mod slab;
 mod state;
 mod timer;
+mod turn;
 mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Checked, Command, Conflict, CycleStep, Few, Grant, Intro, Named, Notice, Outcome, Pause, Person, Reserve,
-    UnlockRequest,
+    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Refusal,
+    Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
-pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl};
+pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
-pub use record::{Answer, EndState, Event, LeftWhy, Mode, Owner, Record, Want, Why};
+pub use record::{EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
+pub use turn::Turn;
 pub use view::{Numbers, SessionView, WaitView};

@@ -1,136 +1,112 @@
-//! Waiting: a fair queue in which a request waits as a whole, and nobody passes a waiter they conflict with.
+//! Waiting: a fair queue. A request waits as a whole: half a grant would let two sessions block each other. No request
+//! overtakes an earlier one that it conflicts with.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use super::command::{Outcome, Reserve};
-use super::ids::{Seq, Text, Timestamp};
-use super::record::{Event, LeftWhy, Record, Want};
-use super::state::{Engine, Spot, Waiter};
+use super::command::{Outcome, Refusal, Reserve};
+use super::ids::{Text, Timestamp, WaiterId};
+use super::record::{Event, LeftWhy, Want};
+use super::reserve::KeyRequest;
+use super::slab::SessionSlot;
+use super::state::{Engine, Lookup, Waiter};
+use super::turn::Turn;
 
 impl Engine {
-    /// Puts a request that cannot be granted now at the end of the queue, unless it would wait forever.
-    #[expect(clippy::too_many_arguments, reason = "one request, and what was found out about it")]
+    /// Adds a blocked request to the end of the queue, unless it would wait forever.
     pub(super) fn enqueue(
         &mut self,
-        slot: u32,
+        turn: &mut Turn,
+        slot: SessionSlot,
         ask: &Reserve,
         wants: &[Want],
         feature: Option<&Text>,
         until: Timestamp,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let limit = self.policy.waiters_per_session;
         if self.sessions[slot].waits.len() >= limit {
-            return Outcome::OverQuota { what: "waiting requests of one session", limit };
+            return Err(Refusal::OverQuota { what: "waiting requests of one session", limit });
         }
-        // Versions only grow, so a wrong one now is wrong for good.
-        if let Some(refusal) = self.wrong_version(wants, ask.if_version) {
-            return refusal;
-        }
-        if let Some(cycle) = self.circle(slot, wants, ask.mode, Seq(u64::MAX)) {
-            return Outcome::Deadlock(cycle);
+        // Versions only grow: a version that is wrong now will never be right.
+        self.at_version(wants, ask.if_version)?;
+        if let Some(cycle) = self.find_cycle(slot, wants, ask.mode, WaiterId::LAST) {
+            return Err(Refusal::Deadlock(cycle));
         }
         let Reserve { mode, if_version, .. } = *ask;
         let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
-        let seq = self.emit(now, out, Event::Queued { session, wants, mode, reason, if_version });
-        let waiter = self.waiters.get_mut(&seq).expect("just queued");
+        let id = WaiterId::from(self.emit(turn, Event::Queued { session, wants, mode, reason, if_version }));
+        let waiter = self.waiters.get_mut(&id).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
-        self.patience.insert((until, seq));
-        Outcome::Queued(seq)
+        self.wait_deadlines.insert((until, id));
+        Ok(Outcome::Queued(id))
     }
 
-    /// Ends a wait without a grant; those behind it may move up.
-    pub(super) fn leave(&mut self, seq: Seq, why: LeftWhy, now: Timestamp, out: &mut Vec<Record>) {
-        let Some(waiter) = self.waiters.get(&seq).cloned() else { return };
-        let outcome = match why {
-            LeftWhy::Version => self.wrong_version(&waiter.wants, waiter.if_version),
+    /// Ends a wait without a grant. Waits behind it may become free to go.
+    pub(super) fn leave(&mut self, turn: &mut Turn, id: WaiterId, why: LeftWhy) {
+        let Some(waiter) = self.waiters.get(&id).cloned() else { return };
+        let refusal = match why {
+            LeftWhy::Version => self.at_version(&waiter.wants, waiter.if_version).err(),
             LeftWhy::Paused => {
-                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Outcome::Paused(Box::new(pause)))
+                self.pause_of(waiter.session, waiter.feature.as_ref()).map(|pause| Refusal::Paused(Box::new(pause)))
             }
             LeftWhy::TimedOut => {
-                let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, seq);
-                Some(Outcome::WaitOver { why, conflicts })
+                let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, id);
+                Some(Refusal::WaitOver { why, conflicts })
             }
-            LeftWhy::Deadlock => self.circle(waiter.session, &waiter.wants, waiter.mode, seq).map(Outcome::Deadlock),
+            LeftWhy::Deadlock => self.find_cycle(waiter.session, &waiter.wants, waiter.mode, id).map(Refusal::Deadlock),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => None,
         };
-        let outcome = outcome.unwrap_or(Outcome::WaitOver { why, conflicts: Vec::new() });
+        let refusal = refusal.unwrap_or(Refusal::WaitOver { why, conflicts: Vec::new() });
         let session = self.sessions[waiter.session].id.clone();
-        self.emit(now, out, Event::Left { waiter: seq, session, why });
-        self.settled.push((seq, outcome));
-        self.freed.extend(waiter.wants.into_iter().map(|want| want.key));
+        self.emit(turn, Event::Left { waiter: id, session, why });
+        turn.settled.push((id, Err(refusal)));
+        turn.freed.extend(waiter.wants.into_iter().map(|want| want.key));
     }
 
-    /// Grants every wait that nothing blocks any more, in order. Only those that wait for a freed key can be such.
-    pub(super) fn seat(&mut self, now: Timestamp, out: &mut Vec<Record>) {
-        if self.freed.is_empty() {
+    /// Grants every wait that nothing blocks any more, in the order of the queue. Only waits for a freed key can be
+    /// unblocked. Then ends the waits that became part of a cycle.
+    pub(super) fn grant_waiters(&mut self, turn: &mut Turn) {
+        if turn.freed.is_empty() {
             return;
         }
         let mut candidates = BTreeSet::new();
         loop {
-            for key in std::mem::take(&mut self.freed) {
-                let _: ControlFlow<()> = self.index.meet(&key, |place| {
-                    candidates.extend(self.index.place(place).waiters.iter().map(|waiter| waiter.seq));
+            for key in std::mem::take(&mut turn.freed) {
+                let _: ControlFlow<()> = self.index.visit_overlaps(&key, |place| {
+                    candidates.extend(self.index.place(place).queue.iter().map(|entry| entry.waiter));
                     ControlFlow::Continue(())
                 });
             }
-            // Whatever the last one freed is wanted by others behind it: it was the one in their way.
-            let Some(seq) = candidates.pop_first() else {
-                match self.weakened.pop_first() {
-                    Some(seq) => self.dismiss_circle(seq, now, out),
+            let Some(id) = candidates.pop_first() else {
+                match turn.weakened.pop_first() {
+                    Some(id) => self.dismiss_deadlocked(turn, id),
                     None => return,
                 }
                 continue;
             };
-            let Some(waiter) = self.waiters.get(&seq) else { continue };
-            // Versions only grow: such a wait would never be granted, and those behind it need not stand there for it.
-            if self.wrong_version(&waiter.wants, waiter.if_version).is_some() {
-                self.leave(seq, LeftWhy::Version, now, out);
+            let Some(waiter) = self.waiters.get(&id) else { continue };
+            // Versions only grow: such a wait would never be granted, and would block those behind it for nothing.
+            if self.at_version(&waiter.wants, waiter.if_version).is_err() {
+                self.leave(turn, id, LeftWhy::Version);
                 continue;
             }
-            if self.is_blocked(waiter.session, &waiter.wants, &self.spots_of(waiter), waiter.mode, seq) {
+            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id) {
                 continue;
             }
             let waiter = waiter.clone();
             let session = self.sessions[waiter.session].id.clone();
-            self.emit(now, out, Event::Seated { waiter: seq, session: session.clone() });
-            // Found anew: a place that was there only for this wait is gone by now.
-            let spots: Vec<_> = waiter.wants.iter().map(|want| self.spot(waiter.session, &want.key)).collect();
-            let Waiter { session: slot, wants, mode, reason, .. } = waiter;
-            let grants = self.grant(slot, &session, &wants, &spots, mode, reason.as_ref(), now, out);
-            self.settled.push((seq, Outcome::Granted(grants)));
+            self.emit(turn, Event::Seated { waiter: id, session: session.clone() });
+            // Looked up again: a place that existed only for this wait is gone by now.
+            let lookups: Vec<_> = waiter.wants.iter().map(|want| self.lookup(waiter.session, &want.key)).collect();
+            let Waiter { session: slot, wants, mode, reason, .. } = &waiter;
+            let reason = reason.as_ref();
+            let request = KeyRequest { session: *slot, id: &session, wants, lookups: &lookups, mode: *mode, reason };
+            let grants = self.grant(turn, &request);
+            turn.settled.push((id, Ok(Outcome::Granted(grants))));
         }
     }
 
-    pub(super) fn spots_of(&self, waiter: &Waiter) -> Vec<Spot> {
-        waiter.places.iter().map(|place| self.spot_at(waiter.session, *place)).collect()
-    }
-
-    /// A wait whose session lost a key the wait names too stands behind others for that key from now on. Where one of
-    /// those waits for the session, neither would ever be granted.
-    fn dismiss_circle(&mut self, seq: Seq, now: Timestamp, out: &mut Vec<Record>) {
-        let Some(waiter) = self.waiters.get(&seq) else { return };
-        if self.circle(waiter.session, &waiter.wants, waiter.mode, seq).is_some() {
-            self.totals.deadlocks += 1;
-            self.leave(seq, LeftWhy::Deadlock, now, out);
-        }
-    }
-
-    /// A pause begins: sessions of that feature do not get anything new, so they do not wait for it either.
-    pub(super) fn dismiss_paused(&mut self, feature: &Text, now: Timestamp, out: &mut Vec<Record>) {
-        let stopped: Vec<Seq> = self
-            .waiters
-            .iter()
-            .filter(|(_, waiter)| {
-                let pause = self.pause_of(waiter.session, waiter.feature.as_ref());
-                pause.is_some_and(|pause| pause.feature == *feature)
-            })
-            .map(|(seq, _)| *seq)
-            .collect();
-        for seq in stopped {
-            self.leave(seq, LeftWhy::Paused, now, out);
-        }
+    pub(super) fn lookups_of(&self, waiter: &Waiter) -> Vec<Lookup> {
+        waiter.places.iter().map(|place| self.lookup_at(waiter.session, *place)).collect()
     }
 }

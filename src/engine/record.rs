@@ -1,168 +1,103 @@
-//! What happened: the only thing that is ever stored.
+//! Records: the changes of the state, and the only thing that is stored.
 //!
-//! Records are never rewritten and old ones must always load, so an event may gain optional fields and the list
-//! may gain events, but nothing changes its meaning. `fixtures/journal/` keeps samples of every version.
+//! Records are never rewritten and old ones must always load. An event may gain optional fields, and there may be new
+//! events, but nothing changes its meaning. `fixtures/journal/` keeps samples of every version.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use crate::key::Key;
 
-/// An event with its number and the moment it happened.
+/// An event with its number and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its number.
     pub seq: Seq,
-    /// When, on the desk's clock.
+    /// On the desk's clock.
     pub at: Timestamp,
-    /// What.
     pub event: Event,
 }
 
-/// Something that happened, in the past tense.
+/// A change of the recorded state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// A session came to life.
+    /// A session began.
     Opened {
-        /// Which.
         session: SessionId,
-        /// Its display name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Text>,
-        /// The feature it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feature: Option<Text>,
-        /// Whose it is; nobody's yet where an admin made it.
+        /// None while a session that an admin created has not been used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<Owner>,
     },
-    /// A session an admin had made was used for the first time.
-    Bound {
-        /// Which.
-        session: SessionId,
-        /// By whom.
-        owner: Owner,
-    },
+    /// A session that an admin had created was used for the first time. From now on it belongs to this owner.
+    Bound { session: SessionId, owner: Owner },
     /// A session ended. What it held was released by the records before this one.
-    Ended {
-        /// Which.
-        session: SessionId,
-        /// How.
-        state: EndState,
-    },
+    Ended { session: SessionId, state: EndState },
     /// A key was granted; the record's number is the fence.
     Reserved {
-        /// The reservation.
         id: ReservationId,
-        /// Its holder.
         session: SessionId,
-        /// What is held.
         key: Key,
-        /// How.
         mode: Mode,
-        /// How long without renewal.
         ttl: Ttl,
-        /// What for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Text>,
     },
-    /// The holder changed how, how long or what for.
+    /// The holder changed the mode, the TTL or the reason. The record has the new values.
     Amended {
-        /// The reservation.
         id: ReservationId,
-        /// Its holder.
         session: SessionId,
-        /// What is held.
         key: Key,
-        /// From now on.
         mode: Mode,
-        /// From now on.
         ttl: Ttl,
-        /// From now on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Text>,
     },
     /// A reservation is over.
-    Released {
-        /// The reservation.
-        id: ReservationId,
-        /// Who held it.
-        session: SessionId,
-        /// What is free again.
-        key: Key,
-        /// Why.
-        why: Why,
-    },
-    /// A request began to wait; the record's number is its place in the queue.
+    Released { id: ReservationId, session: SessionId, key: Key, why: Why },
+    /// A request began to wait; the record's number is its position in the queue.
     Queued {
-        /// Who waits.
         session: SessionId,
-        /// For what, as a whole, with the id each would get.
+        /// All of these keys together.
         wants: Vec<Want>,
-        /// How.
         mode: Mode,
-        /// What for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Text>,
-        /// Only at this version of every key.
+        /// Grant only if every key is at this version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         if_version: Option<u64>,
     },
-    /// A wait ended with a grant: the records that follow.
-    Seated {
-        /// The wait.
-        waiter: Seq,
-        /// Whose.
-        session: SessionId,
-    },
+    /// A wait ended with a grant. The records that follow are its reservations.
+    Seated { waiter: WaiterId, session: SessionId },
     /// A wait ended without a grant.
-    Left {
-        /// The wait.
-        waiter: Seq,
-        /// Whose.
-        session: SessionId,
-        /// Why.
-        why: LeftWhy,
-    },
-    /// How many requests were refused so far; refusals are no records of their own.
+    Left { waiter: WaiterId, session: SessionId, why: LeftWhy },
+    /// How many requests were refused so far. Refusals have no records of their own.
     Counted {
-        /// Requests refused because somebody else holds or waits for a key.
+        /// Requests refused because another session held a key or was ahead in the queue.
         conflicts: u64,
-        /// Waits refused because they would have closed a circle.
+        /// Requests refused, and waits ended, because they would have waited forever.
         deadlocks: u64,
     },
-    /// Somebody asked the holder to let go, or changed the reason they gave.
-    UnlockRequested {
-        /// The request.
-        request: Uuid,
-        /// What should be let go.
-        reservation: ReservationId,
-        /// Its key.
-        key: Key,
-        /// Who asks.
-        session: SessionId,
-        /// Why.
-        reason: Text,
-    },
-    /// A request is over.
+    /// A session asked the holder of a key to release it, or changed the reason it gave.
+    UnlockRequested { request: Uuid, reservation: ReservationId, key: Key, session: SessionId, reason: Text },
+    /// An unlock request was answered.
     UnlockAnswered {
-        /// The request.
         request: Uuid,
-        /// How it ended.
-        answer: Answer,
-        /// Who said so; nobody where the reservation ended first.
+        answer: UnlockAnswer,
+        /// None where the reservation or the asking session ended first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<SessionId>,
-        /// What they added.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Text>,
     },
 }
 
 impl Event {
-    /// Whose it is, if it is anybody's.
+    /// The session the event belongs to, if any.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Event::Opened { session, .. }
@@ -180,7 +115,6 @@ impl Event {
         }
     }
 
-    /// What it is about.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         let (one, wants): (Option<&Key>, &[Want]) = match self {
             Event::Reserved { key, .. }
@@ -200,22 +134,20 @@ impl Event {
     }
 }
 
-/// One key of a request, with what its reservation will be called.
+/// One key of a request, with the id its reservation will have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Want {
-    /// Made at the door, because the engine makes nothing up.
+    /// Made by the caller, because the engine must decide the same in every replay.
     pub id: ReservationId,
-    /// What is wanted.
     pub key: Key,
-    /// How long without renewal.
     pub ttl: Ttl,
 }
 
-/// Whose session it is: fixed by the first call that used it.
+/// Whom a session belongs to: fixed by the first call that uses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Owner {
-    /// Its own: tokens that name the session.
+    /// Tokens that name the session itself.
     Itself,
     /// A worker that runs many sessions.
     Worker {
@@ -227,13 +159,13 @@ pub enum Owner {
     },
 }
 
-/// Alone or among others.
+/// How a key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// Nobody else.
+    /// No other session may hold it.
     Exclusive,
-    /// Others may hold it shared too.
+    /// Other sessions may hold it shared too.
     Shared,
 }
 
@@ -245,35 +177,27 @@ pub enum EndState {
     Completed,
     /// Its work failed.
     Failed,
-    /// Somebody stopped it.
+    /// It was stopped from outside.
     Stopped,
-    /// It was not heard of for too long.
+    /// It did not call for longer than the session timeout.
     Lost,
 }
 
-/// Why a reservation is over.
+/// Why a reservation ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Why {
-    /// The holder let go.
+    /// The holder released it.
     Released,
-    /// Its time ran out.
+    /// Its TTL ended.
     Expired,
     /// Its session ended.
     Ended,
-    /// An admin took it away.
-    Overridden {
-        /// Who.
-        by: Text,
-        /// What they said.
-        reason: Text,
-    },
+    /// An admin released it.
+    Overridden { by: Text, reason: Text },
     /// The holder approved an unlock request.
-    Approved {
-        /// Which.
-        request: Uuid,
-    },
-    /// Its request was gone before it could hear of the grant.
+    Approved { request: Uuid },
+    /// The client of the request was gone before it could receive the grant.
     Unheard,
 }
 
@@ -281,11 +205,10 @@ pub enum Why {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LeftWhy {
-    /// Its time ran out.
     TimedOut,
     /// The client went away.
     Gone,
-    /// The server stopped, or had stopped.
+    /// The server stopped.
     Stopped,
     /// Its session ended.
     Ended,
@@ -293,19 +216,19 @@ pub enum LeftWhy {
     Version,
     /// Its feature was paused.
     Paused,
-    /// Its session lost a key the wait names too, and without that key it would wait forever.
+    /// Its session lost a key that the wait names too. Without that key the wait would never end.
     Deadlock,
 }
 
 /// How an unlock request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Answer {
-    /// The holder let go.
+pub enum UnlockAnswer {
+    /// The holder released the key.
     Approved,
-    /// The holder keeps it.
+    /// The holder keeps the key.
     Rejected,
-    /// The asker does not ask any more.
+    /// The session that asked took the request back, or ended.
     Withdrawn,
     /// The reservation ended first.
     Moot,

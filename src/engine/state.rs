@@ -1,7 +1,6 @@
-//! What the engine knows, and the only function that changes it: [`Engine::apply`].
+//! The state of the engine, and how rules find things in it.
 //!
-//! Recorded state is a fold of the records. Beside it lies working memory that no record tells of: deadlines, signs
-//! of life, notices not yet delivered. A replay brings back the former; [`Engine::resume`] sets the latter afresh.
+//! Fields are recorded state unless they are marked as working memory; see the module above.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,20 +10,20 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::command::{Notice, Outcome, UnlockRequest};
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
-use super::index::{Index, NONE, Place, PlaceId, Standing};
-use super::record::{Answer, EndState, Event, Mode, Owner, Record, Want, Why};
-use super::slab::Slab;
+use super::command::{Notice, UnlockRequest};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+use super::index::{Index, Place};
+use super::record::{EndState, Mode, Owner, Want};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use super::timer::Timer;
-use crate::key::{Claim, Key, Kind};
+use crate::key::Key;
 
-/// What the configuration says about the rules.
+/// The settings of the rules.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Paths are compared without regard to case.
     pub fold_case: bool,
-    /// A session that is silent for this long is lost.
+    /// A session that does not call for this long is lost.
     pub session_timeout: Duration,
     /// Reservations one session may hold.
     pub reservations_per_session: usize,
@@ -46,90 +45,68 @@ impl Default for Policy {
     }
 }
 
-/// Sessions that are over and still known, so that their tokens stay dead; the oldest is forgotten first.
-const ENDED_REMEMBERED: usize = 100_000;
-
-/// Keys nobody holds whose version is still known. A forgotten key starts again above every forgotten version.
-const VERSIONS_REMEMBERED: usize = 1_000_000;
-
-/// Unlock requests that are over and still listed.
-const ANSWERED_REMEMBERED: usize = 10_000;
-
-/// Keys a session lost to time that it is still told about when it renews them.
-const LAPSED_REMEMBERED: usize = 256;
-
-/// Notices kept for a session that does not call.
-const NOTICES_KEPT: usize = 256;
-
 /// Who holds which key, and who is next.
 pub struct Engine {
     pub(super) policy: Policy,
     pub(super) seq: Seq,
     pub(super) index: Index,
-    pub(super) reservations: Slab<Reservation>,
-    /// Every grant in the order of its fence, some of them over; see [`Engine::compact`].
-    pub(super) grants: Vec<(Seq, u32)>,
-    pub(super) sessions: Slab<Session>,
-    pub(super) session_ids: HashMap<SessionId, u32>,
+    pub(super) reservations: Slab<ReservationSlot, Reservation>,
+    /// Grants in the order of their fences. Some of them have ended; see [`Engine::compact`].
+    pub(super) grants: Vec<(Seq, ReservationSlot)>,
+    pub(super) sessions: Slab<SessionSlot, Session>,
+    pub(super) session_ids: HashMap<SessionId, SessionSlot>,
     pub(super) alive: usize,
-    /// Sessions that are over, the oldest first.
-    pub(super) ended: VecDeque<u32>,
-    /// Waiters by the seq that queued them, so iteration order is fairness order.
-    pub(super) waiters: BTreeMap<Seq, Waiter>,
+    /// Ended sessions, the oldest first.
+    pub(super) ended: VecDeque<SessionSlot>,
+    /// The queue: waits in the order in which they came.
+    pub(super) waiters: BTreeMap<WaiterId, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
-    /// Requests that are over, the oldest first.
+    /// Answered unlock requests, the oldest first.
     pub(super) answered: VecDeque<Uuid>,
-    /// Requests without an answer, by what they ask for.
+    /// Unlock requests without an answer, by the reservation they are for.
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
-    /// The features whose line is stopped, and the place that stops it.
-    pub(super) pauses: HashMap<Text, PlaceId>,
-    /// Places that are only remembered, the one that is so for longest first, and since which record. An entry whose
-    /// place is gone, or was held or waited for since, means nothing.
-    pub(super) resting: VecDeque<(PlaceId, Seq)>,
-    /// The version a key starts with.
+    /// Paused features, each with the place of the key that pauses it.
+    pub(super) pauses: HashMap<Text, PlaceSlot>,
+    /// Idle places, the longest idle first, and the record since which they are. An entry is stale if its place is gone or
+    /// was in use since.
+    pub(super) idle_places: VecDeque<(PlaceSlot, Seq)>,
+    /// The version of a key that is not remembered.
     pub(super) version_floor: u64,
     pub(super) totals: Totals,
 
     // Working memory.
-    pub(super) expiries: Timer,
-    pub(super) silences: Timer,
-    pub(super) patience: BTreeSet<(Timestamp, Seq)>,
-    /// The session last asked for.
-    pub(super) recent: Cell<u32>,
-    /// Keys freed by the command being executed; waiters for them may be seated.
-    pub(super) freed: Vec<Key>,
-    /// Waits for a key their own session lost in the command being executed, or holds only shared since.
-    pub(super) weakened: BTreeSet<Seq>,
-    /// Waits that are over, and how; see [`Engine::take_settled`].
-    pub(super) settled: Vec<(Seq, Outcome)>,
+    pub(super) reservation_deadlines: Timer<ReservationSlot>,
+    pub(super) session_deadlines: Timer<SessionSlot>,
+    pub(super) wait_deadlines: BTreeSet<(Timestamp, WaiterId)>,
+    /// The session that was found last.
+    pub(super) recent: Cell<SessionSlot>,
 }
 
-/// Where a key stands for one session, found once while a command is decided.
+/// What was found about one key for one session: its place, and the session's reservation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
-    // Two plain numbers, so that it travels in a register.
-    place: PlaceId,
-    held: u32,
+pub(super) struct Lookup {
+    // Two plain numbers instead of options, so that the value fits a register.
+    place: PlaceSlot,
+    held: ReservationSlot,
 }
 
-impl Spot {
-    pub fn new(place: Option<PlaceId>, held: Option<u32>) -> Self {
-        Self { place: place.unwrap_or(NONE), held: held.unwrap_or(NONE) }
+impl Lookup {
+    pub fn new(place: Option<PlaceSlot>, held: Option<ReservationSlot>) -> Self {
+        Self { place: place.unwrap_or(PlaceSlot::NONE), held: held.unwrap_or(ReservationSlot::NONE) }
     }
 
     /// The key's place, if it has one.
-    pub fn place(self) -> Option<PlaceId> {
-        (self.place != NONE).then_some(self.place)
+    pub fn place(self) -> Option<PlaceSlot> {
+        self.place.some()
     }
 
-    /// The session's reservation of it.
-    pub fn held(self) -> Option<u32> {
-        (self.held != NONE).then_some(self.held)
+    pub fn held(self) -> Option<ReservationSlot> {
+        self.held.some()
     }
 }
 
-/// Nothing was found yet.
-const UNKNOWN: Spot = Spot { place: NONE, held: NONE };
+/// Nothing was looked up.
+pub(super) const UNKNOWN: Lookup = Lookup { place: PlaceSlot::NONE, held: ReservationSlot::NONE };
 
 /// Counts since the first record.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -137,19 +114,19 @@ const UNKNOWN: Spot = Spot { place: NONE, held: NONE };
 pub struct Totals {
     /// Reservations granted.
     pub granted: u64,
-    /// Reservations that ran out.
+    /// Reservations that expired.
     pub expired: u64,
-    /// Reservations that are over.
+    /// Reservations that ended.
     pub over: u64,
-    /// How long those were held, all together.
+    /// How long those were held in total.
     pub held_ms: u64,
-    /// Requests refused.
+    /// Requests refused because of another session.
     pub conflicts: u64,
-    /// Waits refused because they would never end.
+    /// Requests refused, and waits ended, because they would have waited forever.
     pub deadlocks: u64,
-    /// Refusals that are on record.
+    /// The values of `conflicts` and `deadlocks` that are recorded.
     #[serde(skip)]
-    pub counted: (u64, u64),
+    pub recorded_refusals: (u64, u64),
 }
 
 pub(super) struct Reservation {
@@ -159,15 +136,15 @@ pub(super) struct Reservation {
     pub reason: Option<Text>,
     pub since: Timestamp,
     pub fence: Seq,
-    pub session: u32,
-    pub place: PlaceId,
-    /// Where it stands in its session's list.
+    pub session: SessionSlot,
+    pub place: PlaceSlot,
+    /// Its index in the session's list.
     pub position: u32,
     pub ttl: Ttl,
     pub mode: Mode,
     /// Working memory.
     pub expires: Timestamp,
-    /// Working memory: how often the holder asked for it again.
+    /// Working memory: how often the holder renewed it.
     pub renewals: u32,
 }
 
@@ -180,27 +157,27 @@ pub(super) struct Session {
     pub started: Timestamp,
     pub end: Option<End>,
     /// Reservations, in no order.
-    pub held: Vec<u32>,
-    pub waits: BTreeSet<Seq>,
-    /// Where these stand: an entry for each key of each wait, in the order of the waits.
-    pub stands: SmallVec<[Stand; 1]>,
-    /// Keys lost to time, the oldest first.
+    pub held: Vec<ReservationSlot>,
+    pub waits: BTreeSet<WaiterId>,
+    /// The keys of all waits, in the order of the waits.
+    pub queued_keys: SmallVec<[QueuedKey; 1]>,
+    /// Expired keys, the oldest first.
     pub lapsed: VecDeque<Key>,
-    /// Requests this session should answer.
+    /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
-    /// Released because the session is ending.
-    pub leaving: Vec<Key>,
+    /// Keys that the end of the session has released so far.
+    pub released_at_end: Vec<Key>,
     /// Working memory.
     pub last_seen: Timestamp,
     /// Working memory.
     pub notices: VecDeque<Notice>,
 }
 
-/// A wait stands at a place.
+/// One key that a wait is for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stand {
-    pub waiter: Seq,
-    pub place: PlaceId,
+pub(super) struct QueuedKey {
+    pub waiter: WaiterId,
+    pub place: PlaceSlot,
     pub mode: Mode,
 }
 
@@ -213,22 +190,21 @@ pub(super) struct End {
 
 #[derive(Debug, Clone)]
 pub(super) struct Waiter {
-    pub session: u32,
+    pub session: SessionSlot,
     pub wants: Vec<Want>,
-    /// Where it stands for each of them.
-    pub places: Vec<PlaceId>,
+    /// The place of each of them.
+    pub places: Vec<PlaceSlot>,
     pub mode: Mode,
     pub reason: Option<Text>,
     pub if_version: Option<u64>,
     pub since: Timestamp,
     /// Working memory.
     pub until: Timestamp,
-    /// Working memory: the feature its token named.
+    /// Working memory: the feature that the token of its request named.
     pub feature: Option<Text>,
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -245,356 +221,29 @@ impl Engine {
             answered: VecDeque::new(),
             pending: HashMap::new(),
             pauses: HashMap::new(),
-            resting: VecDeque::new(),
+            idle_places: VecDeque::new(),
             version_floor: 0,
             totals: Totals::default(),
-            expiries: Timer::default(),
-            silences: Timer::default(),
-            patience: BTreeSet::new(),
-            recent: Cell::new(0),
-            freed: Vec::new(),
-            weakened: BTreeSet::new(),
-            settled: Vec::new(),
+            reservation_deadlines: Timer::default(),
+            session_deadlines: Timer::default(),
+            wait_deadlines: BTreeSet::new(),
+            recent: Cell::new(SessionSlot::NONE),
         }
     }
 
-    /// Makes an event happen: numbers it, applies it and puts it on record.
-    pub(super) fn emit(&mut self, now: Timestamp, out: &mut Vec<Record>, event: Event) -> Seq {
-        self.emit_at(now, out, |_| event, UNKNOWN);
-        self.seq
-    }
-
-    /// The same for the two events that happen most, where the caller knows what they are about. Says what a release
-    /// freed.
-    #[inline]
-    pub(super) fn emit_at(
-        &mut self,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-        event: impl FnOnce(&Engine) -> Event,
-        spot: Spot,
-    ) -> Option<Key> {
-        let seq = self.seq.next();
-        // Made right where it will lie; pushing it would move it there.
-        out.extend(std::iter::once_with(|| Record { seq, at: now, event: event(self) }));
-        self.follow(out.last().expect("just pushed"), spot)
-    }
-
-    /// Follows one record. Only the next one fits.
-    pub fn apply(&mut self, record: &Record) {
-        self.follow(record, UNKNOWN);
-    }
-
-    fn follow(&mut self, record: &Record, spot: Spot) -> Option<Key> {
-        assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
-        self.seq = record.seq;
-        let (seq, at) = (record.seq, record.at);
-        match &record.event {
-            Event::Opened { session, name, feature, owner } => {
-                self.opened(seq, at, session, name.clone(), feature.clone(), owner.clone());
-            }
-            Event::Bound { session, owner } => {
-                let slot = self.slot(session);
-                self.sessions[slot].owner = Some(owner.clone());
-            }
-            Event::Ended { session, state } => self.ended(at, self.slot(session), *state),
-            Event::Reserved { id, session, key, mode, ttl, reason } => {
-                let fold_case = self.policy.fold_case;
-                let place = match spot.place() {
-                    Some(place) => place,
-                    None => self.index.find_or_make(&compared(key, fold_case), self.version_floor),
-                };
-                let slot = self.slot(session);
-                let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
-                let held = self.reservations.insert_with(|| Reservation {
-                    id: *id,
-                    key: compared(key, fold_case),
-                    reason: reason.clone(),
-                    since: at,
-                    fence: seq,
-                    session: slot,
-                    place,
-                    position,
-                    ttl: *ttl,
-                    mode: *mode,
-                    expires: at.after(ttl.duration()),
-                    renewals: 0,
-                });
-                self.reserved(held);
-            }
-            Event::Amended { id: _, session, key, mode, ttl, reason } => {
-                let slot = self.held_by(self.slot(session), &self.compared(key));
-                let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
-                (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
-            }
-            Event::Released { id: _, session, key, why } => {
-                let slot = spot.held().or_else(|| self.held_by(self.slot(session), &self.compared(key)));
-                return Some(self.released(slot.expect("only what is held is released"), at, why));
-            }
-            Event::Queued { session, wants, mode, reason, if_version } => {
-                let fold = |want: &Want| Want { key: self.compared(&want.key), ..want.clone() };
-                let waiter = Waiter {
-                    session: self.slot(session),
-                    wants: wants.iter().map(fold).collect(),
-                    places: Vec::new(),
-                    mode: *mode,
-                    reason: reason.clone(),
-                    if_version: *if_version,
-                    since: at,
-                    until: Timestamp(i64::MAX),
-                    feature: None,
-                };
-                self.queued(seq, waiter);
-            }
-            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.unqueue(*waiter, at),
-            Event::Counted { conflicts, deadlocks } => {
-                self.totals.counted = (*conflicts, *deadlocks);
-                self.totals.conflicts = self.totals.conflicts.max(*conflicts);
-                self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
-            }
-            Event::UnlockRequested { request, reservation, key, session, reason } => {
-                let key = self.compared(key);
-                self.asked(*request, *reservation, key, session, reason.clone(), at);
-            }
-            Event::UnlockAnswered { request, answer, by, note } => {
-                self.answered(*request, *answer, by.clone(), note.clone(), at);
-            }
-        }
-        None
-    }
-
-    pub(super) fn opened(
-        &mut self,
-        seq: Seq,
-        at: Timestamp,
-        id: &SessionId,
-        name: Option<Text>,
-        feature: Option<Text>,
-        owner: Option<Owner>,
-    ) {
-        let session = Session {
-            id: id.clone(),
-            name,
-            feature,
-            owner,
-            opened: seq,
-            started: at,
-            end: None,
-            held: Vec::new(),
-            waits: BTreeSet::new(),
-            stands: SmallVec::new(),
-            lapsed: VecDeque::new(),
-            incoming: Vec::new(),
-            leaving: Vec::new(),
-            last_seen: at,
-            notices: VecDeque::new(),
-        };
-        let slot = self.sessions.insert(session);
-        self.session_ids.insert(id.clone(), slot);
-        self.alive += 1;
-        self.silences.set(at.after(self.policy.session_timeout), seq, slot);
-    }
-
-    fn ended(&mut self, at: Timestamp, slot: u32, state: EndState) {
-        let session = &mut self.sessions[slot];
-        assert!(session.held.is_empty() && session.waits.is_empty(), "an ending session lets go of everything first");
-        let released = std::mem::take(&mut session.leaving);
-        session.end = Some(End { state, at, released });
-        session.lapsed = VecDeque::new();
-        session.notices = VecDeque::new();
-        self.alive -= 1;
-        self.ended.push_back(slot);
-        if self.ended.len() > ENDED_REMEMBERED {
-            let oldest = self.ended.pop_front().expect("not empty");
-            self.session_ids.remove(&self.sessions[oldest].id);
-            self.sessions.remove(oldest);
-        }
-    }
-
-    /// What lies in this slot is held from now on.
-    pub(super) fn reserved(&mut self, slot: u32) {
-        let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
-        if let Some(feature) = paused_feature(key) {
-            self.pauses.insert(feature, place);
-        }
-        // What is held again is not lost to time any more.
-        self.sessions[session].lapsed.retain(|lapsed| lapsed != key);
-        self.index.hold(place, slot);
-        self.sessions[session].held.push(slot);
-        self.grants.push((fence, slot));
-        self.expiries.set(expires, fence, slot);
-        self.totals.granted += 1;
-    }
-
-    fn released(&mut self, slot: u32, at: Timestamp, why: &Why) -> Key {
-        let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
-        let key = key.clone();
-        self.reservations.remove(slot);
-        self.index.let_go(place, slot);
-        let session = &mut self.sessions[session];
-        session.held.swap_remove(position as usize);
-        if let Some(moved) = session.held.get(position as usize) {
-            self.reservations[*moved].position = position;
-        }
-        self.totals.over += 1;
-        self.totals.held_ms += u64::try_from(at.0 - since.0).unwrap_or(0);
-        match why {
-            Why::Expired => {
-                self.totals.expired += 1;
-                remember(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
-            }
-            Why::Ended => session.leaving.push(key.clone()),
-            _ => {}
-        }
-        if matches!(why, Why::Overridden { .. }) {
-            let notice = Notice::ReleasedEarly { id, key: key.clone(), at, why: why.clone() };
-            remember(&mut session.notices, NOTICES_KEPT, notice);
-        }
-        let free = self.index.place(place).holders.is_empty();
-        if free && let Some(feature) = paused_feature(&key) {
-            self.pauses.remove(&feature);
-        }
-        if !self.index.place(place).is_live() {
-            self.rest(place);
-        }
-        self.compact();
-        key
-    }
-
-    /// Remembers the version of a key nobody holds, and forgets the oldest such.
-    fn rest(&mut self, place: PlaceId) {
-        self.index.rest(place, self.seq);
-        self.resting.push_back((place, self.seq));
-        while self.index.remembered() > VERSIONS_REMEMBERED {
-            let (place, since) = self.resting.pop_front().expect("every place that is only remembered rests");
-            if self.index.is_resting(place, since) {
-                self.version_floor = self.version_floor.max(self.index.place(place).version + 1);
-                self.index.forget(place);
-            }
-        }
-    }
-
-    pub(super) fn queued(&mut self, seq: Seq, mut waiter: Waiter) {
-        self.sessions[waiter.session].waits.insert(seq);
-        let standing = Standing { seq, session: waiter.session, mode: waiter.mode };
-        for want in &waiter.wants {
-            let place = self.index.find_or_make(&want.key, self.version_floor);
-            self.index.queue(place, standing);
-            waiter.places.push(place);
-            self.sessions[waiter.session].stands.push(Stand { waiter: seq, place, mode: waiter.mode });
-        }
-        self.waiters.insert(seq, waiter);
-    }
-
-    fn unqueue(&mut self, seq: Seq, at: Timestamp) {
-        let waiter = self.waiters.remove(&seq).expect("only who waits stops waiting");
-        let session = &mut self.sessions[waiter.session];
-        session.waits.remove(&seq);
-        let first = session.stands.partition_point(|stand| stand.waiter < seq);
-        let last = session.stands.partition_point(|stand| stand.waiter <= seq);
-        session.stands.drain(first..last);
-        // Whoever waits is there, so silence begins with the end of the wait.
-        session.last_seen = session.last_seen.max(at);
-        self.patience.remove(&(waiter.until, seq));
-        for place in waiter.places {
-            self.index.leave(place, seq);
-            let known = self.index.place(place);
-            match (known.is_live(), known.was_held) {
-                (true, _) => {}
-                (false, true) => {
-                    self.rest(place);
-                    self.compact();
-                }
-                // There is no version to remember.
-                (false, false) => self.index.forget(place),
-            }
-        }
-    }
-
-    fn asked(&mut self, id: Uuid, reservation: ReservationId, key: Key, by: &SessionId, reason: Text, at: Timestamp) {
-        if let Some(request) = self.requests.get_mut(&id) {
-            request.reason = reason;
-            return;
-        }
-        let place = self.index.find(&key).expect("only what is held is asked for");
-        let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
-        let holder = self.reservations[held.expect("only what is held is asked for")].session;
-        let by_name = self.sessions[self.slot(by)].name.clone();
-        let request = UnlockRequest {
-            id,
-            reservation,
-            key,
-            holder: self.sessions[holder].id.clone(),
-            by: by.clone(),
-            by_name,
-            reason,
-            at,
-            answer: None,
-            answered_at: None,
-            answered_by: None,
-            note: None,
-        };
-        self.sessions[holder].incoming.push(id);
-        self.pending.entry(reservation).or_default().push(id);
-        self.requests.insert(id, request);
-    }
-
-    fn answered(&mut self, id: Uuid, answer: Answer, by: Option<SessionId>, note: Option<Text>, at: Timestamp) {
-        let request = self.requests.get_mut(&id).expect("only what was asked is answered");
-        (request.answer, request.answered_at, request.answered_by, request.note) = (Some(answer), Some(at), by, note);
-        let request = request.clone();
-        if let Some(list) = self.pending.get_mut(&request.reservation) {
-            list.retain(|other| *other != id);
-            if list.is_empty() {
-                self.pending.remove(&request.reservation);
-            }
-        }
-        if let Some(slot) = self.session_ids.get(&request.holder) {
-            self.sessions[*slot].incoming.retain(|other| *other != id);
-        }
-        if answer != Answer::Withdrawn
-            && let Some(slot) = self.session_ids.get(&request.by)
-        {
-            remember(&mut self.sessions[*slot].notices, NOTICES_KEPT, Notice::UnlockAnswered(request));
-        }
-        self.answered.push_back(id);
-        if self.answered.len() > ANSWERED_REMEMBERED {
-            let oldest = self.answered.pop_front().expect("not empty");
-            self.requests.remove(&oldest);
-        }
-    }
-
-    /// Drops what lies in lists only because taking it out at once would cost too much. Each such entry is paid for
-    /// by the release that left it behind.
-    fn compact(&mut self) {
-        let live = self.reservations.len();
-        if self.grants.len() > 2 * live + 1024 {
-            let reservations = &self.reservations;
-            self.grants.retain(|(fence, slot)| reservations.get(*slot).is_some_and(|r| r.fence == *fence));
-        }
-        if self.resting.len() > 2 * self.index.len() + 1024 {
-            let index = &self.index;
-            self.resting.retain(|(place, since)| index.is_resting(*place, *since));
-        }
-        if self.expiries.len() > 2 * live + 1024 {
-            let reservations = &self.reservations;
-            self.expiries.retain(|fence, slot| reservations.get(slot).is_some_and(|r| r.fence == fence));
-        }
-    }
-
-    /// A key out of a record as this repository compares it. Records keep what the holder wrote; a command's keys were
-    /// read by the same rules already.
+    /// A key from a record, prepared for comparison in this repository. Records keep keys as the holder wrote them. The keys
+    /// of commands are already prepared.
     pub(super) fn compared(&self, key: &Key) -> Key {
         compared(key, self.policy.fold_case)
     }
 
-    /// The slot of a session that is known.
-    pub(super) fn slot(&self, id: &SessionId) -> u32 {
-        self.find_session(id).expect("a session in a record or past the door is known")
+    /// The slot of a session that must exist.
+    pub(super) fn slot(&self, id: &SessionId) -> SessionSlot {
+        self.find_session(id).expect("the session of a record or of an admitted command exists")
     }
 
-    /// The slot of a session. One command asks for the same one several times.
-    pub(super) fn find_session(&self, id: &SessionId) -> Option<u32> {
+    /// The slot of a session. One command looks for the same session several times, so the last one is remembered.
+    pub(super) fn find_session(&self, id: &SessionId) -> Option<SessionSlot> {
         let recent = self.recent.get();
         if self.sessions.get(recent).is_some_and(|session| session.id == *id) {
             return Some(recent);
@@ -605,54 +254,48 @@ impl Engine {
     }
 
     /// The reservation of exactly this key by this session.
-    pub(super) fn held_by(&self, session: u32, key: &Key) -> Option<u32> {
-        self.spot(session, key).held()
+    pub(super) fn held_by(&self, session: SessionSlot, key: &Key) -> Option<ReservationSlot> {
+        self.lookup(session, key).held()
     }
 
-    /// Where this key stands for this session.
-    pub(super) fn spot(&self, session: u32, key: &Key) -> Spot {
+    /// Looks up a key for a session.
+    pub(super) fn lookup(&self, session: SessionSlot, key: &Key) -> Lookup {
         match self.index.find(key) {
-            Some(place) => self.spot_at(session, place),
+            Some(place) => self.lookup_at(session, place),
             None => UNKNOWN,
         }
     }
 
     /// The same for a key whose place is known.
-    pub(super) fn spot_at(&self, session: u32, place: PlaceId) -> Spot {
-        let is_ours = |slot: &u32| self.reservations[*slot].session == session;
-        Spot::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
+    pub(super) fn lookup_at(&self, session: SessionSlot, place: PlaceSlot) -> Lookup {
+        let is_ours = |slot: &ReservationSlot| self.reservations[*slot].session == session;
+        Lookup::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
     }
 
-    /// How the session holds the key whose spot this is, if it does.
-    pub(super) fn mode_of(&self, spot: Spot) -> Option<Mode> {
-        spot.held().map(|slot| self.reservations[slot].mode)
+    /// How the session holds the key, if it does.
+    pub(super) fn mode_of(&self, lookup: Lookup) -> Option<Mode> {
+        lookup.held().map(|slot| self.reservations[slot].mode)
     }
 
-    /// How a session holds what this place stands for, if it does.
-    pub(super) fn mode_at(&self, place: &Place, session: u32) -> Option<Mode> {
+    /// How a session holds the key of this place, if it does.
+    pub(super) fn mode_at(&self, place: &Place, session: SessionSlot) -> Option<Mode> {
         let held = place.holders.iter().map(|slot| &self.reservations[slot]);
         held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
     }
 
-    /// The waits that ended since this was last called, and how.
-    pub fn take_settled(&mut self) -> Vec<(Seq, Outcome)> {
-        std::mem::take(&mut self.settled)
-    }
-
-    /// What the configuration says about the rules.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Decides by this from now on. How names are compared stays as it is, and whoever was promised a time has it: a
-    /// shorter session timeout counts for each session once the time it had before is over.
+    /// Changes the settings. How keys are compared stays as it is. A shorter session timeout applies to a session only after
+    /// the deadline it has now.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = Policy { fold_case: self.policy.fold_case, ..policy };
     }
 
-    /// Who waits at this place in the queue.
-    pub fn waiter(&self, seq: Seq) -> Option<SessionId> {
-        self.waiters.get(&seq).map(|waiter| self.sessions[waiter.session].id.clone())
+    /// The session of a wait.
+    pub fn waiter(&self, id: WaiterId) -> Option<SessionId> {
+        self.waiters.get(&id).map(|waiter| self.sessions[waiter.session].id.clone())
     }
 
     /// The number of the newest record.
@@ -662,61 +305,6 @@ impl Engine {
 }
 
 /// See [`Engine::compared`].
-fn compared(key: &Key, fold_case: bool) -> Key {
+pub(super) fn compared(key: &Key, fold_case: bool) -> Key {
     if fold_case { key.folded(true) } else { key.clone() }
-}
-
-/// The feature that holding this key pauses.
-pub(super) fn paused_feature(key: &Key) -> Option<Text> {
-    if key.kind() != Kind::Logical {
-        return None;
-    }
-    let Claim::Name(name) = key.claim() else { return None };
-    let feature = name.strip_prefix(b"feature:")?.strip_suffix(b":pause")?;
-    std::str::from_utf8(feature).ok().map(Text::from)
-}
-
-fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
-    if list.len() == most {
-        list.pop_front();
-    }
-    list.push_back(item);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{Actor, Command, LeftWhy, Reserve};
-
-    #[test]
-    fn waiting_for_a_key_that_rests_leaves_nothing_behind() {
-        let mut engine = Engine::new(Policy::default());
-        let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
-        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
-        let mut records = Vec::new();
-        let mut ask = |engine: &mut Engine, command| {
-            engine.execute(&Actor::Admin("test".into()), command, Timestamp(0), &mut records)
-        };
-        let reserve = |session: &SessionId| {
-            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
-            Command::Reserve(Reserve {
-                session: session.clone(),
-                wants: keys.iter().map(want).collect(),
-                mode: Mode::Exclusive,
-                reason: None,
-                wait: Some(Duration::from_secs(60)),
-                if_version: None,
-            })
-        };
-        for session in [&ana, &bo] {
-            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
-        }
-        ask(&mut engine, reserve(&ana));
-        ask(&mut engine, Command::Release { session: ana.clone(), keys: [keys[0].clone().into()].into() });
-        for _ in 0..10_000 {
-            let Outcome::Queued(waiter) = ask(&mut engine, reserve(&bo)) else { panic!("b is held") };
-            ask(&mut engine, Command::Leave { waiter, why: LeftWhy::Gone });
-        }
-        assert!(engine.resting.len() < 2_000, "{} entries for one key", engine.resting.len());
-    }
 }

@@ -1,22 +1,27 @@
-//! What is due next. Moving a deadline costs nothing: an entry that comes up too early is put back by its owner.
+//! Deadlines. Moving one costs nothing: an entry that comes up too early is put back by its owner.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::ids::{Seq, Timestamp};
 
-/// Deadlines of things in slots. The seq tells the thing that was meant from a later one in the same slot.
-#[derive(Default)]
-pub(super) struct Timer {
-    heap: BinaryHeap<Reverse<(Timestamp, Seq, u32)>>,
+/// Deadlines of values in slots. The seq tells the value that was meant from a later one in the same slot.
+pub(super) struct Timer<S> {
+    heap: BinaryHeap<Reverse<(Timestamp, Seq, S)>>,
 }
 
-impl Timer {
+impl<S: Copy + Ord> Default for Timer<S> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new() }
+    }
+}
+
+impl<S: Copy + Ord> Timer<S> {
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    pub fn set(&mut self, due: Timestamp, seq: Seq, slot: u32) {
+    pub fn set(&mut self, due: Timestamp, seq: Seq, slot: S) {
         self.heap.push(Reverse((due, seq, slot)));
     }
 
@@ -26,15 +31,15 @@ impl Timer {
     }
 
     /// Takes the earliest entry out if it is due.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Seq, u32)> {
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Seq, S)> {
         if self.next()? > now {
             return None;
         }
         self.heap.pop().map(|Reverse((_, seq, slot))| (seq, slot))
     }
 
-    /// Drops entries whose thing is gone.
-    pub fn retain(&mut self, mut keep: impl FnMut(Seq, u32) -> bool) {
+    /// Drops the entries for which `keep` says no.
+    pub fn retain(&mut self, mut keep: impl FnMut(Seq, S) -> bool) {
         self.heap.retain(|Reverse((_, seq, slot))| keep(*seq, *slot));
     }
 

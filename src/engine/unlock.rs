@@ -1,71 +1,71 @@
-//! Asking a holder to let go, and the answer.
+//! Unlock requests: a session asks the holder of a key to release it, and the holder answers.
 
 use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::command::{Named, Outcome, Person};
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp};
-use super::record::{Answer, Event, Mode, Record, Want, Why};
+use super::command::{KeyName, Outcome, Refusal};
+use super::ids::{ReservationId, Seq, SessionId, Text, WaiterId};
+use super::record::{Event, Mode, UnlockAnswer, Want, Why};
+use super::reserve::KeyRequest;
+use super::slab::{ReservationSlot, SessionSlot};
 use super::state::Engine;
+use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    /// Asks whoever holds the key, or a pattern that covers it.
+    /// Sends a request to the session that holds the key, or a key that overlaps it.
     pub(super) fn ask(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         request: Uuid,
-        named: &Named,
+        named: &KeyName,
         reason: Text,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
-        // Whoever holds exactly what is named so comes before those whose patterns only touch it.
+        // The holder of exactly this key comes before holders of keys that only overlap it.
         let found = [Some(&named.key), named.literal.as_ref()].into_iter().flatten();
-        let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(touches, _)| *touches);
-        let Some((_, held)) = found else { return Outcome::NobodyHolds(named.key.clone()) };
+        let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(overlaps, _)| *overlaps);
+        let Some((_, held)) = found else { return Err(Refusal::NoOtherHolder(named.key.clone())) };
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
-        // Asking again changes the reason of the request that is pending already.
+        // A second request for the same reservation changes the reason of the pending one.
         let pending = self.pending.get(&reservation).into_iter().flatten();
         let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
         let session = session.clone();
-        self.emit(now, out, Event::UnlockRequested { request, reservation, key, session, reason });
-        Outcome::Request(Box::new(self.requests[&request].clone()))
+        self.emit(turn, Event::UnlockRequested { request, reservation, key, session, reason });
+        Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
     }
 
-    /// The holder answers, or the asker takes the request back.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one command")]
+    /// Answers a request as its holder, or withdraws it as its sender.
     pub(super) fn respond(
         &mut self,
+        turn: &mut Turn,
         session: &SessionId,
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         note: Option<Text>,
         hand_over: Option<ReservationId>,
-        now: Timestamp,
-        out: &mut Vec<Record>,
-    ) -> Outcome {
-        let Some(request) = self.requests.get(&id).cloned() else { return Outcome::NoRequest };
-        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+    ) -> Result<Outcome, Refusal> {
+        let Some(request) = self.requests.get(&id).cloned() else { return Err(Refusal::UnknownRequest) };
+        let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if session != expected {
-            // Somebody who neither asked nor was asked learns no more than that.
-            return if answer == Answer::Withdrawn && *session != request.holder {
-                Outcome::NoRequest
+            // A session that is neither sender nor holder learns nothing about the request.
+            return if answer == UnlockAnswer::Withdrawn && *session != request.holder {
+                Err(Refusal::UnknownRequest)
             } else {
-                Outcome::NotTheHolder(self.person_by_id(expected))
+                Err(Refusal::NotTheHolder(self.session_name_by_id(expected)))
             };
         }
         match request.answer {
-            Some(before) if before == answer => return Outcome::Request(Box::new(request)),
-            Some(_) => return Outcome::AnsweredBefore(Box::new(request)),
+            Some(before) if before == answer => return Ok(Outcome::Request(Box::new(request))),
+            Some(_) => return Err(Refusal::AnsweredBefore(Box::new(request))),
             None => {}
         }
-        if answer != Answer::Approved {
-            self.emit(now, out, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
-            return Outcome::Request(Box::new(self.requests[&id].clone()));
+        if answer != UnlockAnswer::Approved {
+            self.emit(turn, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
+            return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
         }
         let slot = self.slot(session);
         let held = self.held_by(slot, &request.key).expect("a pending request asks for something held");
@@ -73,52 +73,55 @@ impl Engine {
         let (mode, ttl) = (self.reservations[held].mode, self.reservations[held].ttl);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key.clone(), ttl };
-            if let Some(refusal) = self.cannot_hand_over(slot, asker, &want, mode) {
-                return refusal;
-            }
+            self.can_hand_over(slot, asker, &want, mode)?;
         }
-        // Answered first, so that the release finds nothing pending from this asker.
+        // The answer comes first, so that the release does not find this request pending.
         let by = Some(session.clone());
-        self.emit(now, out, Event::UnlockAnswered { request: id, answer, by, note });
-        self.release_one(held, &Why::Approved { request: id }, now, out);
+        self.emit(turn, Event::UnlockAnswered { request: id, answer, by, note });
+        self.release_one(turn, held, &Why::Approved { request: id });
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
-            let spot = self.spot(asker, &want.key);
-            self.grant(asker, &request.by, &[want], &[spot], mode, Some(&request.reason), now, out);
+            let lookup = self.lookup(asker, &want.key);
+            let (id, reason) = (&request.by, Some(&request.reason));
+            self.grant(turn, &KeyRequest { session: asker, id, wants: &[want], lookups: &[lookup], mode, reason });
         }
-        Outcome::Request(Box::new(self.requests[&id].clone()))
+        Ok(Outcome::Request(Box::new(self.requests[&id].clone())))
     }
 
-    /// Handing over lets the asker pass the queue, but not anybody's reservation nor its own limit, and not into a circle.
-    fn cannot_hand_over(&self, holder: u32, asker: u32, want: &Want, mode: Mode) -> Option<Outcome> {
-        let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, Seq::ZERO);
+    /// Refuses to hand a key over where the receiver cannot hold it. A hand-over overtakes the queue, but other reservations,
+    /// the receiver's quota and deadlocks still count.
+    fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
+        let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, WaiterId::FIRST);
         let giver = &self.sessions[holder].id;
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
         if !others.is_empty() {
-            return Some(Outcome::Refused(others));
+            return Err(Refusal::Locked(others));
         }
-        // What the asker waits for is counted already.
-        let waits = |seq| self.waiters[seq].wants.iter().any(|other| other.key == want.key);
+        // Keys that the receiver waits for already count towards its quota.
+        let waits = |id| self.waiters[id].wants.iter().any(|other| other.key == want.key);
         let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
-        let full = self.over_quota(asker, usize::from(!counted));
-        full.or_else(|| self.circle_by_holding(asker, &want.key, mode).map(Outcome::Deadlock))
+        self.within_quota(asker, usize::from(!counted))?;
+        match self.find_cycle_by_holding(asker, &want.key, mode) {
+            Some(cycle) => Err(Refusal::Deadlock(cycle)),
+            None => Ok(()),
+        }
     }
 
-    /// A reservation ended before its holder answered.
-    pub(super) fn make_moot(&mut self, id: &ReservationId, why: &Why, now: Timestamp, out: &mut Vec<Record>) {
+    /// A reservation ended: closes the requests for it that have no answer.
+    pub(super) fn close_pending_requests(&mut self, turn: &mut Turn, id: &ReservationId, why: &Why) {
         let Some(pending) = self.pending.get(id).cloned() else { return };
         for request in pending {
             if !matches!(why, Why::Approved { request: approved } if *approved == request) {
-                self.emit(now, out, Event::UnlockAnswered { request, answer: Answer::Moot, by: None, note: None });
+                self.emit(turn, Event::UnlockAnswered { request, answer: UnlockAnswer::Moot, by: None, note: None });
             }
         }
     }
 
-    /// The reservation of somebody else that stands in the way of this key: exactly this key first, else the oldest.
-    /// And whether it only touches it.
-    fn other_holder(&self, session: u32, key: &Key) -> Option<(bool, u32)> {
-        let mut best: Option<(bool, Seq, u32)> = None;
-        let _: ControlFlow<()> = self.index.meet(key, |id| {
+    /// The reservation of another session that overlaps this key: of exactly this key if there is one, else the oldest.
+    /// Also returns whether it only overlaps.
+    fn other_holder(&self, session: SessionSlot, key: &Key) -> Option<(bool, ReservationSlot)> {
+        let mut best: Option<(bool, Seq, ReservationSlot)> = None;
+        let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter().filter(|slot| self.reservations[*slot].session != session) {
                 let rank = (place.key != *key, self.reservations[slot].fence, slot);
@@ -128,13 +131,6 @@ impl Engine {
             }
             ControlFlow::Continue(())
         });
-        best.map(|(touches, _, slot)| (touches, slot))
-    }
-
-    fn person_by_id(&self, id: &SessionId) -> Person {
-        match self.session_ids.get(id) {
-            Some(slot) => self.person(*slot),
-            None => Person { session: id.clone(), name: None },
-        }
+        best.map(|(overlaps, _, slot)| (overlaps, slot))
     }
 }

@@ -1,91 +1,48 @@
-//! Looking without changing anything.
+//! Read-only views of the state.
 
-use std::ops::ControlFlow;
-
-use super::command::{Checked, Grant, Pause, Person, UnlockRequest};
-use super::ids::{Seq, SessionId, Text, Timestamp};
+use super::command::{Grant, SessionName, UnlockRequest};
+use super::ids::{Seq, SessionId, Text, Timestamp, WaiterId};
 use super::record::{EndState, Mode};
-use super::reserve::{Blocker, clash};
 use super::state::{Engine, Session, Totals};
-use crate::key::{Claim, Key};
+use crate::key::Key;
 
-/// A session as anyone in the repository may see it.
+/// A session as every client of the repository may see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionView {
-    /// Its id.
     pub id: SessionId,
-    /// Its display name.
     pub name: Option<Text>,
-    /// The feature it works on.
     pub feature: Option<Text>,
-    /// How it ended; nothing while it is alive.
+    /// None while the session is alive.
     pub state: Option<EndState>,
-    /// Since when.
     pub started: Timestamp,
-    /// When it last called.
     pub last_seen: Timestamp,
-    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// How many reservations it holds.
     pub held: usize,
-    /// What it waits for.
     pub waits: Vec<WaitView>,
 }
 
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitView {
-    /// Its place in the queue.
-    pub waiter: Seq,
-    /// For all of these.
+    pub waiter: WaiterId,
     pub keys: Vec<Key>,
-    /// How.
     pub mode: Mode,
-    /// Since when.
     pub since: Timestamp,
-    /// Until when.
     pub until: Timestamp,
 }
 
-/// The engine in numbers.
+/// Counts of everything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numbers {
     /// Since the first record.
     pub totals: Totals,
-    /// Held now.
     pub reservations: usize,
-    /// Waiting now.
     pub waiters: usize,
-    /// Alive now.
+    /// Only those that are alive.
     pub sessions: usize,
 }
 
 impl Engine {
-    /// Who is in the way of one key, and whether the session holds it itself. Nobody's session is nobody's friend.
-    pub fn check(&self, session: Option<&SessionId>, position: usize, key: &Key, mode: Mode) -> Checked {
-        let session = session.and_then(|id| self.session_ids.get(id)).copied();
-        let mut checked = Checked { conflicts: Vec::new(), held: false };
-        let _: ControlFlow<()> = self.index.meet(key, |id| {
-            let place = self.index.place(id);
-            for slot in place.holders.iter() {
-                let reservation = &self.reservations[slot];
-                if Some(reservation.session) == session {
-                    checked.held |= covers(&reservation.key, key);
-                } else if clash(reservation.mode, mode) {
-                    checked.conflicts.push(self.conflict(position, key, id, Blocker::Holder(slot)));
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        checked
-    }
-
-    /// The pause that stops a session's work.
-    pub fn paused(&self, session: &SessionId, feature: Option<&Text>) -> Option<Pause> {
-        self.session_ids.get(session).and_then(|slot| self.pause_of(*slot, feature))
-    }
-
-    /// One session.
     pub fn session(&self, id: &SessionId) -> Option<SessionView> {
         self.session_ids.get(id).map(|slot| self.view_session(&self.sessions[*slot]))
     }
@@ -105,16 +62,16 @@ impl Engine {
         held
     }
 
-    /// Everything held whose fence lies after `after`, in the order of the grants.
-    pub fn reservations(&self, after: Seq) -> impl Iterator<Item = (Person, Grant)> + '_ {
+    /// All reservations with a fence after `after`, in the order of the grants.
+    pub fn reservations(&self, after: Seq) -> impl Iterator<Item = (SessionName, Grant)> + '_ {
         let first = self.grants.partition_point(|(fence, _)| *fence <= after);
         self.grants[first..]
             .iter()
             .filter(|(fence, slot)| self.reservations.get(*slot).is_some_and(|r| r.fence == *fence))
-            .map(|(_, slot)| (self.person(self.reservations[*slot].session), self.grant_of(*slot)))
+            .map(|(_, slot)| (self.session_name(self.reservations[*slot].session), self.grant_of(*slot)))
     }
 
-    /// Unlock requests a session should answer, and those it made; the oldest first.
+    /// Unlock requests to a session, and those it sent; the oldest first.
     pub fn requests(&self, session: &SessionId) -> (Vec<UnlockRequest>, Vec<UnlockRequest>) {
         let collect = |mine: &dyn Fn(&UnlockRequest) -> bool| {
             let mut list: Vec<_> = self.requests.values().filter(|request| mine(request)).cloned().collect();
@@ -124,7 +81,6 @@ impl Engine {
         (collect(&|request| request.holder == *session), collect(&|request| request.by == *session))
     }
 
-    /// How much there is of everything.
     pub fn numbers(&self) -> Numbers {
         Numbers {
             totals: self.totals.clone(),
@@ -134,16 +90,16 @@ impl Engine {
         }
     }
 
-    /// How many keys and sessions there are to remember, which is what an image of this costs.
+    /// How many keys and sessions an image of this state would have. That decides what a snapshot costs.
     pub fn weight(&self) -> usize {
         self.index.len() + self.sessions.len()
     }
 
     fn view_session(&self, session: &Session) -> SessionView {
-        let wait = |seq: &Seq| {
-            let waiter = &self.waiters[seq];
+        let wait = |id: &WaiterId| {
+            let waiter = &self.waiters[id];
             WaitView {
-                waiter: *seq,
+                waiter: *id,
                 keys: waiter.wants.iter().map(|want| want.key.clone()).collect(),
                 mode: waiter.mode,
                 since: waiter.since,
@@ -161,17 +117,5 @@ impl Engine {
             held: session.held.len(),
             waits: session.waits.iter().map(wait).collect(),
         }
-    }
-}
-
-/// Whoever holds the one key holds all of the other.
-fn covers(held: &Key, key: &Key) -> bool {
-    if held == key {
-        return true;
-    }
-    match (held.claim(), key.claim()) {
-        (Claim::Glob(glob), Claim::Path(path)) => glob.matches(path),
-        (Claim::Below(above), Claim::Name(name)) => name.strip_prefix(above).is_some_and(|rest| rest.starts_with(b"/")),
-        _ => false,
     }
 }

@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::{Moment, PATIENCE};
 
 /// The longest path the server takes; a longer one can neither be checked out nor reserved.
-const PATH_MAX_BYTES: usize = 4096;
+const PATH_MAX_BYTES: usize = wire::limits::KEY_BYTES_MAX;
 
 /// The server has at least this long, however slow everything before it was.
 const PATIENCE_MIN: Duration = Duration::from_millis(500);
@@ -204,7 +204,7 @@ fn check(found: &Found, paths: &[Path], mode: wire::Mode, deadline: Instant) -> 
 }
 
 /// Asks in the quickest way, and where that does not lead to an answer in the way that says why not.
-fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<wire::Checked, AskError> {
+fn answered(found: &Found, question: &wire::Check, deadline: Instant) -> Result<wire::CheckReply, AskError> {
     // To the tenth of a second, because people read it.
     let left = || {
         let left = deadline.saturating_duration_since(Instant::now());

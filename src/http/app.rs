@@ -1,4 +1,4 @@
-//! What every handler can reach: the repositories and the keyring.
+//! The state that all handlers share: the repositories, the keyring, the limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,76 +6,79 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, watch};
 
-use super::courier::Courier;
-use super::history::Past;
-use super::limits::Limits;
-use super::meter::Meter;
-use super::metrics::Gauge;
-use super::policy::KeyPolicy;
-use super::requests::Requests;
+use super::handlers::metrics::Gauge;
+use super::history_backend::HistoryBackend;
+use super::key_policy::KeyPolicy;
+use super::limits::ServerLimits;
+use super::middleware::rate_limit::RateLimiter;
+use super::middleware::request_count::RequestCounts;
+use super::reply_channel::ReplyChannel;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::token::Keyring;
 
-/// Threads that read journals for event streams at once; each reads thousands of records at a time.
-const LOOKING_BACK_MAX: usize = 2;
+/// Event streams that read the journal at the same time. Each uses a thread and reads thousands of records at once.
+const JOURNAL_READERS_MAX: usize = 2;
 
-/// One repository that is served.
+/// One repository that the server serves.
 pub struct Repository {
-    /// The name tokens use.
+    /// The name that tokens use for it.
     pub name: Text,
-    /// Where its commands go.
     pub desk: Desk,
-    /// Brings the answers.
-    pub courier: Courier,
-    /// What happened, where somebody keeps that.
-    pub past: Option<Arc<dyn Past>>,
+    /// Carries the desk's replies to the handlers.
+    pub(super) reply_channel: ReplyChannel,
+    /// Reads `/api/history`; without one the history is empty.
+    pub history: Option<Arc<dyn HistoryBackend>>,
     policy: ArcSwap<KeyPolicy>,
-    pub(super) meter: Meter,
+    pub(super) rate_limiter: RateLimiter,
 }
 
 impl Repository {
-    /// With the usual policy, and nothing kept of the past.
+    /// With the default policy and without a history.
     pub fn new(name: Text, desk: Desk) -> Self {
         let policy = ArcSwap::from_pointee(KeyPolicy::default());
-        Self { name, desk, courier: Courier::default(), past: None, policy, meter: Meter::default() }
+        Self {
+            name,
+            desk,
+            reply_channel: ReplyChannel::default(),
+            history: None,
+            policy,
+            rate_limiter: RateLimiter::default(),
+        }
     }
 
-    /// What may be reserved, for how long and how.
     pub fn policy(&self) -> Guard<Arc<KeyPolicy>> {
         self.policy.load()
     }
 
-    /// Requests are judged by this from now on. How names are compared stays as it is.
+    /// Replaces the policy for the requests from now on.
     pub fn set_policy(&self, policy: KeyPolicy) {
         self.policy.store(Arc::new(policy));
     }
 }
 
-/// Everything the handlers share.
+/// The state that all handlers share.
 pub struct App {
     /// By name.
     pub repositories: BTreeMap<Text, Arc<Repository>>,
-    /// Verifies and mints tokens.
     pub keyring: Arc<Keyring>,
-    /// The wall clock in seconds, by which tokens run out.
+    /// The wall clock in seconds since 1970, by which tokens expire.
     pub wall_clock: fn() -> i64,
-    /// Whether whoever reaches the server may read `/metrics` without a token.
+    /// Whether `/metrics` needs no token.
     pub open_metrics: bool,
-    /// More numbers for `/metrics`.
+    /// Numbers for `/metrics` that other rooms keep.
     pub gauges: Vec<Gauge>,
-    pub(super) requests: Requests,
+    pub(super) requests: RequestCounts,
     /// When the server was started, in seconds since 1970.
     pub(super) started: i64,
-    /// Event streams that may look back into a journal at once.
-    pub(super) looking_back: Semaphore,
-    limits: Arc<ArcSwap<Limits>>,
+    /// Limits the event streams that read a journal at the same time.
+    pub(super) journal_readers: Semaphore,
+    limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
-    /// Serves these.
     pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
         let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), Arc::new(repo))).collect();
         Self {
@@ -84,60 +87,57 @@ impl App {
             wall_clock,
             open_metrics: true,
             gauges: Vec::new(),
-            requests: Requests::new(),
+            requests: RequestCounts::default(),
             started: wall_clock(),
-            looking_back: Semaphore::new(LOOKING_BACK_MAX),
+            journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             stopping: watch::Sender::new(false),
         }
     }
 
-    /// How much of everything the door takes.
-    pub fn limits(&self) -> Guard<Arc<Limits>> {
+    /// The limits as they are now.
+    pub fn limits(&self) -> Guard<Arc<ServerLimits>> {
         self.limits.load()
     }
 
-    /// The same for somebody who follows its changes.
-    pub fn shared_limits(&self) -> Arc<ArcSwap<Limits>> {
+    /// The limits, for a reader that sees later changes too.
+    pub fn shared_limits(&self) -> Arc<ArcSwap<ServerLimits>> {
         self.limits.clone()
     }
 
-    /// From now on it takes so much.
-    pub fn set_limits(&self, limits: Limits) {
+    pub fn set_limits(&self, limits: ServerLimits) {
         self.limits.store(Arc::new(limits));
     }
 
-    /// Names the server goes by, besides localhost.
+    /// Host names that the server accepts besides those of this machine.
     pub fn hosts(&self) -> Guard<Arc<Vec<String>>> {
         self.hosts.load()
     }
 
-    /// From now on it goes by these.
     pub fn set_hosts(&self, hosts: Vec<String>) {
         self.hosts.store(Arc::new(hosts));
     }
 
-    /// The repository, where there is just one.
-    pub fn only(&self) -> Option<&Arc<Repository>> {
+    /// The repository, if there is exactly one.
+    pub fn only_repository(&self) -> Option<&Arc<Repository>> {
         let mut all = self.repositories.values();
         let first = all.next()?;
         all.next().is_none().then_some(first)
     }
 
-    /// From now on the server is not ready, and streams end.
+    /// From now on `/readyz` fails, and event streams end.
     pub fn set_stopping(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Whether new work should go elsewhere.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
-    /// Comes back when the server stops.
+    /// Returns when the server stops.
     pub async fn stopped(&self) {
-        // Its other end is in here, so it is never gone.
+        // The sender is in this struct, so the channel is never closed.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 }

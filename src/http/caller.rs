@@ -1,4 +1,4 @@
-//! Who calls, for which repository, and on whose behalf they may act.
+//! Who calls, for which repository, and for which sessions the caller may act.
 
 use std::sync::Arc;
 
@@ -9,21 +9,20 @@ use http::request::Parts;
 
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
-use super::parts::query_values;
-use crate::engine::{Actor, Intro, SessionId};
+use super::extract::query_values;
+use crate::engine::{Actor, SessionId, SessionIdentity};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
-/// A request whose token was good.
+/// The sender of a request with a valid token.
 pub struct Caller {
-    /// What the token says.
     pub claims: Claims,
-    /// What it is about.
+    /// The repository that the request is about.
     pub repo: Arc<Repository>,
 }
 
-/// For calls that find out themselves which repository is meant. Like every extractor of the head it comes before that
-/// of the body, so that nobody without a good token has a body read.
+/// For calls that choose the repository themselves. Like every extractor of the head it runs before that of the body, so
+/// no body is read for a client without a valid token.
 impl FromRequestParts<Arc<App>> for Claims {
     type Rejection = ApiError;
 
@@ -37,20 +36,20 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
         let claims = authenticate(parts, app)?;
-        let asked = query_values(parts, "repo")?.pop();
-        let repo = choose(app, &claims, asked.as_deref())?;
+        let named = query_values(parts, "repo")?.pop();
+        let repo = choose_repository(app, &claims, named.as_deref())?;
         let caller = Caller { claims, repo };
-        caller.meter(parts, app.limits().requests_per_second)?;
+        caller.limit_rate(parts, app.limits().requests_per_second)?;
         Ok(caller)
     }
 }
 
-/// The claims of a good token; nothing is said about what is wrong with any other, except that it is too old.
+/// The claims of the request's token. The error for an invalid one says only whether it has expired.
 pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
     Ok(app.keyring.verify(bearer(&parts.headers)?, (app.wall_clock)())?)
 }
 
-/// The token a request came with, whatever it is worth.
+/// The token of a request, not verified.
 pub fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
     let missing = || {
         let sentence = "this call needs a token; send it as Authorization: Bearer <token>";
@@ -68,41 +67,41 @@ pub fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
     Ok(token.trim_matches(' '))
 }
 
-/// The repository a token is for. An admin of all of them names one in `?repo=`.
-pub fn choose(app: &App, claims: &Claims, asked: Option<&str>) -> ApiResult<Arc<Repository>> {
-    let named = match (&claims.repo, asked) {
-        (Some(own), Some(asked)) if **own != *asked => {
+/// The repository that a token is for. A token for several names one in `?repo=`, which is `named`.
+pub fn choose_repository(app: &App, claims: &Claims, named: Option<&str>) -> ApiResult<Arc<Repository>> {
+    let name = match (&claims.repo, named) {
+        (Some(own), Some(named)) if **own != *named => {
             return Err(ApiError::new(Code::Forbidden, "this token is for another repository"));
         }
         (Some(own), _) => Some(&**own),
-        (None, Some(asked)) => Some(asked),
+        (None, Some(named)) => Some(named),
         (None, None) => None,
     };
-    match (named, app.only()) {
+    match (name, app.only_repository()) {
         (Some(name), _) => match app.repositories.get(name) {
-            Some(repo) if claims.repo.is_some() || claims.scope == Scope::Admin || app.only().is_some() => {
+            Some(repo) if claims.repo.is_some() || claims.scope == Scope::Admin || app.only_repository().is_some() => {
                 Ok(repo.clone())
             }
-            // Whether it exists is nobody's business who has no token for it.
+            // Without a token for it, a client may not learn whether a repository exists.
             _ => Err(ApiError::new(Code::Forbidden, "this token is for a repository that is not served here")),
         },
         (None, Some(only)) => Ok(only.clone()),
         (None, None) if claims.scope == Scope::Admin => {
             let names: Vec<&str> = app.repositories.keys().map(|name| &**name).collect();
-            let sentence = format!("say which repository with ?repo=; this server has {}", names.join(", "));
+            let sentence = format!("name the repository with ?repo=; this server has {}", names.join(", "));
             Err(ApiError::new(Code::InvalidRequest, sentence))
         }
         (None, None) => {
-            let sentence = "this server has several repositories, and the token does not say for which one it is";
+            let sentence = "this server has several repositories, and the token does not name one";
             Err(ApiError::new(Code::Unauthenticated, sentence))
         }
     }
 }
 
 impl Caller {
-    /// Counts the request as one of its session's. Who only looks and who may do anything is not counted: many people
-    /// and programs share such a token.
-    fn meter(&self, parts: &Parts, per_second: u32) -> ApiResult<()> {
+    /// Counts the request of a session and refuses it if there are too many. Tokens of scope `read` and `admin` have no
+    /// such limit, because many people and programs share them.
+    fn limit_rate(&self, parts: &Parts, per_second: u32) -> ApiResult<()> {
         if per_second == 0 {
             return Ok(());
         }
@@ -116,15 +115,15 @@ impl Caller {
             Scope::Read | Scope::Admin => None,
         };
         let Some(session) = session else { return Ok(()) };
-        self.repo.meter.count(&session, per_second).map_err(|wait| {
-            let sentence = format!("this session asks more than {per_second} times a second; slow down");
+        self.repo.rate_limiter.check(&session, per_second).map_err(|wait| {
+            let sentence = format!("this session sends more than {per_second} requests per second; slow down");
             let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
             body.more.insert("limit".to_owned(), per_second.into());
             ApiError::from(body).retry_after(wait.as_secs() + 1)
         })
     }
 
-    /// Acting for the session named in the URL.
+    /// To act for the session in the URL.
     pub fn act_for(&self, id: &str) -> ApiResult<(Actor, SessionId)> {
         let session = self.session(id)?;
         if !self.claims.may_act_for(&session) {
@@ -133,7 +132,7 @@ impl Caller {
         Ok((self.as_session(&session), session))
     }
 
-    /// Looking at what belongs to the session named in the URL: the session itself, or whoever may look at all.
+    /// To look at what belongs to the session in the URL. The session itself may, and scopes `read` and `admin`.
     pub fn look_for(&self, id: &str) -> ApiResult<(Actor, SessionId)> {
         let session = self.session(id)?;
         match self.claims.scope {
@@ -143,7 +142,7 @@ impl Caller {
         }
     }
 
-    /// Looking at what belongs to everybody. A session that looks is alive.
+    /// To look at what every session may see. The call counts as a sign of life of the calling session.
     pub fn look(&self) -> Actor {
         match &self.claims.session {
             Some(session) => self.as_session(&session.clone()),
@@ -152,7 +151,7 @@ impl Caller {
         }
     }
 
-    /// Doing what only an admin may.
+    /// To do what only an admin may.
     pub fn act_as_admin(&self) -> ApiResult<Actor> {
         match self.claims.scope {
             Scope::Admin => Ok(self.admin()),
@@ -166,7 +165,7 @@ impl Caller {
 
     fn as_session(&self, session: &SessionId) -> Actor {
         match self.claims.owner() {
-            Some(owner) => Actor::Session(Intro {
+            Some(owner) => Actor::Session(SessionIdentity {
                 id: session.clone(),
                 name: self.claims.name.clone(),
                 feature: self.claims.feature.clone(),
@@ -179,7 +178,7 @@ impl Caller {
     fn session(&self, id: &str) -> ApiResult<SessionId> {
         let bad = || match self.claims.scope {
             Scope::Admin | Scope::Read => {
-                let sentence = format!("{id:?} is not a session id; those are 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+                let sentence = format!("{id:?} is not a session id; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
                 ApiError::new(Code::InvalidRequest, sentence)
             }
             Scope::Session | Scope::Worker => self.forbidden(),
@@ -189,7 +188,7 @@ impl Caller {
 
     fn forbidden(&self) -> ApiError {
         let sentence = match self.claims.scope {
-            Scope::Read => "this token may look, but not change anything",
+            Scope::Read => "this token may read, but not change anything",
             _ => "this token acts for another session",
         };
         ApiError::new(Code::Forbidden, sentence)

@@ -1,46 +1,46 @@
-//! Refusals on their way out: one envelope for all of them.
+//! Error answers: all of them have the same JSON envelope, [`ErrorBody`].
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
-use crate::desk::Trouble;
+use crate::desk::SubmitError;
 use crate::key::BadKey;
 use crate::token::BadToken;
 use crate::wire::{BadBody, Code, ErrorBody, Notice};
 
-/// A refusal. Boxed, because it is large and rare.
+/// An error answer. Boxed, because it is large and rare.
 #[derive(Debug)]
-pub struct ApiError(Box<Refusal>);
+pub struct ApiError(Box<ErrorParts>);
 
 #[derive(Debug)]
-struct Refusal {
+struct ErrorParts {
     body: ErrorBody,
     retry_after_seconds: Option<u64>,
-    hang_up: bool,
+    /// Close the connection instead of answering.
+    no_answer: bool,
 }
 
-/// On an answer that must not be given: whoever asked is hung up on. A 503 promises that nothing was granted, and a
-/// connection that breaks promises nothing.
+/// Marks a response that must not be sent: the transport closes the connection instead. Used when it is not known
+/// whether a command was carried out. A 503 would promise that nothing was granted; a closed connection promises nothing.
 #[derive(Clone)]
-pub struct HangUp;
+pub struct NoAnswer;
 
-/// What handlers answer.
 pub type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
-    /// A refusal without facts.
+    /// An error with a code and a sentence, and no further facts.
     pub fn new(code: Code, sentence: impl Into<String>) -> Self {
         Self::from(ErrorBody::new(code, sentence))
     }
 
-    /// The client may come back after so many seconds.
+    /// Sets `Retry-After`, at least one second.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.0.retry_after_seconds = Some(seconds.max(1));
         self
     }
 
-    /// Tells the session what it should know besides.
+    /// Adds the notices for the calling session.
     pub fn with_notices(mut self, notices: Vec<Notice>) -> Self {
         if !notices.is_empty() {
             let notices = serde_json::to_value(notices).expect("notices are plain data");
@@ -49,7 +49,6 @@ impl ApiError {
         self
     }
 
-    /// The code, for logs and tests.
     pub fn code(&self) -> Code {
         self.0.body.code
     }
@@ -57,7 +56,7 @@ impl ApiError {
 
 impl From<ErrorBody> for ApiError {
     fn from(body: ErrorBody) -> Self {
-        Self(Box::new(Refusal { body, retry_after_seconds: None, hang_up: false }))
+        Self(Box::new(ErrorParts { body, retry_after_seconds: None, no_answer: false }))
     }
 }
 
@@ -84,19 +83,19 @@ impl From<BadToken> for ApiError {
     }
 }
 
-impl From<Trouble> for ApiError {
-    fn from(trouble: Trouble) -> Self {
+impl From<SubmitError> for ApiError {
+    fn from(trouble: SubmitError) -> Self {
         let mut error = Self::new(Code::Unavailable, trouble.to_string()).retry_after(1);
-        error.0.hang_up = trouble == Trouble::Unclear;
+        error.0.no_answer = trouble == SubmitError::OutcomeUnknown;
         error
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Refusal { body, retry_after_seconds, hang_up } = *self.0;
+        let ErrorParts { body, retry_after_seconds, no_answer } = *self.0;
         let status = StatusCode::from_u16(body.code.status()).expect("codes have valid statuses");
-        let json = serde_json::to_vec(&body).expect("a refusal is plain data");
+        let json = serde_json::to_vec(&body).expect("an error body is plain data");
         let mut response = (status, [(CONTENT_TYPE, "application/json")], json).into_response();
         if body.code == Code::Unauthenticated {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -104,8 +103,8 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = retry_after_seconds {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
-        if hang_up {
-            response.extensions_mut().insert(HangUp);
+        if no_answer {
+            response.extensions_mut().insert(NoAnswer);
         }
         response
     }

@@ -1,115 +1,124 @@
-//! What the engine answered, as a client hears it.
+//! From the engine's outcomes and refusals to answers and errors in JSON.
 
+use crate::desk::SubmitError;
 use crate::engine::{
-    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Person, SessionId, Timestamp, UnlockRequest, Why,
+    self, Conflict, Grant, LeftWhy, Notice, Outcome, Pause, Refusal, SessionId, SessionName, Timestamp, UnlockRequest,
+    Why,
 };
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
 use super::error::ApiError;
-use super::happened::why_over;
+use super::event_json::why_over;
 
-/// The longest a refused client is told to stay away, in seconds: the holder may let go long before the time is up.
+/// The largest `Retry-After`, in seconds. A holder may release long before its reservation expires.
 const RETRY_AFTER_MAX: u64 = 60;
 
-/// The answer to anything that was not granted.
-pub fn refusal(outcome: Outcome, now: Timestamp) -> ApiError {
-    match outcome {
-        Outcome::Refused(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, &[], now),
-        Outcome::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
-            let sentence = "waited, and it is still reserved by somebody else";
-            blocked(Code::LockAcquisitionFailed, sentence, &conflicts, &[], now)
+/// The error for a result that is not what the handler's command achieves.
+pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
+    match result {
+        Err(refused) => refusal(refused, now),
+        Ok(outcome) => {
+            // A mistake in a handler. The command was carried out, so no error may say that it was refused: the
+            // connection is closed without an answer.
+            tracing::error!(?outcome, "a command had an outcome that its handler does not expect");
+            ApiError::from(SubmitError::OutcomeUnknown)
         }
-        Outcome::WaitOver { why: LeftWhy::Ended, .. } => {
+    }
+}
+
+/// The error for a refusal.
+pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
+    match refusal {
+        Refusal::Locked(conflicts) => blocked(Code::ResourceLocked, "File already reserved", &conflicts, now),
+        Refusal::WaitOver { why: LeftWhy::TimedOut, conflicts } => {
+            let sentence = "the wait timed out; another session still holds it";
+            blocked(Code::LockAcquisitionFailed, sentence, &conflicts, now)
+        }
+        Refusal::WaitOver { why: LeftWhy::Ended, .. } => {
             ApiError::new(Code::SessionEnded, "the session ended while it waited")
         }
-        Outcome::WaitOver { .. } => {
-            let sentence = "the server is stopping, so nobody can wait any longer; ask again in a moment";
+        Refusal::WaitOver { .. } => {
+            let sentence = "the server is stopping, and the wait ended with it; try again in a at";
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
-        Outcome::Deadlock(cycle) => {
-            let steps = cycle.iter().map(|step| wire::Wait {
+        Refusal::Deadlock(cycle) => {
+            let steps = cycle.iter().map(|step| wire::CycleStep {
                 session: step.session.as_str().into(),
                 holds: step.holds.shown(),
                 wants: step.wants.shown(),
             });
             let names: Vec<&str> = cycle.iter().map(|step| step.session.as_str()).collect();
             let sentence = format!(
-                "waiting would never end: {} wait for each other in a circle; release something first",
+                "waiting would never end, because {} would wait for each other; release something first",
                 names.join(", ")
             );
             let body = ErrorBody { cycle: Some(steps.collect()), ..ErrorBody::new(Code::PossibleDeadlock, sentence) };
             ApiError::from(body).retry_after(1)
         }
-        Outcome::WrongVersion { key, version } => {
-            let sentence =
-                format!("{} is at version {version} by now; look at it again before changing it", shown(&key));
+        Refusal::WrongVersion { key, version } => {
+            let sentence = format!("{} is at version {version} now; read it again before changing it", quoted(&key));
             let body = ErrorBody { version: Some(version), ..ErrorBody::new(Code::VersionMismatch, sentence) };
             ApiError::from(ErrorBody { field: Some(key.shown()), ..body }).retry_after(1)
         }
-        Outcome::Paused(pause) => paused(&pause),
-        Outcome::NotHeld { key, holder } => {
+        Refusal::Paused(pause) => paused(&pause),
+        Refusal::NotHeld { key, holder } => {
             let sentence = match &holder {
-                Some(person) => format!("{} is held by {}, not by this session", shown(&key), named(person)),
-                None => format!("this session does not hold {}", shown(&key)),
+                Some(person) => format!("{} is held by {}, not by this session", quoted(&key), named(person)),
+                None => format!("this session does not hold {}", quoted(&key)),
             };
             let reserved_by = holder.as_ref().map(|person| person.session.as_str().into());
             let reserved_by_name = holder.and_then(|person| person.name);
             let body = ErrorBody::new(Code::LockNotHeld, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name, ..body })
         }
-        Outcome::Lapsed { key } => {
-            let sentence = format!("the reservation of {} ran out in the meantime; reserve it again", shown(&key));
+        Refusal::Lapsed { key } => {
+            let sentence = format!("the reservation of {} has expired; reserve it again", quoted(&key));
             ApiError::new(Code::LockTimeout, sentence)
         }
-        Outcome::SessionEnded { session, state } => {
+        Refusal::SessionEnded { session, state } => {
             let state = end_state(state);
-            let sentence = format!("session {session} has ended ({}); its token is dead", state.as_str());
+            let sentence = format!("session {session} has ended ({}); its token is no longer valid", state.as_str());
             let mut body = ErrorBody::new(Code::SessionEnded, sentence);
             body.more.insert("state".to_owned(), state.as_str().into());
             ApiError::from(body)
         }
-        Outcome::NotYours => ApiError::new(Code::Forbidden, "this session belongs to somebody else"),
-        Outcome::NoSession(session) => {
-            let sentence = format!("there is no session {session}; an admin makes one with POST /api/sessions");
+        Refusal::NotOwner => ApiError::new(Code::Forbidden, "this session belongs to another owner"),
+        Refusal::UnknownSession(session) => {
+            let sentence = format!("there is no session {session}; an admin creates one with POST /api/sessions");
             ApiError::new(Code::NotFound, sentence)
         }
-        Outcome::NoReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it is over"),
-        Outcome::NobodyHolds(key) => {
-            ApiError::new(Code::NotFound, format!("nobody else holds {}; reserve it", shown(&key)))
+        Refusal::UnknownReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it has ended"),
+        Refusal::NoOtherHolder(key) => {
+            ApiError::new(Code::NotFound, format!("no other session holds {}; reserve it", quoted(&key)))
         }
-        Outcome::NoRequest => ApiError::new(Code::NotFound, "there is no such unlock request"),
-        Outcome::AnsweredBefore(request) => {
+        Refusal::UnknownRequest => ApiError::new(Code::NotFound, "there is no such unlock request"),
+        Refusal::AnsweredBefore(request) => {
             let status = unlock_status(request.answer);
-            let sentence = format!("this request is {} already; nothing was changed", status.as_str());
+            let sentence = format!("this request is already {}; nothing was changed", status.as_str());
             let mut body = ErrorBody::new(Code::OperationNotPermitted, sentence);
             body.more.insert("status".to_owned(), status.as_str().into());
             ApiError::from(body)
         }
-        Outcome::NotTheHolder(holder) => {
+        Refusal::NotTheHolder(holder) => {
             let sentence = format!("only {} can answer this request", named(&holder));
             let reserved_by = Some(holder.session.as_str().into());
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
         }
-        Outcome::OverQuota { what, limit } => {
-            let sentence = format!("the limit of {limit} {what} is reached; release something or ask for a higher one");
+        Refusal::OverQuota { what, limit } => {
+            let sentence = format!(
+                "the limit of {limit} {what} is reached; release something, or ask an admin for a higher limit"
+            );
             let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
             body.more.insert("limit".to_owned(), limit.into());
             ApiError::from(body).retry_after(1)
         }
-        Outcome::Done
-        | Outcome::Granted(_)
-        | Outcome::Queued(_)
-        | Outcome::Released(_)
-        | Outcome::Alive { .. }
-        | Outcome::Ended { .. }
-        | Outcome::Request(_) => unreachable!("handlers take the answers they asked for"),
     }
 }
 
-/// Somebody else holds it. `asked` is how the request named its keys.
-pub fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], asked: &[String], now: Timestamp) -> ApiError {
+/// The error for a request that other sessions are in the way of.
+fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], now: Timestamp) -> ApiError {
     let longest = conflicts.iter().map(|conflict| now.until(conflict.until)).max().unwrap_or_default();
     let seconds = longest.as_millis().div_ceil(1000).min(u128::from(RETRY_AFTER_MAX));
     let first = conflicts.first();
@@ -117,18 +126,18 @@ pub fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], asked: &[Stri
         reserved_by: first.map(|conflict| conflict.who.session.as_str().into()),
         reserved_by_name: first.and_then(|conflict| conflict.who.name.clone()),
         expires_at: first.map(|conflict| time(conflict.until)),
-        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, asked)).collect()),
+        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, &[])).collect()),
         reserved: Some(Vec::new()),
         ..ErrorBody::new(code, sentence)
     };
     ApiError::from(body).retry_after(u64::try_from(seconds).unwrap_or(RETRY_AFTER_MAX))
 }
 
-/// One conflict; `asked` gives the key as the request wrote it.
-pub fn conflict(conflict: &Conflict, asked: &[String]) -> wire::Conflict {
+/// One conflict. `texts` has the keys as the request wrote them; without it, they are shown in canonical form.
+pub fn conflict(conflict: &Conflict, texts: &[String]) -> wire::Conflict {
     let percent = conflict.key.is_percent() || conflict.asked.is_percent();
     wire::Conflict {
-        file_path: asked.get(conflict.position).cloned().unwrap_or_else(|| conflict.asked.shown()),
+        file_path: texts.get(conflict.position).cloned().unwrap_or_else(|| conflict.asked.shown()),
         key: conflict.key.shown(),
         reserved_by: conflict.who.session.as_str().into(),
         reserved_by_name: conflict.who.name.clone(),
@@ -145,7 +154,8 @@ pub fn conflict(conflict: &Conflict, asked: &[String]) -> wire::Conflict {
 
 fn paused(pause: &Pause) -> ApiError {
     let why = pause.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let sentence = format!("feature {} is paused by {}{why}; wait until that is over", pause.feature, named(&pause.by));
+    let sentence =
+        format!("feature {} is paused by {}{why}; wait until the pause ends", pause.feature, named(&pause.by));
     ApiError::from(ErrorBody {
         reserved_by: Some(pause.by.session.as_str().into()),
         reserved_by_name: pause.by.name.clone(),
@@ -155,7 +165,7 @@ fn paused(pause: &Pause) -> ApiError {
     })
 }
 
-/// A pause, for those who only look.
+/// A pause, in the answer to a check.
 pub fn pause(pause: Pause) -> wire::Paused {
     wire::Paused {
         feature: pause.feature,
@@ -166,7 +176,7 @@ pub fn pause(pause: Pause) -> wire::Paused {
     }
 }
 
-/// A grant, for its holder.
+/// A grant, as its holder sees it.
 pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
     wire::Reserved {
         reservation_id: grant.id.to_string(),
@@ -183,7 +193,7 @@ pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
     }
 }
 
-/// A reservation that runs on.
+/// A renewed reservation.
 pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
     wire::Renewed {
         reservation_id: grant.id.to_string(),
@@ -196,8 +206,8 @@ pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
     }
 }
 
-/// A reservation, for everybody.
-pub fn listed(holder: &Person, grant: &Grant) -> wire::Reservation {
+/// A reservation in a list.
+pub fn listed(holder: &SessionName, grant: &Grant) -> wire::Reservation {
     wire::Reservation {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -212,7 +222,7 @@ pub fn listed(holder: &Person, grant: &Grant) -> wire::Reservation {
     }
 }
 
-/// An unlock request, for both sides.
+/// An unlock request, as both sessions see it.
 pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
     wire::UnlockRequestInfo {
         id: request.id.to_string(),
@@ -232,7 +242,7 @@ pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
     }
 }
 
-/// What a session should know.
+/// The notices for a session.
 pub fn notices(notices: Vec<Notice>) -> Vec<wire::Notice> {
     notices.into_iter().map(notice).collect()
 }
@@ -274,12 +284,10 @@ fn notice(notice: Notice) -> wire::Notice {
     }
 }
 
-/// A moment as it is written.
-pub fn time(moment: Timestamp) -> Time {
-    Time(moment.0)
+pub fn time(at: Timestamp) -> Time {
+    Time(at.0)
 }
 
-/// How a session ended.
 pub fn end_state(state: engine::EndState) -> wire::SessionState {
     match state {
         engine::EndState::Completed => wire::SessionState::Completed,
@@ -289,18 +297,16 @@ pub fn end_state(state: engine::EndState) -> wire::SessionState {
     }
 }
 
-/// Where an unlock request stands.
-pub fn unlock_status(answer: Option<engine::Answer>) -> wire::UnlockStatus {
+pub fn unlock_status(answer: Option<engine::UnlockAnswer>) -> wire::UnlockStatus {
     match answer {
         None => wire::UnlockStatus::Pending,
-        Some(engine::Answer::Approved) => wire::UnlockStatus::Approved,
-        Some(engine::Answer::Rejected) => wire::UnlockStatus::Rejected,
-        Some(engine::Answer::Withdrawn) => wire::UnlockStatus::Withdrawn,
-        Some(engine::Answer::Moot) => wire::UnlockStatus::Moot,
+        Some(engine::UnlockAnswer::Approved) => wire::UnlockStatus::Approved,
+        Some(engine::UnlockAnswer::Rejected) => wire::UnlockStatus::Rejected,
+        Some(engine::UnlockAnswer::Withdrawn) => wire::UnlockStatus::Withdrawn,
+        Some(engine::UnlockAnswer::Moot) => wire::UnlockStatus::Moot,
     }
 }
 
-/// How something is held.
 pub fn mode(mode: engine::Mode) -> wire::Mode {
     match mode {
         engine::Mode::Exclusive => wire::Mode::Exclusive,
@@ -308,17 +314,17 @@ pub fn mode(mode: engine::Mode) -> wire::Mode {
     }
 }
 
-/// How a key's name is written, where that is not plain.
+/// Set when the key is percent-encoded.
 pub fn encoding(key: &Key) -> Option<Encoding> {
     key.is_percent().then_some(Encoding::Percent)
 }
 
-/// A key inside a sentence: quoted and without control characters, so that it cannot pretend to be something else.
-fn shown(key: &Key) -> String {
+/// A key in a sentence: quoted and with control characters escaped, so that it cannot change the rest of the text.
+fn quoted(key: &Key) -> String {
     format!("{:?}", key.shown())
 }
 
-fn named(person: &Person) -> String {
+fn named(person: &SessionName) -> String {
     match &person.name {
         Some(name) => format!("{name} ({})", person.session),
         None => person.session.to_string(),

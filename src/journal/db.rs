@@ -1,4 +1,4 @@
-//! Looking after a journal: a copy, a thorough look, a smaller file.
+//! Maintenance of a journal file: backup, check, compact.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -8,42 +8,43 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::JournalError;
-use super::sqlite::file::{self, Found, OwnerLock};
+use super::sqlite::file::{self, FileState, OwnerLock};
 use super::sqlite::rows;
 use crate::engine::Seq;
 
-/// What [`check`] found in a journal that is whole.
+/// What [`check`] found in an intact journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
-    /// The oldest record still stored, or the number the next one will get.
+pub struct JournalReport {
+    /// The oldest record that is still stored; if there is none, the number of the next one.
     pub oldest: Seq,
     /// The last record ever appended.
     pub head: Seq,
-    /// How many are stored.
+    /// The number of stored records.
     pub records: u64,
-    /// The last record the snapshot contains, where there is one.
+    /// The last record in the snapshot, if there is one.
     pub snapshot: Option<Seq>,
 }
 
-/// Copies the journal at `path`, in use or not, into a new file at `to`, as it is at one moment. Never overwrites.
+/// Copies the journal at `path` into a new file at `to`, in a consistent state, also while a server uses it. Never
+/// overwrites a file.
 pub fn backup(path: &Path, to: &Path) -> Result<(), JournalError> {
     let path = existing(path)?;
     let failed = |error| JournalError::from_io("write", to, error);
-    // SQLite takes a name that begins with `file:` for something else.
+    // An absolute path, because SQLite reads a name that begins with `file:` as a URI.
     let to = &*std::path::absolute(to).map_err(failed)?;
     let failed = |error| JournalError::from_io("write", to, error);
     let options = OpenOptions::new().write(true).create_new(true).mode(0o600).to_owned();
     let target = options.open(to).map_err(failed)?;
     let copied = copy(&path, to).and_then(|()| target.sync_all().map_err(failed));
     if copied.is_err() {
-        // Half a copy is worse than none, and that it cannot be removed is the smaller of two troubles.
+        // Half a copy is worse than none. If it cannot be removed either, the first error matters more.
         let _ = fs::remove_file(to);
     }
     copied.and_then(|()| file::sync_directory(to).map_err(failed))
 }
 
-/// Reads everything in the journal at `path`, in use or not, and says what is there or what is wrong.
-pub fn check(path: &Path) -> Result<Checked, JournalError> {
+/// Reads the whole journal at `path`, also while a server uses it, and reports what it has or what is wrong with it.
+pub fn check(path: &Path) -> Result<JournalReport, JournalError> {
     let path = existing(path)?;
     let failed = |error| JournalError::from_sqlite("read", &path, error);
     let db = file::connect_to_read(&path)?;
@@ -54,18 +55,18 @@ pub fn check(path: &Path) -> Result<Checked, JournalError> {
     }
     let (oldest, head) = (rows::oldest(&moment, &path)?, rows::head(&moment, &path)?);
     let snapshot = rows::snapshot(&moment, &path)?.map(|(at, _)| at);
-    // Records older than the snapshot are not needed, but those that are there must follow each other too.
+    // Records before the snapshot are not needed, but they must be without gaps too.
     let from = snapshot.unwrap_or(Seq::ZERO).min(Seq(oldest.0.saturating_sub(1)));
     let mut records = 0;
     rows::walk(&moment, &path, from, |batch| {
         records += batch.len() as u64;
         Ok(true)
     })?;
-    Ok(Checked { oldest, head, records, snapshot })
+    Ok(JournalReport { oldest, head, records, snapshot })
 }
 
-/// Gives the room of dropped records back to the file system. Answers the size before and after, in bytes. Not while a
-/// server uses the journal.
+/// Gives the space of dropped records back to the file system. Returns the size before and after, in bytes. Fails while
+/// a server uses the journal.
 pub fn compact(path: &Path) -> Result<(u64, u64), JournalError> {
     let path = existing(path)?;
     let _lock = OwnerLock::take(&path)?;
@@ -80,9 +81,9 @@ pub fn compact(path: &Path) -> Result<(u64, u64), JournalError> {
 
 fn existing(path: &Path) -> Result<std::path::PathBuf, JournalError> {
     let path = file::resolve(path)?;
-    match file::look(&path)? {
-        Found::Journal => Ok(path),
-        Found::Nothing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
+    match file::inspect(&path)? {
+        FileState::Journal => Ok(path),
+        FileState::Missing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
     }
 }
 
@@ -92,7 +93,7 @@ fn copy(path: &Path, to: &Path) -> Result<(), JournalError> {
     let target = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
     match db.execute("VACUUM INTO ?1", [target]).map_err(|error| JournalError::from_sqlite("back up", path, error)) {
         Ok(_) => Ok(()),
-        // Only the copy needs room; everything else that can go wrong is about what is copied.
+        // Only the copy needs space; every other error is about the original.
         Err(JournalError::Full { source, .. }) => Err(JournalError::Full { path: to.to_owned(), source }),
         Err(error) => Err(error),
     }
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(fs::metadata(copy.path()).unwrap().permissions().mode() & 0o777, 0o600);
         let bytes = fs::read(copy.path()).unwrap();
         assert_eq!(check(&copy.path()).unwrap().records, 9);
-        assert!(fs::read(copy.path()).unwrap() == bytes, "looking changes nothing");
+        assert!(fs::read(copy.path()).unwrap() == bytes, "a check changes nothing");
         assert_eq!(fs::read_dir(copy.directory.path()).unwrap().count(), 1, "and leaves nothing beside it");
         let mut restored = SqliteJournal::open(&copy.path()).unwrap();
         let loaded = load(&mut restored).unwrap();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_overwrites_nothing_and_leaves_nothing_half_done() {
+    fn a_backup_overwrites_nothing_and_leaves_no_half_copy() {
         let place = OnDisk::new();
         drop(place.open());
         let target = place.directory.path().join("diary");
@@ -157,18 +158,21 @@ mod tests {
     }
 
     #[test]
-    fn a_check_counts_what_is_there_while_it_is_in_use() {
+    fn a_check_counts_the_records_of_a_journal_in_use() {
         let place = OnDisk::new();
         let mut journal = place.open();
-        assert_eq!(check(&place.path()).unwrap(), Checked { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None });
+        assert_eq!(
+            check(&place.path()).unwrap(),
+            JournalReport { oldest: Seq(1), head: Seq(0), records: 0, snapshot: None }
+        );
         for seq in 1..=9 {
             journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
         }
         journal.reader().unwrap().save_snapshot(Seq(6), b"six", Seq(4)).unwrap();
-        let expected = Checked { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
+        let expected = JournalReport { oldest: Seq(4), head: Seq(9), records: 6, snapshot: Some(Seq(6)) };
         assert_eq!(check(&place.path()).unwrap(), expected);
         journal.reader().unwrap().save_snapshot(Seq(9), b"nine", Seq(10)).unwrap();
-        let expected = Checked { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
+        let expected = JournalReport { oldest: Seq(10), head: Seq(9), records: 0, snapshot: Some(Seq(9)) };
         assert_eq!(check(&place.path()).unwrap(), expected);
     }
 
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_not_ours_is_not_looked_after() {
+    fn maintenance_refuses_missing_and_foreign_files() {
         let place = OnDisk::new();
         let target = place.directory.path().join("copy");
         let nothing = [check(&place.path()).err(), compact(&place.path()).err(), backup(&place.path(), &target).err()];

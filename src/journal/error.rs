@@ -1,4 +1,4 @@
-//! What can go wrong with a journal, each with what to do about it.
+//! Errors of a journal. Each message says what to do about it.
 
 use std::error::Error;
 use std::io;
@@ -9,32 +9,31 @@ use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
 use crate::engine::Seq;
 
-/// What lies underneath, for those who want the details.
-type Source = Box<dyn Error + Send + Sync>;
+/// The underlying error.
+type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why a journal could not do what it was asked.
+/// Why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Somebody else has appended, so what the caller knows is out of date. Nothing was written.
+    /// Another process has appended, so the caller's state is out of date. Nothing was written.
     #[error(
-        "the journal goes on after {found}, not after {expected}: another server has taken over; \
+        "the journal ends at {found}, not at {expected}: another server has taken over; \
          stop this one, and start it again if it should be the one that serves"
     )]
     Superseded {
-        /// The head the caller believed in.
+        /// The head the caller expected.
         expected: Seq,
-        /// The head there is.
+        /// The head of the journal.
         found: Seq,
     },
-    /// Another process has it open, or keeps it locked.
+    /// Another process has it open or locked.
     #[error(
         "the journal {} is in use by {}; stop that first, or choose another directory with --data",
         .path.display(), by(.pid)
     )]
     InUse {
-        /// The journal.
         path: PathBuf,
-        /// Who, where that is known.
+        /// The other process, where it is known.
         pid: Option<u32>,
     },
     /// Written by a later version.
@@ -44,89 +43,60 @@ pub enum JournalError {
         .path.display()
     )]
     Newer {
-        /// The journal.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: i64,
-        /// The newest this version knows.
+        /// The newest format this version knows.
         known: i64,
     },
-    /// Not one of ours; it was left as it is.
+    /// The file is not a journal. It was not changed.
     #[error(
-        "{} is not a git-dibs journal and was left as it is; move it away, or choose another directory with --data",
+        "{} is not a git-dibs journal and was not changed; move it away, or choose another directory with --data",
         .path.display()
     )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Ours, but something in it is missing or makes no sense.
+    Foreign { path: PathBuf },
+    /// The file is a journal, but something in it is missing or wrong.
     #[error(
-        "the journal {} is damaged: {what}; keep a copy of it, see what git dibs db check says, and restore a backup",
+        "the journal {} is damaged: {what}; keep a copy of it, run git dibs db check for details, and restore a backup",
         .path.display()
     )]
-    Corrupt {
-        /// The journal.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// A snapshot this version cannot make sense of.
-    #[error("{what} in the journal cannot be read: {why}; see what git dibs db check says, and restore a backup")]
-    Unreadable {
-        /// Which part.
-        what: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No room to write.
+    Corrupt { path: PathBuf, what: String },
+    /// A snapshot that this version cannot read.
+    #[error("{what} in the journal cannot be read: {why}; run git dibs db check for details, and restore a backup")]
+    Unreadable { what: String, why: String },
     #[error("there is no room left to write {}; free some space there, then start again", .path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: Source,
-    },
-    /// No right to write.
+    Full { path: PathBuf, source: Cause },
     #[error(
-        "{} cannot be written; let this user write the file and its directory, \
-         and see that the file system is not mounted read-only",
+        "{} cannot be written; give this user write access to the file and its directory, \
+         and check that the file system is not mounted read-only",
         .path.display()
     )]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-    },
-    /// An earlier append failed, and only opening it again shows what is stored.
+    ReadOnly { path: PathBuf },
+    /// An earlier append failed. Only opening the journal again shows what is stored.
     #[error(
         "an earlier write to the journal {} failed, so nothing more is written; start the server again",
         .path.display()
     )]
-    Broken {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// Anything else the system refused.
-    #[error("could not {doing} {}: {source}; once that is put right, start again", .path.display())]
+    Broken { path: PathBuf },
+    /// Any other error of the operating system or SQLite.
+    #[error("could not {doing} {}: {source}; solve that problem, then start again", .path.display())]
     Io {
         /// What was tried, as in "could not …".
         doing: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system said.
-        source: Source,
+        source: Cause,
     },
 }
 
 impl JournalError {
-    /// Whether what was to be written may be found there after all, once somebody looks again: only a write that never
-    /// began, or had no room, has certainly left nothing behind.
-    pub fn leaves_open(&self) -> bool {
+    /// Whether the records of the failed append may be stored all the same. Only a write that never began, or that had no
+    /// room, has certainly stored nothing.
+    pub fn may_be_stored(&self) -> bool {
         use JournalError::{Broken, Full, InUse, ReadOnly, Superseded};
         !matches!(self, Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. })
     }
 
-    /// What a failed system call means for the file at `path`.
+    /// The error for a failed system call on the file at `path`.
     pub(super) fn from_io(doing: &'static str, path: &Path, error: io::Error) -> JournalError {
         let path = path.to_owned();
         match error.kind() {
@@ -138,14 +108,14 @@ impl JournalError {
         }
     }
 
-    /// What a failed SQLite call means for the journal at `path`.
+    /// The error for a failed SQLite call on the journal at `path`.
     pub(super) fn from_sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> JournalError {
         let path = path.to_owned();
-        // That is how SQLite says that the index beside its log cannot grow.
+        // SQLite reports a full disk this way when the index beside its log cannot grow.
         if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) {
             return JournalError::Full { path, source: error.into() };
         }
-        // Somebody cut it off: SQLite reads whole pages, and there was less.
+        // SQLite reads whole pages, and the file ends inside one: it was truncated.
         if error.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHORT_READ) {
             return JournalError::Corrupt { path, what: "it ends in the middle of a page".to_owned() };
         }
@@ -160,7 +130,7 @@ impl JournalError {
         }
     }
 
-    /// Damage at `path`, in words that follow "is damaged:".
+    /// `what` follows "is damaged:" in the message.
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> JournalError {
         JournalError::Corrupt { path: path.to_owned(), what: what.into() }
     }
@@ -178,10 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_says_what_to_do() {
+    fn each_message_says_what_to_do() {
         let path = || PathBuf::from("/d/journal.db");
-        let source = || Source::from("quota");
-        let said = [
+        let source = || Cause::from("quota");
+        let messages = [
             JournalError::Superseded { expected: Seq(4), found: Seq(7) },
             JournalError::InUse { path: path(), pid: Some(42) },
             JournalError::InUse { path: path(), pid: None },
@@ -194,22 +164,22 @@ mod tests {
             JournalError::Io { doing: "read", path: path(), source: source() },
         ]
         .map(|error| error.to_string());
-        insta::assert_snapshot!(said.join("\n"), @r"
-        the journal goes on after #7, not after #4: another server has taken over; stop this one, and start it again if it should be the one that serves
+        insta::assert_snapshot!(messages.join("\n"), @r"
+        the journal ends at #7, not at #4: another server has taken over; stop this one, and start it again if it should be the one that serves
         the journal /d/journal.db is in use by process 42; stop that first, or choose another directory with --data
         the journal /d/journal.db is in use by another program; stop that first, or choose another directory with --data
         the journal /d/journal.db has format 2, and this git-dibs knows formats up to 1; use the newer git-dibs that wrote it
-        /d/journal.db is not a git-dibs journal and was left as it is; move it away, or choose another directory with --data
-        the journal /d/journal.db is damaged: after #2 comes #5; keep a copy of it, see what git dibs db check says, and restore a backup
+        /d/journal.db is not a git-dibs journal and was not changed; move it away, or choose another directory with --data
+        the journal /d/journal.db is damaged: after #2 comes #5; keep a copy of it, run git dibs db check for details, and restore a backup
         there is no room left to write /d/journal.db; free some space there, then start again
-        /d/journal.db cannot be written; let this user write the file and its directory, and see that the file system is not mounted read-only
+        /d/journal.db cannot be written; give this user write access to the file and its directory, and check that the file system is not mounted read-only
         an earlier write to the journal /d/journal.db failed, so nothing more is written; start the server again
-        could not read /d/journal.db: quota; once that is put right, start again
+        could not read /d/journal.db: quota; solve that problem, then start again
         ");
     }
 
     #[test]
-    fn the_system_is_understood() {
+    fn system_errors_are_mapped_to_the_right_kind() {
         let path = Path::new("/d/journal.db");
         let from_io = |code| JournalError::from_io("write", path, io::Error::from_raw_os_error(code));
         assert!(matches!(from_io(libc::ENOSPC), JournalError::Full { .. }));

@@ -1,4 +1,4 @@
-//! What earlier versions wrote still reads: `fixtures/journal/`.
+//! Journals of earlier versions still load: `fixtures/journal/`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::suite::{OnDisk, load};
 use super::{Journal, SqliteJournal, db};
-use crate::engine::{Answer, EndState, Event, LeftWhy, Mode, Owner, Record, Seq, Why};
+use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, UnlockAnswer, Why};
 
 const STATE: &[u8] = b"what the first twenty add up to";
 
@@ -20,7 +20,7 @@ fn lines() -> Vec<Record> {
 }
 
 #[test]
-fn records_of_format_1_are_written_as_they_are_read() {
+fn records_of_format_1_are_written_unchanged() {
     let text = fs::read_to_string(fixture("v1.jsonl")).unwrap();
     let again: Vec<String> = lines().iter().map(|record| serde_json::to_string(record).unwrap()).collect();
     assert_eq!(again, text.lines().collect::<Vec<_>>());
@@ -45,11 +45,11 @@ fn a_journal_of_format_1_loads() {
 }
 
 #[test]
-fn every_kind_of_event_is_among_them() {
+fn the_fixture_has_every_kind_of_event() {
     let seen: BTreeSet<&str> = lines().iter().flat_map(|record| words(&record.event)).collect();
     let all = [
         "opened",
-        "opened by nobody",
+        "opened without an owner",
         "opened by itself",
         "opened by a worker",
         "bound",
@@ -94,10 +94,10 @@ fn every_kind_of_event_is_among_them() {
     assert_eq!(seen, BTreeSet::from(all));
 }
 
-/// What is special about an event. Whoever adds an event is stopped here, and adds a line to a fixture too.
+/// The kinds of an event. A new event does not compile here until it is listed; it needs a line in a fixture too.
 fn words(event: &Event) -> Vec<&'static str> {
     match event {
-        Event::Opened { owner: None, .. } => vec!["opened", "opened by nobody"],
+        Event::Opened { owner: None, .. } => vec!["opened", "opened without an owner"],
         Event::Opened { owner: Some(Owner::Itself), .. } => vec!["opened", "opened by itself"],
         Event::Opened { owner: Some(Owner::Worker { iss, .. }), .. } => {
             vec!["opened", "opened by a worker", issuer(iss.is_some())]
@@ -147,10 +147,10 @@ fn words(event: &Event) -> Vec<&'static str> {
         Event::UnlockAnswered { answer, .. } => vec![
             "unlockAnswered",
             match answer {
-                Answer::Approved => "approved",
-                Answer::Rejected => "rejected",
-                Answer::Withdrawn => "withdrawn",
-                Answer::Moot => "moot",
+                UnlockAnswer::Approved => "approved",
+                UnlockAnswer::Rejected => "rejected",
+                UnlockAnswer::Withdrawn => "withdrawn",
+                UnlockAnswer::Moot => "moot",
             },
         ],
     }
@@ -167,9 +167,9 @@ fn how(mode: Mode) -> &'static str {
     }
 }
 
-/// How `v1.db` was made, with `DIBS_MAKE_FIXTURES=1`. It is made once, and never again.
+/// How `v1.db` was made, with `DIBS_MAKE_FIXTURES=1`. Done once, never again.
 fn make_v1_db() {
-    assert!(!fixture("v1.db").exists(), "what an earlier version wrote is kept as it is");
+    assert!(!fixture("v1.db").exists(), "a fixture of an earlier version is never changed");
     let place = OnDisk::new();
     let mut journal = SqliteJournal::open(&place.path()).unwrap();
     let records = lines();

@@ -1,6 +1,6 @@
-//! A journal that lasts as long as somebody holds on to it.
+//! A journal in memory, for tests. No files.
 //!
-//! Nothing here touches a file. A test "restarts" with [`MemoryJournal::reopen`].
+//! A test "restarts" with [`MemoryJournal::reopen`].
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use crate::engine::{Record, Seq};
 #[derive(Default)]
 pub struct MemoryJournal {
     store: Arc<Mutex<Store>>,
-    /// What this handle believes; the store may have gone on without it.
+    /// The head as this handle knows it; another handle may have appended since.
     head: Seq,
     broken: bool,
 }
@@ -31,17 +31,16 @@ struct Store {
 }
 
 impl MemoryJournal {
-    /// An empty one.
     pub fn new() -> MemoryJournal {
         MemoryJournal::default()
     }
 
-    /// The same store as a restarted server would find it.
+    /// A new handle to the same store, as a restarted server would open it.
     pub fn reopen(&self) -> MemoryJournal {
         MemoryJournal { store: Arc::clone(&self.store), head: lock(&self.store).head, broken: false }
     }
 
-    /// From now on every append fails as on a full disk; `false` makes room again.
+    /// Whether appends fail as on a full disk.
     pub fn set_full(&self, full: bool) {
         lock(&self.store).full = full;
     }
@@ -56,7 +55,7 @@ impl Journal for MemoryJournal {
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
         assert_numbered(after, records);
         if self.broken {
-            return Err(JournalError::Broken { path: place() });
+            return Err(JournalError::Broken { path: in_memory() });
         }
         if after != self.head {
             return Err(JournalError::Superseded { expected: after, found: self.head });
@@ -67,7 +66,7 @@ impl Journal for MemoryJournal {
         }
         if store.full {
             self.broken = true;
-            return Err(JournalError::Full { path: place(), source: "the test said so".into() });
+            return Err(JournalError::Full { path: in_memory(), source: "the test said so".into() });
         }
         store.records.extend_from_slice(records);
         self.head = Seq(after.0 + records.len() as u64);
@@ -114,7 +113,7 @@ impl Store {
     }
 }
 
-/// Works on a copy, so that whoever is told may use the journal too.
+/// Works on a copy, so that the callback may use the journal.
 fn load(store: &Mutex<Store>, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
     let (snapshot, records) = {
         let store = lock(store);
@@ -133,11 +132,11 @@ fn load(store: &Mutex<Store>, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, Journ
     Ok(reached)
 }
 
-/// A test that failed while it held the lock has left whole records behind, so its poison says nothing.
+/// A test that panicked while it held the lock has left whole records behind, so a poisoned lock is taken as it is.
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn place() -> PathBuf {
+fn in_memory() -> PathBuf {
     PathBuf::from("in memory")
 }

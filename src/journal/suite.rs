@@ -1,4 +1,4 @@
-//! What every journal must do, tried on each of them.
+//! The tests that every journal must pass, run on each of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Journal, JournalError, JournalReader, Loaded, MemoryJournal, Page, SqliteJournal};
 use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
 
-/// Somewhere a journal can be opened, closed and opened again.
+/// A journal's storage, where it can be opened, closed and opened again.
 pub(super) trait Place {
     fn open(&self) -> Box<dyn Journal>;
 
-    /// Takes away what keeps a second owner out.
+    /// Removes the lock that keeps a second owner out.
     fn unlock(&self);
 }
 
@@ -41,8 +41,8 @@ impl OnDisk {
 
 impl Place for OnDisk {
     fn open(&self) -> Box<dyn Journal> {
-        // A program that another test starts at this very moment has copies of our open files until it really runs, so
-        // that neither a lock nor the room of a removed file is free at once.
+        // A program that another test is starting has copies of our open files until its `exec`. Until then it keeps
+        // locks, and the space of removed files.
         let mut tries = 0;
         loop {
             match SqliteJournal::open(&self.path()) {
@@ -58,7 +58,7 @@ impl Place for OnDisk {
     }
 }
 
-/// A record that carries any text.
+/// A record with any text in it.
 pub(super) fn record(seq: u64, text: &str) -> Record {
     let session = SessionId::parse("ana").unwrap();
     let event = Event::Opened { session, name: Some(text.into()), feature: None, owner: None };
@@ -70,7 +70,7 @@ pub(super) fn records(from: u64, to: u64) -> Vec<Record> {
     (from..=to).map(|seq| record(seq, &format!("n{seq}"))).collect()
 }
 
-/// All a load gave.
+/// Everything that a load returned.
 #[derive(Debug, PartialEq)]
 pub(super) struct All {
     pub(super) snapshot: Option<(Seq, Vec<u8>)>,
@@ -117,23 +117,23 @@ for_every_journal! {
     what_was_appended_is_loaded_after_a_restart
     a_wrong_head_is_superseded_and_writes_nothing
     a_stale_journal_is_superseded
-    numbers_with_gaps_are_a_broken_promise
-    an_error_of_the_listener_ends_the_load
-    a_snapshot_stands_for_the_records_before_it
-    a_snapshot_can_lie_inside_what_was_appended_together
+    numbers_with_gaps_panic
+    an_error_of_the_callback_ends_the_load
+    a_snapshot_replaces_the_records_before_it
+    a_snapshot_can_be_in_the_middle_of_an_append
     the_newest_snapshot_wins
-    a_snapshot_keeps_what_it_was_told_to_keep
+    a_snapshot_keeps_the_records_it_should_keep
     a_snapshot_never_drops_what_comes_after_it
     an_empty_snapshot_is_a_snapshot
-    a_snapshot_of_the_future_is_a_broken_promise
-    the_head_survives_without_any_record
+    a_snapshot_beyond_the_head_panics
+    the_head_stays_when_all_records_are_dropped
     a_reader_loads_up_to_a_number
-    a_load_is_of_one_moment
+    a_load_reads_one_consistent_state
     pages_follow_each_other
     a_page_says_when_it_begins_late
     a_reader_sees_whole_appends_while_they_go_on
     snapshots_of_two_readers_do_not_harm_each_other
-    any_text_comes_back_as_it_was
+    any_text_is_returned_unchanged
     ten_thousand_records_are_one_append
 }
 
@@ -169,10 +169,10 @@ fn a_wrong_head_is_superseded_and_writes_nothing(place: &dyn Place) {
         assert_eq!((expected, found), (Seq(believed), Seq(3)));
     }
     assert_eq!(load(&mut *journal).unwrap().records, records(1, 3));
-    journal.append(Seq(3), &records(4, 4)).expect("being told so is not a failure of the journal");
+    journal.append(Seq(3), &records(4, 4)).expect("a wrong head does not break the journal");
 }
 
-/// Two journals on one store cannot happen with a lock that works; this is what holds if it does not.
+/// With a lock that works there are never two journals on one store. This is the second line of defence.
 fn a_stale_journal_is_superseded(place: &dyn Place) {
     let mut stale = place.open();
     stale.append(Seq(0), &records(1, 2)).unwrap();
@@ -181,7 +181,7 @@ fn a_stale_journal_is_superseded(place: &dyn Place) {
     other.append(Seq(2), &records(3, 7)).unwrap();
     for snapshot in [false, true] {
         if snapshot {
-            // Now no row is left that the stale one could stumble over.
+            // Now there is no row whose primary key would refuse the stale append.
             other.reader().unwrap().save_snapshot(Seq(7), b"seven", Seq(8)).unwrap();
         }
         let refused = stale.append(Seq(2), &records(3, 3)).unwrap_err();
@@ -191,7 +191,7 @@ fn a_stale_journal_is_superseded(place: &dyn Place) {
     assert_eq!(loaded, All { snapshot: Some((Seq(7), b"seven".to_vec())), records: vec![], head: Seq(7) });
 }
 
-fn numbers_with_gaps_are_a_broken_promise(place: &dyn Place) {
+fn numbers_with_gaps_panic(place: &dyn Place) {
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 2)).unwrap();
     let gap_before = records(4, 5);
@@ -204,7 +204,7 @@ fn numbers_with_gaps_are_a_broken_promise(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().records, records(1, 2));
 }
 
-fn an_error_of_the_listener_ends_the_load(place: &dyn Place) {
+fn an_error_of_the_callback_ends_the_load(place: &dyn Place) {
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 3)).unwrap();
     let mut seen = 0;
@@ -217,7 +217,7 @@ fn an_error_of_the_listener_ends_the_load(place: &dyn Place) {
     journal.append(Seq(3), &records(4, 4)).expect("a load that ended early changes nothing");
 }
 
-fn a_snapshot_stands_for_the_records_before_it(place: &dyn Place) {
+fn a_snapshot_replaces_the_records_before_it(place: &dyn Place) {
     let mut journal = place.open();
     for seq in 1..=6 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
@@ -236,7 +236,7 @@ fn a_snapshot_stands_for_the_records_before_it(place: &dyn Place) {
     assert_eq!((loaded.records, loaded.head), (records(5, 7), Seq(7)));
 }
 
-fn a_snapshot_can_lie_inside_what_was_appended_together(place: &dyn Place) {
+fn a_snapshot_can_be_in_the_middle_of_an_append(place: &dyn Place) {
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 4)).unwrap();
     journal.append(Seq(4), &records(5, 9)).unwrap();
@@ -267,7 +267,7 @@ fn the_newest_snapshot_wins(place: &dyn Place) {
     );
 }
 
-fn a_snapshot_keeps_what_it_was_told_to_keep(place: &dyn Place) {
+fn a_snapshot_keeps_the_records_it_should_keep(place: &dyn Place) {
     let mut journal = place.open();
     for seq in 1..=200 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
@@ -277,7 +277,7 @@ fn a_snapshot_keeps_what_it_was_told_to_keep(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().records, records(151, 200));
     let page = reader.read(Seq(0), 1000).unwrap();
     assert_eq!((page.oldest, page.records), (Seq(101), records(101, 200)));
-    // Asking for less than is gone already brings nothing back.
+    // A smaller `keep_from` does not bring dropped records back.
     reader.save_snapshot(Seq(160), b"state", Seq(1)).unwrap();
     assert_eq!(reader.read(Seq(0), 1).unwrap().oldest, Seq(101));
 }
@@ -300,7 +300,7 @@ fn an_empty_snapshot_is_a_snapshot(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().snapshot, Some((Seq(1), vec![])));
 }
 
-fn a_snapshot_of_the_future_is_a_broken_promise(place: &dyn Place) {
+fn a_snapshot_beyond_the_head_panics(place: &dyn Place) {
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 2)).unwrap();
     let mut reader = journal.reader().unwrap();
@@ -308,8 +308,8 @@ fn a_snapshot_of_the_future_is_a_broken_promise(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().snapshot, None);
 }
 
-/// Numbers are fences, so they must go on although everything they numbered is gone.
-fn the_head_survives_without_any_record(place: &dyn Place) {
+/// Numbers are fences, so they must continue although all records are gone.
+fn the_head_stays_when_all_records_are_dropped(place: &dyn Place) {
     let mut journal = place.open();
     journal.append(Seq(0), &records(1, 3)).unwrap();
     journal.reader().unwrap().save_snapshot(Seq(3), b"all", Seq(4)).unwrap();
@@ -337,7 +337,7 @@ fn a_reader_loads_up_to_a_number(place: &dyn Place) {
     }
 }
 
-fn a_load_is_of_one_moment(place: &dyn Place) {
+fn a_load_reads_one_consistent_state(place: &dyn Place) {
     let mut journal = place.open();
     for seq in 1..=9 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
@@ -408,10 +408,10 @@ fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
     let last = 600;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Also where an assertion fails, or the others would go on for ever.
+        // Also after a failed assertion; otherwise the other threads would never end.
         let _ends = SetOnDrop(&over);
         scope.spawn(|| {
-            // A snapshot of several pieces, over and over, with everything before it dropped.
+            // Stores a snapshot of several pieces, again and again, and drops everything before it.
             while !over.load(Ordering::Relaxed) {
                 let at = load_up_to(&mut *keeper, Seq(u64::MAX)).head;
                 keeper.save_snapshot(at, &pattern((2 << 20) + at.0 as usize), at).unwrap();
@@ -422,7 +422,7 @@ fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
             while after < Seq(last) && !over.load(Ordering::Relaxed) {
                 let page = tail.read(after, 50).unwrap();
                 assert!(page.records.is_empty() || page.begins_late(after) || page.records[0].seq == after.next());
-                // Appends are of three, so what can be seen of them ends with a third.
+                // Each append has three records, so a visible end is a multiple of three.
                 let loaded = load_up_to(&mut *tail, Seq(u64::MAX));
                 assert_eq!(loaded.head.0 % 3, 0);
                 let from = loaded.snapshot.map_or(0, |(at, state)| {
@@ -467,7 +467,7 @@ fn snapshots_of_two_readers_do_not_harm_each_other(place: &dyn Place) {
     );
 }
 
-fn any_text_comes_back_as_it_was(place: &dyn Place) {
+fn any_text_is_returned_unchanged(place: &dyn Place) {
     let huge = "long ✂ ".repeat(1_000_000);
     let texts =
         ["", "ünïcode", "日本語", "👩‍🚀", "a\u{0}b", "\u{1b}[31m", "\"'\\/", "\u{2028}\u{feff}", "e\u{301}", &huge];
@@ -494,7 +494,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Bytes whose order can be told.
+/// Bytes that show whether their order changed.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n % 251) as u8).collect()
 }

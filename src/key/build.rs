@@ -1,5 +1,5 @@
-//! From a pattern to its [`Table`]: regex-automata builds an automaton, and here it is cut down to the names git can
-//! have, within limits.
+//! Compiles a pattern into a [`Table`]: regex-automata builds an automaton, which is then restricted to names that git can
+//! have. All within limits.
 
 use std::collections::HashMap;
 
@@ -11,26 +11,27 @@ use regex_automata::{Anchored, MatchKind};
 
 use super::table::{DEAD, FIRST, Table};
 
-/// How big an automaton may become while it is built, so that no pattern is slow.
+/// Limits for compiling a pattern, so that no pattern is slow.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// States in the finished table.
     pub states: usize,
-    /// States in the finished table that can be reached in more than one way. Only these multiply when two tables are
-    /// compared; a long list of names costs no more than its length.
+    /// States in the finished table that can be reached in more than one way. Only their numbers multiply when two tables
+    /// are compared; a long list of names only costs its length.
     pub knots: usize,
-    /// Bytes the intermediate automaton may take.
+    /// The size of the intermediate automaton.
     pub dfa_bytes: usize,
-    /// Bytes that finding its states may take, times the different bytes in the pattern: that is what time goes by.
+    /// The memory for finding the states, times the number of different bytes in the pattern. The time is proportional to
+    /// this product.
     pub search_work: usize,
 }
 
-/// The pattern outgrew its [`Limits`].
+/// The pattern exceeds its [`Limits`].
 #[derive(Debug)]
 pub(super) struct TooComplex;
 
 /// Builds the table of a pattern from its regular expression over bytes, which is anchored at both ends.
-/// With `no_upper_case` the names it will see never have any, which keeps the table as small as the names are.
+/// `no_upper_case` means that the names it will be compared with have no upper-case letters, which makes it smaller.
 pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
     let dfa = dense::Builder::new()
         .configure(
@@ -54,14 +55,14 @@ pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits
     if table.knots() > limits.knots { Err(TooComplex) } else { Ok(table) }
 }
 
-/// How many different bytes the text has; never less than 16, below which other costs prevail.
+/// The number of different bytes in the text, at least 16; below that, other costs dominate.
 fn distinct_bytes(text: &str) -> usize {
     let mut used = [false; 256];
     text.bytes().for_each(|byte| used[usize::from(byte)] = true);
     used.iter().filter(|&&used| used).count().max(16)
 }
 
-/// How far a component has come; what keeps `.`, `..` and empty components out.
+/// What a component consists of so far. Keeps `.`, `..` and empty components out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Component {
     Nothing,
@@ -83,10 +84,10 @@ impl Component {
     }
 }
 
-/// The automaton as regex-automata builds it.
+/// The automaton of regex-automata.
 type Dfa = dense::DFA<Vec<u32>>;
 
-/// A table as it is found, before what leads nowhere is cut away.
+/// A table before states that lead nowhere are removed.
 struct Raw {
     classes: [u8; 256],
     columns: usize,
@@ -133,7 +134,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Keeps the states from which a match can be reached, and one column where several are alike.
+    /// Removes the states from which no match can be reached, and merges equal columns.
     fn trimmed(self) -> Table {
         let states = self.accepting.len();
         let mut before: Vec<Vec<u16>> = vec![Vec::new(); states];
@@ -151,7 +152,7 @@ impl Raw {
                 }
             }
         }
-        // The first state stays the first: the order is kept.
+        // Keeps the order, so that the first state stays the first.
         let mut renamed = vec![DEAD; states];
         let kept: Vec<usize> = (1..states).filter(|&state| alive[state]).collect();
         for (index, &state) in kept.iter().enumerate() {
@@ -187,7 +188,7 @@ impl Raw {
     }
 }
 
-/// Classes of bytes that neither the automaton nor [`Component`] tells apart, and one byte of each.
+/// Classes of bytes that neither the automaton nor [`Component`] distinguishes, and one byte of each class.
 fn classes(dfa: &Dfa, no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
     let mut classes = [0; 256];
     let mut bytes: Vec<u8> = Vec::new();

@@ -1,9 +1,9 @@
-//! What holds for every text and every pair of texts. The tests run this over random texts, the fuzz targets over
-//! whatever they find; both bring `Key` and its companions into scope above this module.
+//! Properties of every text and every pair of texts. The tests check them with random texts, the fuzz targets with texts
+//! they find; both have `Key` and its related types in scope above this module.
 
 use super::{Claim, Key, KeyRules, Kind};
 
-/// Reads the text in every way there is; what comes out can be written and read again.
+/// Parses the text in every way; the result can be written and parsed again.
 pub fn parse_holds(text: &str) {
     for fold_case in [false, true] {
         let rules = KeyRules { fold_case, ..KeyRules::default() };
@@ -25,7 +25,7 @@ pub fn parse_holds(text: &str) {
     }
 }
 
-/// A name out of git becomes a path, and travels.
+/// A name from git becomes a path, which can be written and parsed again.
 pub fn literal_holds(name: &[u8], rules: &KeyRules) {
     let Ok(key) = Key::literal(name, rules) else { return };
     assert_eq!(key.kind(), Kind::Path, "{name:?}");
@@ -50,7 +50,7 @@ fn round_trip(key: &Key, fold_case: bool) {
     assert_eq!(key.folded(!fold_case).text(), text, "folding does not change the spelling");
 }
 
-/// Compares two keys in both orders; a glob and a path agree with the pattern, and an example is one.
+/// Compares two keys in both orders. Checks the result against the pattern, and that an example really matches both.
 pub fn overlap_holds(a: &str, b: &str) {
     for fold_case in [false, true] {
         let rules = KeyRules { fold_case, ..KeyRules::default() };
@@ -69,13 +69,14 @@ pub fn overlap_holds(a: &str, b: &str) {
             _ => assert_eq!(there, None, "{a:?} and {b:?}"),
         }
         if let Some(overlap) = there {
-            let shown = overlap.example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet without an example"));
+            let shown = overlap.example.unwrap_or_else(|| panic!("{a:?} and {b:?} overlap without an example"));
             // A name that is not UTF-8 is shown percent-encoded, and nothing beside an example says so.
             let name = shown.strip_prefix("file:").unwrap_or(&shown).as_bytes();
             let example = Key::literal(name, &rules).ok().filter(|example| covers(&a, example) && covers(&b, example));
             let example = example.or(Key::recall(&shown, fold_case).ok());
-            let example = example.unwrap_or_else(|| panic!("{a:?} and {b:?} meet in {shown:?}, which is no path"));
-            assert!(covers(&a, &example) && covers(&b, &example), "{a:?} and {b:?} do not meet in {example:?}");
+            let example =
+                example.unwrap_or_else(|| panic!("{a:?} and {b:?} overlap in {shown:?}, which is not a path"));
+            assert!(covers(&a, &example) && covers(&b, &example), "{a:?} and {b:?} do not overlap in {example:?}");
             [&a, &b].iter().for_each(|key| walk_holds(key, &example));
         }
     }
@@ -88,7 +89,7 @@ fn covers(key: &Key, example: &Key) -> bool {
     }
 }
 
-/// What is known of a glob agrees with a path that matches it.
+/// Checks the properties of a glob against a path that matches it.
 fn walk_holds(key: &Key, example: &Key) {
     let (Claim::Glob(glob), Claim::Path(path)) = (key.claim(), example.claim()) else { return };
     assert!(path.starts_with(glob.anchor()) && path.ends_with(glob.suffix()), "{example:?} and {key:?}");

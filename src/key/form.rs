@@ -1,20 +1,20 @@
-//! Which form of key a text has; the only place that looks at prefixes.
+//! Decides which form of key a text has. The only place that looks at prefixes.
 
 use super::{name, path};
 
-/// What a text is, by its first characters alone.
+/// The form of a text, decided by its prefix and by pattern characters.
 pub(super) enum Form<'a> {
-    /// `file:` and the path behind it.
+    /// The path after `file:`.
     File(&'a str),
     /// A resource URI of this scheme.
     Uri(&'a str),
     /// A logical key in this namespace.
     Logical(&'a str),
-    /// A word and a colon that mean nothing here.
+    /// An unknown word before a colon.
     Other(&'a str),
     /// A pattern, or a directory.
     Glob(&'a str),
-    /// A path, or what will be refused as one.
+    /// A path, valid or not.
     Path(&'a str),
 }
 
@@ -43,12 +43,12 @@ fn leading_word(text: &str) -> Option<&str> {
     (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
 }
 
-/// Whether a path can be written as it is, without `file:`.
+/// Whether a path is parsed as a path without `file:` in front.
 pub(super) fn is_plain_path(path: &str) -> bool {
     matches!(Form::of(path), Form::Path(_)) && !path::has_drive_letter(path)
 }
 
-/// Whether a pattern can be written as it is, without `./`.
+/// Whether a pattern is parsed as a pattern without `./` in front.
 pub(super) fn is_plain_pattern(pattern: &str) -> bool {
     matches!(Form::of(pattern), Form::Glob(_))
 }

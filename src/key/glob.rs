@@ -1,8 +1,8 @@
-//! Compiled patterns: what they match, where they begin and end, and whether two of them meet.
+//! Compiled patterns: what they match, their common prefix and suffix, and whether two of them overlap.
 //!
-//! globset turns a pattern into a regular expression, [`Table`] makes an automaton of that, and from then on everything
-//! is exact. The literal directory in front of a pattern is no part of the automaton: it is compared as text, and all
-//! patterns that go on alike share one [`Program`], above all the many `dir/**`.
+//! globset turns a pattern into a regular expression, and `build` turns that into a [`Table`], which gives exact answers.
+//! The literal directory at the start of a pattern is not part of the table: it is compared as text, and all patterns with
+//! the same rest share one [`Program`], in particular the many `dir/**`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,72 +11,71 @@ use globset::GlobBuilder;
 
 use super::build::{self, Limits, TooComplex};
 use super::table::{DEAD, Table};
-use super::{cache, meet, pattern};
+use super::{cache, overlap, pattern};
 
-/// States the automaton of a new pattern may have.
+/// The most states that a new pattern may have.
 pub const PATTERN_STATES_MAX: usize = 4_000;
 
-/// What a new pattern may cost: tens of milliseconds to build or to compare with another, at the very worst. Ordinary
-/// ones take a tenth of one to build and a few microseconds to compare.
+/// Limits of a new pattern: at worst, tens of milliseconds to build it or to compare it with another. Ordinary patterns
+/// take a tenth of a millisecond to build and a few microseconds to compare.
 pub(super) const NEW: Limits =
     Limits { states: PATTERN_STATES_MAX, knots: 512, dfa_bytes: 1 << 20, search_work: 2 << 20 };
-/// What an old pattern out of a journal may cost: whatever can be built at all.
+/// Limits of a pattern from a journal: whatever can be built at all.
 pub(super) const OLD: Limits = Limits { states: 60_000, knots: 60_000, dfa_bytes: 64 << 20, search_work: 1 << 30 };
 
-/// As much of a common suffix as is worth comparing.
+/// The longest common suffix that is worth comparing.
 const SUFFIX_MAX_BYTES: usize = 32;
 
 /// A compiled pattern.
 pub struct Glob {
-    /// What every match begins with: the literal directory, and what the program adds to it.
+    /// What every match begins with: the literal directory, then the program's own prefix.
     prefix: Box<[u8]>,
-    /// How much of `prefix` comes before the program.
+    /// The length of the literal directory in `prefix`.
     base_len: u32,
-    /// How much of `prefix` is whole directories, without the slash at their end.
+    /// The length of the whole directories in `prefix`, without their trailing slash.
     anchor_len: u32,
     program: Arc<Program>,
 }
 
-/// Where a walk through a pattern stands.
+/// The state of a walk through a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GlobState(u32);
 
-/// States from here on count the bytes of the literal directory that have been walked; those below are the table's.
+/// States from here on count the bytes of the literal directory that were walked; smaller ones are states of the table.
 const IN_BASE: u32 = 1 << 16;
 
 impl Glob {
-    /// Whether the path matches.
     pub fn matches(&self, path: &[u8]) -> bool {
         let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
         path.ends_with(&self.program.suffix) && self.program.accepts_after_prefix(rest)
     }
 
-    /// How many states its automaton has, which is what it costs.
+    /// The number of states, which determines its cost.
     pub fn states(&self) -> usize {
         self.program.table.states()
     }
 
-    /// The literal directory all matches lie under, without its trailing slash; empty where there is none.
+    /// The literal directory that contains all matches, without its trailing slash; empty if there is none.
     pub fn anchor(&self) -> &[u8] {
         &self.prefix[..self.anchor_len as usize]
     }
 
-    /// Bytes every match ends with; a cheap way to say no.
+    /// The bytes that every match ends with, for a cheap first check.
     pub fn suffix(&self) -> &[u8] {
         &self.program.suffix
     }
 
-    /// Whether every match lies under `path/`, so that the pattern can only mean it as a directory.
+    /// Whether every match is below `path/`, so that the pattern needs `path` to be a directory.
     pub fn claims_directory(&self, path: &[u8]) -> bool {
         self.prefix.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
     }
 
-    /// The beginning of a walk.
+    /// The first state of a walk.
     pub fn start(&self) -> GlobState {
         if self.base_len == 0 || self.program.table.start() == DEAD { self.in_table() } else { GlobState(IN_BASE) }
     }
 
-    /// Goes on over `bytes`; `None` when nothing that begins so can match.
+    /// Continues a walk over `bytes`. `None` if no match begins with the bytes walked so far.
     pub fn step(&self, state: GlobState, bytes: &[u8]) -> Option<GlobState> {
         if state.0 < IN_BASE {
             let state = self.program.table.walk(state.0 as u16, bytes);
@@ -89,7 +88,7 @@ impl Glob {
         self.step(self.in_table(), bytes.strip_prefix(left)?)
     }
 
-    /// Whether what was walked so far is a match.
+    /// Whether the bytes walked so far are a match.
     pub fn accepts(&self, state: GlobState) -> bool {
         state.0 < IN_BASE && self.program.table.accepts(state.0 as u16)
     }
@@ -104,14 +103,14 @@ impl Glob {
         if !share_end(&self.program.suffix, &other.program.suffix) {
             return None;
         }
-        // Whatever matches both begins with the longer prefix; the search goes on from there.
+        // A common match begins with the longer prefix, so the search starts there.
         let prefix = if self.prefix.len() < other.prefix.len() { &other.prefix } else { &self.prefix };
         let a = self.step(self.start(), prefix)?;
         let b = other.step(other.start(), prefix)?;
-        meet::shortest((&self.program.table, a.0 as u16), (&other.program.table, b.0 as u16), prefix)
+        overlap::shortest((&self.program.table, a.0 as u16), (&other.program.table, b.0 as u16), prefix)
     }
 
-    /// The shortest valid path that matches, if there is any; only an old pattern out of a journal may have none.
+    /// The shortest valid path that matches. Only an old pattern from a journal may have none.
     pub fn shortest_match(&self) -> Option<Vec<u8>> {
         let base = &self.prefix[..self.base_len as usize];
         self.program.shortest.as_ref().map(|rest| [base, rest].concat())
@@ -122,7 +121,7 @@ impl Glob {
         self.program.shortest.is_some()
     }
 
-    /// Compiles a pattern in the form that is compared.
+    /// Compiles a pattern, given in the form that is compared.
     pub(super) fn compile(pattern: &str, fold_case: bool, limits: Limits) -> Result<Glob, String> {
         let (base, rest) = pattern::split_directory(pattern);
         let program = cache::program(rest, fold_case, limits)?;
@@ -151,14 +150,14 @@ impl fmt::Debug for Glob {
     }
 }
 
-/// The part of a pattern that is more than text, and what follows from it.
+/// The compiled part of a pattern, after its literal directory.
 pub(super) struct Program {
     table: Table,
     prefix: Box<[u8]>,
-    /// Where the table stands after `prefix`.
+    /// The state of the table after `prefix`.
     after_prefix: u16,
     suffix: Box<[u8]>,
-    /// The shortest valid match.
+    /// The shortest valid match, if there is one.
     shortest: Option<Box<[u8]>>,
     built_within: Limits,
 }
@@ -174,7 +173,7 @@ impl Program {
         let table = build::table(&parsed, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
         let prefix = table.common_prefix();
-        let shortest = meet::shortest((&table, table.start()), (&table, table.start()), b"");
+        let shortest = overlap::shortest((&table, table.start()), (&table, table.start()), b"");
         Ok(Program {
             after_prefix: table.walk(table.start(), &prefix),
             shortest: shortest.map(Vec::into_boxed_slice),
@@ -185,12 +184,12 @@ impl Program {
         })
     }
 
-    /// Whether building it with these limits is known to work.
+    /// Whether it is known to be within these limits.
     pub(super) fn fits(&self, limits: Limits) -> bool {
         self.built_within.search_work <= limits.search_work
     }
 
-    /// What it takes in memory, roughly.
+    /// Its approximate size in memory.
     pub(super) fn size_bytes(&self) -> usize {
         size_of::<Self>() + self.table.size_bytes() + self.prefix.len() + self.suffix.len()
     }

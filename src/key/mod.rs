@@ -1,19 +1,20 @@
-//! What can be reserved, and whether two of those things overlap.
+//! What can be reserved, and whether two keys overlap.
 //!
-//! Nothing in here knows who holds what, a file system or a repository: text comes in, a [`Key`] goes out.
-//! Start at [`Key::parse`] for what people type, [`Key::literal`] for file names out of git, and
-//! [`Key::overlaps`] for the one question everything else is built on.
+//! Pure: text comes in, a [`Key`] goes out. There are no holders, no file system and no repository here.
+//! Start at [`Key::parse`] for what people type, [`Key::literal`] for file names from git, and [`Key::overlaps`] for the
+//! question that everything else is built on.
 //!
-//! In reading order: `form` tells the forms of keys apart, `path` and `name` know their rules, `pattern` the text of
-//! globs; `glob` is a compiled one, made by `build` into a `table`, and `meet` finds what two tables have in common.
+//! In reading order: `form` distinguishes the forms of keys; `path`, `name` and `pattern` have the rules for their text;
+//! `glob` is a compiled pattern; `build` compiles one into a `table`; `overlap` finds a path that two tables both accept;
+//! `cache` keeps compiled patterns.
 
-mod bad;
 mod build;
 mod cache;
+mod error;
 mod form;
 mod glob;
-mod meet;
 mod name;
+mod overlap;
 mod path;
 mod pattern;
 mod table;
@@ -24,9 +25,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-pub use bad::BadKey;
-use bad::{bad_path, bad_pattern, unknown_namespace};
 use build::Limits;
+pub use error::BadKey;
+use error::{bad_path, bad_pattern, unknown_namespace};
 use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
 pub use name::NAMESPACES;
@@ -36,7 +37,7 @@ use text::compared;
 
 use crate::text::percent;
 
-/// What a repository says about its keys: how text is compared and which words are allowed.
+/// The settings of a repository for its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRules {
     /// Compare paths without regard to case (`core.ignorecase`).
@@ -51,7 +52,7 @@ impl Default for KeyRules {
     }
 }
 
-/// The four ways a key claims names.
+/// The four kinds of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// One path in the repository.
@@ -64,28 +65,29 @@ pub enum Kind {
     Uri,
 }
 
-/// One thing that can be reserved. Cheap to clone; equal when it is the same thing, however it was spelled.
+/// One thing that can be reserved. Cheap to clone. Two keys are equal if they mean the same thing, also when they are
+/// spelled differently.
 #[derive(Clone)]
 pub struct Key(Arc<Parts>);
 
 struct Parts {
-    /// What is compared: for a path its bytes, for everything else its text, namespace and scheme included. Most are
-    /// short enough to lie right here.
+    /// The form that is compared: the bytes of a path, otherwise the text with its namespace or scheme. Most are short
+    /// enough to be stored inline.
     canonical: SmallVec<[u8; 48]>,
-    /// What only some keys have; most are plain paths, spelled as they are compared.
+    /// What only some keys need. Most keys are plain paths that are spelled as they are compared.
     more: Option<Box<More>>,
     kind: Kind,
 }
 
-/// The part of a key that a plain path does without.
+/// The parts of a key that a plain path does not have.
 struct More {
-    /// As the holder spelled it, where that is not `canonical`.
+    /// The spelling of the holder, where it is not `canonical`.
     spelled: Option<Box<[u8]>>,
     /// The compiled pattern, for a [`Kind::Glob`].
     glob: Option<Glob>,
 }
 
-/// How a key lies among the names, for an index over many keys.
+/// Which names a key covers, for an index over many keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Claim<'a> {
     /// Exactly this path, `/`-separated.
@@ -94,23 +96,23 @@ pub enum Claim<'a> {
     Glob(&'a Glob),
     /// Exactly this name, which is not a path.
     Name(&'a [u8]),
-    /// Every name that continues this one after a `/` (`flag:billing/*` is below `flag:billing`).
+    /// Every name below this one: `flag:billing/*` is `Below("flag:billing")`.
     Below(&'a [u8]),
 }
 
-/// Two keys meet.
+/// That two keys overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
-    /// A path both match, where a glob takes part; shown like any path.
+    /// A path that both match, if one of them is a pattern; formatted like any path.
     pub example: Option<String>,
 }
 
 impl Key {
-    /// Reads what a person or a client wrote.
+    /// Parses what a person or a client wrote.
     pub fn parse(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         match Form::of(text) {
             Form::File(path) if path.ends_with('/') && path.len() > 1 => {
-                Err(bad_path(text, "\"file:\" names one path, not a directory; take off the slash at its end"))
+                Err(bad_path(text, "\"file:\" is for one path, not for a directory; remove the slash at the end"))
             }
             Form::File(path) | Form::Path(path) => match path::strict(path) {
                 Ok(path) => Ok(Key::path(path.as_bytes(), rules.fold_case)),
@@ -127,16 +129,19 @@ impl Key {
         }
     }
 
-    /// Reads text whose `file:` part carries each bad byte as `%XX` and a literal `%` as `%25`.
+    /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
         let Some(name) = percent::decode(coded) else {
-            return Err(bad_path(text, "a \"%\" is followed by two hexadecimal digits, and stands for itself as %25"));
+            return Err(bad_path(
+                text,
+                "a \"%\" must be followed by two hexadecimal digits; write a literal \"%\" as %25",
+            ));
         };
         Key::literal(&name, rules)
     }
 
-    /// A file name out of git, byte for byte: no glob, no namespace.
+    /// A file name from git, byte for byte: never a pattern, never a namespace.
     pub fn literal(path: &[u8], rules: &KeyRules) -> Result<Key, BadKey> {
         let checked = path::check_length(path).and_then(|()| path::lenient(path));
         match checked {
@@ -145,13 +150,13 @@ impl Key {
         }
     }
 
-    /// Text that [`Key::recall`] turns into this key again; what journals keep.
+    /// Text that [`Key::recall`] turns into this key again. Journals store it.
     pub fn text(&self) -> String {
         self.kept().into_owned()
     }
 
     fn kept(&self) -> Cow<'_, str> {
-        // In here every `file:` is percent-encoded, so that control characters are safe wherever the text is kept.
+        // Every `file:` is percent-encoded in this form, so that stored text has no control characters.
         match (self.0.kind, std::str::from_utf8(self.spelled())) {
             (Kind::Path, Ok(path)) if is_plain_path(path) && !path.bytes().any(|b| b.is_ascii_control()) => {
                 Cow::Borrowed(path)
@@ -161,7 +166,7 @@ impl Key {
         }
     }
 
-    /// Reads [`Key::text`] back. Accepts whatever an older version accepted, so that journals always load.
+    /// Parses [`Key::text`]. Accepts everything that older versions accepted, so that journals always load.
     pub fn recall(text: &str, fold_case: bool) -> Result<Key, BadKey> {
         let name = match Form::of(text) {
             Form::Logical(_) | Form::Other(_) => return Ok(Key::logical(text, fold_case)),
@@ -179,26 +184,25 @@ impl Key {
         }
     }
 
-    /// The same key as a repository compares it that folds case, or does not.
+    /// The same key for a repository that folds case, or does not.
     pub fn folded(&self, fold_case: bool) -> Key {
         let spelled = self.spelled();
         match self.0.kind {
             Kind::Path => Key::path(spelled, fold_case),
             Kind::Logical => Key::logical(&String::from_utf8_lossy(spelled), fold_case),
             Kind::Uri => self.clone(),
-            // It was compiled before, so it can be compiled again; if not, comparing it as it is beats losing it.
+            // It was compiled before, so it can be compiled again. If not, an unfolded key is better than none.
             Kind::Glob => {
                 Key::pattern(&String::from_utf8_lossy(spelled), fold_case, glob::OLD).unwrap_or_else(|_| self.clone())
             }
         }
     }
 
-    /// The way it claims names.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
 
-    /// How it lies among the names, in the form that is compared.
+    /// Which names it covers, in the form that is compared.
     #[inline]
     pub fn claim(&self) -> Claim<'_> {
         match self.0.kind {
@@ -210,13 +214,13 @@ impl Key {
             },
             Kind::Glob => {
                 let glob = self.0.more.as_ref().and_then(|more| more.glob.as_ref());
-                Claim::Glob(glob.expect("a glob is compiled when it is made"))
+                Claim::Glob(glob.expect("a pattern is compiled when its key is created"))
             }
         }
     }
 
-    /// As the holder wrote it, structure folded (`./a//b` is `a/b`, `src/` is `src/**`).
-    /// Where that would be read as something else, a path has `file:` in front and a pattern `./`.
+    /// The holder's spelling with its structure normalized (`./a//b` is `a/b`, `src/` is `src/**`). A path that would be
+    /// parsed as something else gets `file:` in front, such a pattern gets `./`.
     pub fn shown(&self) -> String {
         match (self.0.kind, std::str::from_utf8(self.spelled())) {
             (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
@@ -226,7 +230,7 @@ impl Key {
         }
     }
 
-    /// Its bytes as the holder wrote it, structure folded; for a path, the name git knows.
+    /// The bytes of the holder's spelling with its structure normalized. For a path, this is git's name of the file.
     pub fn spelling(&self) -> &[u8] {
         self.spelled()
     }
@@ -236,9 +240,9 @@ impl Key {
         self.0.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
     }
 
-    /// Whether some name could match both keys; symmetric.
+    /// Whether some name could match both keys. Symmetric.
     pub fn overlaps(&self, other: &Key) -> Option<Overlap> {
-        let (example, meets) = match (self.claim(), other.claim()) {
+        let (example, overlaps) = match (self.claim(), other.claim()) {
             (Claim::Path(a), Claim::Path(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
             (Claim::Path(path), Claim::Glob(glob)) => return self.overlaps_glob(path, glob),
             (Claim::Glob(glob), Claim::Path(path)) => return other.overlaps_glob(path, glob),
@@ -251,17 +255,17 @@ impl Key {
                 (None, self.0.kind == other.0.kind && is_under(name, above))
             }
             (Claim::Below(a), Claim::Below(b)) => (None, a == b || is_under(a, b) || is_under(b, a)),
-            // A path and a name never meet: one is in the file tree, the other is not.
+            // A path and a name never overlap: one is in the file tree, the other is not.
             (Claim::Path(_) | Claim::Glob(_), _) | (_, Claim::Path(_) | Claim::Glob(_)) => (None, false),
         };
-        meets.then_some(Overlap { example })
+        overlaps.then_some(Overlap { example })
     }
 
     fn overlaps_glob(&self, path: &[u8], glob: &Glob) -> Option<Overlap> {
         if glob.matches(path) {
             return Some(Overlap { example: Some(self.shown()) });
         }
-        // Whoever claims the directory claims that the path is one, and then it is not a file.
+        // A pattern below `path/` needs `path` to be a directory, and the other key says it is a file.
         glob.claims_directory(path).then(|| Overlap { example: glob.shortest_match().map(|path| shown_path(&path)) })
     }
 
@@ -306,7 +310,7 @@ impl Key {
     }
 }
 
-/// Whether `name` lies below `above`, at a slash.
+/// Whether `name` is below `above`, at a slash.
 fn is_under(name: &[u8], above: &[u8]) -> bool {
     name.len() > above.len() && name[above.len()] == b'/' && name.starts_with(above)
 }
@@ -344,7 +348,7 @@ impl serde::Serialize for Key {
 
 impl<'de> serde::Deserialize<'de> for Key {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A visitor reads the text where it lies; a journal has millions of them.
+        // A visitor reads the text in place, without a copy; a journal has millions of keys.
         deserializer.deserialize_str(KeyVisitor)
     }
 }

@@ -6,16 +6,16 @@ use super::path::{self, TEXT_MAX_BYTES};
 use super::text::{compared_text, quoted};
 use super::{BadKey, KeyRules};
 
-/// The namespaces there are; whatever else stands in front of a `:` is refused.
+/// All namespaces. Any other word before a `:` is refused.
 pub const NAMESPACES: [&str; 7] = ["api", "db", "event", "flag", "env", "contract", "feature"];
 
-/// The end of a flag that covers all flags below it.
+/// The suffix of a flag that covers all flags below it.
 const ALL_BELOW: &str = "/*";
 
-/// Why a name is malformed, as the second half of a sentence.
+/// What is wrong with a name, as the second half of a sentence.
 type Reason = Cow<'static, str>;
 
-/// Checks a logical key and folds its structure; `namespace` is what stands before the first `:`.
+/// Checks a logical key and normalizes its structure; `namespace` is the word before the first `:`.
 pub(super) fn logical<'a>(text: &'a str, namespace: &str, rules: &KeyRules) -> Result<Cow<'a, str>, BadKey> {
     if text.len() > TEXT_MAX_BYTES {
         return Err(malformed(text, "it is longer than 4,096 bytes"));
@@ -36,7 +36,7 @@ pub(super) fn logical<'a>(text: &'a str, namespace: &str, rules: &KeyRules) -> R
     }
 }
 
-/// Checks `<scheme>://<rest>` and writes the scheme in lower case.
+/// Checks `<scheme>://<rest>` and makes the scheme lower case.
 pub(super) fn uri<'a>(text: &'a str, scheme: &str) -> Result<Cow<'a, str>, BadKey> {
     let rest = &text[scheme.len() + "://".len()..];
     if text.len() > TEXT_MAX_BYTES {
@@ -57,12 +57,12 @@ pub(super) fn uri<'a>(text: &'a str, scheme: &str) -> Result<Cow<'a, str>, BadKe
     Ok(Cow::Borrowed(text))
 }
 
-/// The form in which a logical key is compared: its text, and for a contract the path as paths are compared.
+/// The form in which a logical key is compared: its text, but the path of a contract is compared like a path.
 pub(super) fn compared_logical(text: &str, fold_case: bool) -> Cow<'_, str> {
     compared_text(text, fold_case && text.starts_with("contract:"))
 }
 
-/// What a key covers everything below of, without its end: `flag:billing` for `flag:billing/*`.
+/// The name below which a key covers everything: `flag:billing` for `flag:billing/*`.
 pub(super) fn below(logical: &[u8]) -> Option<&[u8]> {
     if logical.starts_with(b"flag:") { logical.strip_suffix(ALL_BELOW.as_bytes()) } else { None }
 }
@@ -152,7 +152,7 @@ fn malformed(text: &str, reason: &str) -> BadKey {
     BadKey::Form(format!("{} is not a key: {reason}.", quoted(text)))
 }
 
-/// Whether the part is not empty and has only such bytes.
+/// Whether the part is not empty and has only allowed bytes.
 fn is_made_of(part: &str, allowed: impl Fn(u8) -> bool) -> bool {
     !part.is_empty() && part.bytes().all(allowed)
 }

@@ -1,31 +1,31 @@
-//! Paths: which ones a repository can have, and the disguises of `.git` that git itself refuses.
+//! Rules for paths: which ones a repository can have, and all spellings of `.git`, which git itself refuses.
 //!
-//! [`strict`] judges what people write, [`lenient`] takes names out of git, where stranger things exist.
+//! [`strict`] checks what people write. [`lenient`] checks names from git, which may be more unusual.
 
 use std::borrow::Cow;
 
-/// The longest path, pattern or name; Linux takes no longer path either.
+/// The longest path, pattern or name; Linux has the same limit for paths.
 pub(super) const TEXT_MAX_BYTES: usize = 4096;
 
-/// The longest component; what common file systems take.
+/// The longest component; common file systems have the same limit.
 pub(super) const COMPONENT_MAX_BYTES: usize = 255;
 
-/// Why some text is no path, as the second half of a sentence.
+/// Why a text is not a path, as the second half of a sentence.
 pub(super) type Reason = &'static str;
 
 const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
 const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
-const PARENT: Reason = "it has a \"..\" component; write where the path really leads, from the top of the repository";
+const PARENT: Reason = "it has a \"..\" component; write the path without it, relative to the top of the repository";
 pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 
-/// Checks a path somebody wrote and folds its structure: `./`, `//` and inner `.` go away.
-/// A slash at the end goes away too; the caller has looked at it before.
+/// Checks a path that a person wrote and normalizes its structure: removes `./`, `//` and inner `.`. Removes a slash at
+/// the end too; the caller has checked it before.
 pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     strict_text(text)?;
     let mut folds = false;
     let (mut last, mut from) = ("", 0);
-    // Slashes are looked for byte by byte: components are short, and this is the hottest loop in here.
+    // A plain byte loop: components are short, and this is the hottest loop of the module.
     while from <= text.len() {
         let to = text.as_bytes()[from..].iter().position(|&b| b == b'/').map_or(text.len(), |len| from + len);
         let component = &text[from..to];
@@ -41,13 +41,13 @@ pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
         return Err(EMPTY);
     }
     if last.ends_with(char::is_whitespace) {
-        return Err("it ends with white space; take that off");
+        return Err("it ends with white space; remove that");
     }
     let path = if folds { Cow::Owned(fold(text)) } else { Cow::Borrowed(text) };
     if has_drive_letter(&path) { Err(DRIVE_LETTER) } else { Ok(path) }
 }
 
-/// The part of [`strict`] that holds for the text as a whole; patterns are judged by it too.
+/// The part of [`strict`] that applies to the text as a whole; patterns use it too.
 pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
     if text.len() > TEXT_MAX_BYTES {
         return Err(TOO_LONG);
@@ -55,7 +55,7 @@ pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
     if text.starts_with('/') {
         return Err(ABSOLUTE);
     }
-    // One look at all bytes without a way out in between, because nearly every text is good.
+    // No early exit, which is faster because nearly every text is valid.
     let is_bad = |byte: u8| byte == b'\\' || byte.is_ascii_control();
     if text.bytes().fold(false, |found, byte| found | is_bad(byte)) {
         return Err(match text.bytes().find(|&byte| is_bad(byte)) {
@@ -66,7 +66,7 @@ pub(super) fn strict_text(text: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The part of [`strict`] that holds for one component; `.` and empty ones have been folded away.
+/// The part of [`strict`] that applies to one component; `.` and empty ones were removed before.
 pub(super) fn strict_component(component: &str) -> Result<(), Reason> {
     if component == ".." {
         return Err(PARENT);
@@ -75,12 +75,12 @@ pub(super) fn strict_component(component: &str) -> Result<(), Reason> {
         return Err("it has a component longer than 255 bytes");
     }
     if is_dot_git(component) {
-        return Err("git keeps \".git\" to itself, in any case and spelling");
+        return Err("\".git\" belongs to git itself, in any case and spelling");
     }
     Ok(())
 }
 
-/// Takes a name as git can have it in a tree: any bytes but NUL, as long as it stays inside the repository.
+/// Accepts a name as git can have it in a tree: any bytes but NUL, as long as it stays inside the repository.
 pub(super) fn lenient(name: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
     if name.first() == Some(&b'/') {
         return Err(ABSOLUTE);
@@ -100,7 +100,7 @@ pub(super) fn lenient(name: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
     if kept.is_empty() { Err(EMPTY) } else { Ok(Cow::Owned(kept.join(&b'/'))) }
 }
 
-/// Refuses a name out of git only for its length; apart from [`lenient`], which must take what is in old journals.
+/// Refuses a name from git that is too long. Separate from [`lenient`], which must accept what is in old journals.
 pub(super) fn check_length(name: &[u8]) -> Result<(), Reason> {
     if name.len() > TEXT_MAX_BYTES { Err(TOO_LONG) } else { Ok(()) }
 }
@@ -121,15 +121,15 @@ fn fold(text: &str) -> String {
     out
 }
 
-/// Whether some file system git protects would take the component for `.git`.
+/// Whether a file system that git protects would treat the component as `.git`.
 pub(super) fn is_dot_git(component: &str) -> bool {
-    // Nearly every component ends here: both disguises begin with one of these, or hide that behind non-ASCII.
+    // Nearly every component ends here: all such spellings begin with one of these, or with non-ASCII.
     let first = component.as_bytes().first();
     let suspicious = matches!(first, Some(b'.' | b'g' | b'G' | 0x80..));
     suspicious && (is_ntfs_dot_git(component) || is_hfs_dot_git(component))
 }
 
-/// NTFS drops dots and spaces at the end, keeps `git~1` as the short name of `.git`, and reads `:` as the start of a stream.
+/// NTFS ignores dots and spaces at the end, has `git~1` as the short name of `.git`, and starts a stream name at `:`.
 fn is_ntfs_dot_git(component: &str) -> bool {
     let starts = |name: &str| component.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
     let rest = if starts(".git") {
@@ -143,7 +143,7 @@ fn is_ntfs_dot_git(component: &str) -> bool {
     rest.is_empty() || rest.starts_with([':', '\\'])
 }
 
-/// HFS+ does not see some code points at all, wherever they are, and does not see case.
+/// HFS+ ignores some code points everywhere, and ignores case.
 fn is_hfs_dot_git(component: &str) -> bool {
     let mut seen = component.chars().filter(|&c| !is_hfs_ignored(c));
     ".git".chars().all(|wanted| seen.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted))) && seen.next().is_none()
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structure_is_folded() {
+    fn structure_is_normalized() {
         for (text, folded) in [
             ("src/a.rs", "src/a.rs"),
             ("./src/a.rs", "src/a.rs"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_disguise_of_dot_git() {
+    fn every_spelling_of_dot_git_is_recognized() {
         for name in [
             ".git",
             ".GIT",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_out_of_git_are_taken_as_they_are() {
+    fn names_from_git_are_accepted_unchanged() {
         for name in [&b"a\\b"[..], b"a ", b"a\nb", b"\xff\xfe", b"C:x", b"db:x", b"a*", b".git/x", b"...", b"-f"] {
             assert_eq!(lenient(name).unwrap(), name);
         }

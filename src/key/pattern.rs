@@ -1,23 +1,23 @@
 //! The text of patterns: their limits, their structure, and the form in which they are compared.
 //!
-//! The syntax is globset's with `literal_separator` and without escapes: a name with such characters in it is written
-//! `file:`. What a pattern means is decided in [`super::glob`].
+//! The syntax is that of globset with `literal_separator` and without escapes: a name with special characters is written
+//! with `file:`. What a pattern matches is decided in [`super::glob`].
 
 use std::borrow::Cow;
 
 use super::path;
 use super::text::compared_text;
 
-/// Braces inside braces; nobody writes four.
+/// The deepest nesting of braces; real patterns rarely have more than two levels.
 const BRACES_DEEP_MAX: usize = 8;
-/// Choices in all braces of a pattern together; a longer list is better reserved as several keys.
+/// The most choices in all braces of a pattern together. A longer list should be several keys.
 const CHOICES_MAX: usize = 256;
 
-/// Why some text is no pattern.
+/// Why a text is not a pattern.
 pub(super) enum BadPattern {
-    /// It breaks a rule of paths.
+    /// It violates a rule for paths.
     Path(path::Reason),
-    /// It breaks a rule of patterns.
+    /// It violates a rule for patterns.
     Form(Cow<'static, str>),
 }
 
@@ -27,11 +27,11 @@ impl From<path::Reason> for BadPattern {
     }
 }
 
-/// Checks the text of a pattern and folds its structure like that of a path; a slash at its end becomes `/**`.
+/// Checks the text of a pattern and normalizes its structure like that of a path; a slash at the end becomes `/**`.
 pub(super) fn strict(pattern: &str) -> Result<Cow<'_, str>, BadPattern> {
     path::strict_text(pattern)?;
     if pattern.ends_with(char::is_whitespace) {
-        return Err(BadPattern::Path("it ends with white space; take that off"));
+        return Err(BadPattern::Path("it ends with white space; remove that"));
     }
     check_limits(pattern)?;
     let folded = folded_structure(pattern);
@@ -44,7 +44,7 @@ pub(super) fn strict(pattern: &str) -> Result<Cow<'_, str>, BadPattern> {
     Ok(folded)
 }
 
-/// `./`, `//`, inner `.` and a repeated `**` go away, and a slash at the end becomes `/**`.
+/// Removes `./`, `//`, inner `.` and a repeated `**`, and turns a slash at the end into `/**`.
 pub(super) fn folded_structure(pattern: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(pattern.len() + 2);
     let mut after_stars = false;
@@ -64,8 +64,8 @@ pub(super) fn folded_structure(pattern: &str) -> Cow<'_, str> {
     if out == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(out) }
 }
 
-/// The form in which a pattern is compared. Classes keep their case where they have ranges, because folding the ends of
-/// `[A-z]` would change what lies between them; they are matched without case anyway.
+/// The form in which a pattern is compared. Classes with ranges keep their case, because folding the ends of `[A-z]` would
+/// change what is between them; they are matched without case anyway.
 pub(super) fn compared(pattern: &str, fold_case: bool) -> Cow<'_, str> {
     if !pattern.contains('[') {
         return compared_text(pattern, fold_case);
@@ -116,16 +116,16 @@ fn check_limits(pattern: &str) -> Result<(), BadPattern> {
     }
 }
 
-/// What stands between two slashes of a pattern.
+/// The text between two slashes of a pattern.
 struct Component<'a> {
     text: &'a str,
-    /// It is plain text outside all braces, so that the rules of paths hold for it.
+    /// Plain text outside all braces, to which the rules for paths apply.
     is_literal: bool,
-    /// How many braces are open where it begins.
+    /// How many braces are open at its start.
     depth: usize,
 }
 
-/// Cuts a pattern at its slashes, except for those inside a class.
+/// Splits a pattern at its slashes, except for those inside a class.
 fn components(pattern: &str) -> impl Iterator<Item = Component<'_>> {
     let mut rest = Some(pattern);
     let mut depth = 0usize;
@@ -149,22 +149,22 @@ fn components(pattern: &str) -> impl Iterator<Item = Component<'_>> {
     })
 }
 
-/// Cuts the pattern after the last slash before its first special character: a directory, and a pattern inside it.
+/// Splits a pattern after the last slash before its first special character, into a directory and a pattern inside it.
 pub(super) fn split_directory(pattern: &str) -> (&str, &str) {
-    // A brace that closes nothing is an error, and the second part is where errors are found.
+    // A closing brace without an opening one is an error, and errors are found in the second part.
     let literal = pattern.find(['*', '?', '[', '{', '}']).unwrap_or(pattern.len());
     pattern.split_at(pattern[..literal].rfind('/').map_or(0, |slash| slash + 1))
 }
 
-/// The pattern before its first class, that class, and the rest; `None` where no class is left.
+/// The text before the first class, that class, and the rest; `None` if there is no class.
 fn split_class(pattern: &str) -> Option<(&str, &str, &str)> {
     let start = pattern.find('[')?;
     let end = start + class_len(&pattern[start..])?;
     Some((&pattern[..start], &pattern[start..end], &pattern[end..]))
 }
 
-/// How long the class is that the text begins with; `None` where it is never closed.
-/// A `]` that comes first, perhaps after the `!`, is one of its characters.
+/// The length of the class at the start of the text; `None` if it is not closed. A `]` right at its start, or after the
+/// `!`, is one of its characters.
 fn class_len(text: &str) -> Option<usize> {
     let negated = text[1..].starts_with(['!', '^']);
     let body = 1 + usize::from(negated);

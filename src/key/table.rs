@@ -1,37 +1,36 @@
-//! A pattern as a table: one row per state, one column per class of bytes.
+//! A pattern as a transition table: one row per state, one column per class of bytes.
 //!
-//! The table accepts exactly the names git can have that the pattern matches: components are not empty and neither
-//! `.` nor `..`. From every state in it some such name can still be reached, so "nothing that begins so can match" is
-//! the state [`DEAD`] and nothing else. [`super::build`] makes them.
+//! The table accepts exactly the matches of the pattern that git can have as names: no component is empty, `.` or `..`.
+//! From every state other than [`DEAD`] a match can be reached, so a walk can stop at [`DEAD`]. [`super::build`] makes
+//! tables.
 
-/// Nothing can match from here on.
+/// No match can be reached from here.
 pub(super) const DEAD: u16 = 0;
 /// Every walk begins here, unless the pattern matches nothing at all.
 pub(super) const FIRST: u16 = 1;
 
-/// See the top of this file.
 pub(super) struct Table {
     /// The column of each byte.
     pub(super) classes: [u8; 256],
     pub(super) columns: usize,
-    /// Row after row; the row of [`DEAD`] leads only to itself.
+    /// All rows in sequence; the row of [`DEAD`] leads only to itself.
     pub(super) next: Box<[u16]>,
-    /// By state.
+    /// For each state, whether a match may end there.
     pub(super) accepting: Box<[bool]>,
 }
 
 impl Table {
-    /// The state a walk begins in.
+    /// The first state of a walk.
     pub(super) fn start(&self) -> u16 {
         if self.states() > 1 { FIRST } else { DEAD }
     }
 
-    /// Where `byte` leads.
+    /// The state after `byte`.
     pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
         self.next[usize::from(state) * self.columns + usize::from(self.classes[usize::from(byte)])]
     }
 
-    /// Where a whole text leads.
+    /// The state after `bytes`.
     pub(super) fn walk(&self, mut state: u16, bytes: &[u8]) -> u16 {
         for &byte in bytes {
             if state == DEAD {
@@ -42,17 +41,17 @@ impl Table {
         state
     }
 
-    /// Whether a name may end here.
+    /// Whether a match may end here.
     pub(super) fn accepts(&self, state: u16) -> bool {
         self.accepting[usize::from(state)]
     }
 
-    /// How many states there are, [`DEAD`] included.
+    /// The number of states, [`DEAD`] included.
     pub(super) fn states(&self) -> usize {
         self.accepting.len()
     }
 
-    /// How many classes of bytes there are.
+    /// The number of classes of bytes.
     pub(super) fn columns(&self) -> usize {
         self.columns
     }
@@ -62,17 +61,17 @@ impl Table {
         usize::from(self.classes[usize::from(byte)])
     }
 
-    /// What it takes in memory, roughly.
+    /// Its approximate size in memory.
     pub(super) fn size_bytes(&self) -> usize {
         size_of::<Self>() + self.next.len() * 2 + self.accepting.len()
     }
 
-    /// The longest text every match begins with.
+    /// The longest text that every match begins with.
     pub(super) fn common_prefix(&self) -> Vec<u8> {
         let mut prefix = Vec::new();
         let mut state = self.start();
         let bytes = self.one_byte_of_each_class();
-        // Some match lies ahead of every state, so this ends where the first of them ends, at the latest.
+        // A match can be reached from every state, so this ends where the shortest match ends, at the latest.
         while state != DEAD && !self.accepts(state) {
             let mut ways = bytes.iter().filter(|(_, class)| self.row(state)[*class] != DEAD);
             let (Some(&(Some(byte), class)), None) = (ways.next(), ways.next()) else { break };
@@ -82,11 +81,11 @@ impl Table {
         prefix
     }
 
-    /// The longest text every match ends with, up to `max` bytes.
+    /// The longest text that every match ends with, up to `max` bytes.
     pub(super) fn common_suffix(&self, max: usize) -> Vec<u8> {
         let bytes = self.one_byte_of_each_class();
         let mut suffix = Vec::new();
-        // The states from which exactly the suffix found so far is left to go.
+        // The states from which exactly the suffix found so far leads to an end.
         let mut ends = self.accepting.to_vec();
         while suffix.len() < max && !ends[usize::from(self.start())] {
             let mut before = vec![false; self.states()];
@@ -96,7 +95,7 @@ impl Table {
                     if !ends[usize::from(self.row(state as u16)[class])] {
                         continue;
                     }
-                    // A class of several bytes, or a second class: the suffix is not the same for all matches.
+                    // A class of several bytes, or a second class: here the suffixes of matches differ.
                     if byte.is_none() || only.is_some_and(|only| only != byte) {
                         suffix.reverse();
                         return suffix;
@@ -113,9 +112,9 @@ impl Table {
         suffix
     }
 
-    /// How many states can be reached in more than one way.
+    /// The number of states that can be reached in more than one way.
     pub(super) fn knots(&self) -> usize {
-        // From the start on, a state is in the tree while one byte of one state in the tree is all that leads to it.
+        // The other states form a tree from the start: exactly one byte of one state in the tree leads to each.
         let bytes = self.one_byte_of_each_class();
         let mut ways = vec![0u32; self.states()];
         for state in 1..self.states() {
@@ -136,7 +135,7 @@ impl Table {
         &self.next[usize::from(state) * self.columns..][..self.columns]
     }
 
-    /// Each class with its byte, or with `None` where it has several.
+    /// Each class with its byte, or with `None` if it has several.
     fn one_byte_of_each_class(&self) -> Vec<(Option<u8>, usize)> {
         let mut bytes = vec![(None, 0); self.columns];
         let mut seen = vec![false; self.columns];

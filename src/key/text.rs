@@ -1,10 +1,10 @@
-//! Text under the keys: the form that is compared, and quoting for sentences.
+//! Text of keys: the form that is compared, and quoting for messages.
 
 use std::borrow::Cow;
 
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
-/// How much of a refused text a sentence repeats; whoever sent 4,000 bytes knows what they sent.
+/// How much of a refused text a message repeats.
 const QUOTED_MAX_CHARS: usize = 120;
 
 /// The form in which names are compared: Unicode NFC and, where `fold_case`, without case.
@@ -14,8 +14,8 @@ pub(super) fn compared(name: &[u8], fold_case: bool) -> Option<Vec<u8>> {
         let same = !fold_case || !name.iter().fold(false, |found, b| found | b.is_ascii_uppercase());
         return if same { None } else { Some(name.to_ascii_lowercase()) };
     }
-    // What is not UTF-8 has no Unicode form; it is kept, and the text around it is treated as usual, so that a
-    // directory compares alike whether or not the file name below it is UTF-8.
+    // Bytes that are not UTF-8 stay, and the text around them is treated as usual, so that a directory compares the same
+    // whether or not the file name below it is UTF-8.
     let mut form = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         form.extend_from_slice(compared_text(chunk.valid(), fold_case).as_bytes());
@@ -31,14 +31,14 @@ pub(super) fn compared_text(text: &str, fold_case: bool) -> Cow<'_, str> {
         return if same { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
     }
     if fold_case {
-        // Upper case first: only so do ß and ss, or the two small sigmas, come out alike.
+        // To upper case first: only then do ß and ss, or the two small sigmas, become equal.
         let folded = text.nfc().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
         return Cow::Owned(folded.nfc().collect());
     }
     if is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
 }
 
-/// The text as a sentence shows it: in quotes, escaped, and cut when it is long.
+/// The text for a message: in quotes, escaped, and shortened when it is long.
 pub(super) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX_CHARS) {
         None => format!("{text:?}"),
@@ -70,9 +70,9 @@ mod tests {
     }
 
     #[test]
-    fn no_character_turns_into_structure() {
-        // A path is cut into components before it is folded; that is only right while nothing folds into a `/`,
-        // and a pattern is only safe while nothing folds into one of its own characters.
+    fn no_character_folds_into_a_special_character() {
+        // A path is split into components before it is folded, which is only correct if nothing folds into a `/`. The
+        // same goes for the special characters of patterns.
         for c in ('\u{80}'..=char::MAX).filter(|c| !c.is_ascii()) {
             for fold_case in [false, true] {
                 let text = c.to_string();

@@ -1,4 +1,4 @@
-//! The compression git's objects are stored in. zlib is here anyway, with libgit2; only what a pack needs is called.
+//! zlib compression for git objects. zlib is linked anyway, for libgit2; only what a pack needs is called.
 
 use std::ffi::c_int;
 use std::mem::{MaybeUninit, size_of};
@@ -8,17 +8,16 @@ use libz_sys::{
     zlibVersion,
 };
 
-/// Quick rather than small: the next consolidation stores most objects as differences anyway.
+/// Fast rather than small: the next repack stores most objects as deltas anyway.
 const LEVEL: c_int = 3;
 
-/// Compresses one piece after the other; setting zlib up costs more than a small piece.
+/// A reusable compressor; setting zlib up costs more than compressing a small object.
 pub struct Deflate(Box<z_stream>);
 
-// SAFETY: a stream belongs to whoever holds it; zlib keeps nothing per thread.
+// SAFETY: a stream has one owner, and zlib keeps no state per thread.
 unsafe impl Send for Deflate {}
 
 impl Deflate {
-    /// Ready for the first piece.
     pub fn new() -> Deflate {
         let mut stream = Box::new(MaybeUninit::<z_stream>::zeroed());
         // SAFETY: zlib asks for a zeroed stream, whose null functions mean its own allocator. The box keeps the address
@@ -29,7 +28,7 @@ impl Deflate {
         Deflate(unsafe { stream.assume_init() })
     }
 
-    /// Compresses `piece` to the end of `out`.
+    /// Appends the compressed `piece` to `out`.
     pub fn append(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let length = uInt::try_from(piece.len()).expect("an object of a flush stays under four gigabytes");
         let stream = &mut *self.0;
@@ -46,7 +45,7 @@ impl Deflate {
             assert_eq!(deflate(stream, Z_FINISH), Z_STREAM_END, "there is room for all of it");
             room - stream.avail_out as usize
         };
-        // SAFETY: that many bytes behind the length were written just now, within what was reserved.
+        // SAFETY: that many bytes after the length were just written, within the reserved capacity.
         unsafe { out.set_len(out.len() + written) };
     }
 }
@@ -58,7 +57,7 @@ impl Drop for Deflate {
     }
 }
 
-/// The checksum an index keeps of each object.
+/// The checksum that a pack index has for each object.
 pub fn crc32(bytes: &[u8]) -> u32 {
     let length = uInt::try_from(bytes.len()).expect("an object of a flush stays under four gigabytes");
     // SAFETY: the pointer is to live memory of that length.

@@ -1,4 +1,4 @@
-//! What can go wrong with a ledger, each with what to do about it. Grants go on meanwhile.
+//! Errors of a ledger. Each message says what to do about it. Reservations work on meanwhile.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,64 +9,45 @@ use crate::journal::JournalError;
 /// Why the ledger could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// There is none.
     #[error("there is no ledger at {}; git dibs serve writes one, and git dibs ledger fetch brings one here", .path.display())]
-    Missing {
-        /// Where it would be.
-        path: PathBuf,
-    },
-    /// Not one of ours; it was left as it is.
-    #[error("{} is not a git-dibs ledger, or only half of one, and was left as it is; move it away and a new one is made", .path.display())]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
+    /// Not a ledger. It was not changed.
+    #[error("{} is not a git-dibs ledger, or an incomplete one, and was not changed; move it away, then a new one is created", .path.display())]
+    Foreign { path: PathBuf },
     /// Written by a later version.
     #[error("the ledger {} has version {found}, and this git-dibs knows version {known}; use the newer git-dibs that wrote it", .path.display())]
     Newer {
-        /// The directory.
         path: PathBuf,
-        /// Its version.
+        /// The version of the ledger.
         found: i64,
-        /// The newest this one knows.
+        /// The newest version this program knows.
         known: i64,
     },
     /// Another process writes it.
     #[error("the ledger {} is being written by another process; stop that first", .path.display())]
-    InUse {
-        /// The directory.
+    InUse { path: PathBuf },
+    /// A ledger in which something is missing or wrong.
+    #[error("the ledger {} is damaged: {what}; move it away, then a new one is created from the journal", .path.display())]
+    Damaged { path: PathBuf, what: String },
+    /// The ledger and the journal have different events under the same number.
+    #[error("the ledger {} and the journal have different events at {at}: the ledger belongs to another journal, or an older journal was restored; move the ledger away, then a new one is created", .path.display())]
+    Diverged {
         path: PathBuf,
-    },
-    /// Ours, but something in it is missing or makes no sense.
-    #[error("the ledger {} is damaged: {what}; move it away and a new one is made from the journal", .path.display())]
-    Damaged {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// It tells of other events than the journal does.
-    #[error("the ledger {} tells another story than the journal at {at}: it belongs to another journal, or an old one was restored; move it away and a new one is made", .path.display())]
-    AnotherStory {
-        /// The directory.
-        path: PathBuf,
-        /// The event they do not agree on.
+        /// The number with different events.
         at: Seq,
     },
-    /// The journal dropped records in the meantime.
-    #[error("the journal does not have the records after {after} any more; the ledger goes on after a gap")]
-    Late {
-        /// The last record that is written.
+    /// The journal dropped records that are not in the ledger.
+    #[error("the journal no longer has the records after {after}; the ledger continues after a gap")]
+    RecordsDropped {
+        /// The last record in the ledger.
         after: Seq,
     },
-    /// The system refused.
+    /// An error of the operating system.
     #[error("could not {doing} {}: {source}", .path.display())]
     Io {
         /// What was tried, as in "could not …".
         doing: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// The journal could not be read.

@@ -1,66 +1,65 @@
-//! Looking back, the latest first: in the journal as far as that goes, and in the ledger from there.
+//! Past events, latest first: from the journal as far as it goes, then from the ledger.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use git2::Oid;
 
-use super::message::Line;
-use super::{LedgerError, Reading};
+use super::message::LedgerEvent;
+use super::{LedgerError, LedgerReader};
 use crate::engine::{Event, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
 use crate::key::Key;
 
-/// Events looked at for one page. A page may be short or empty because of it; its cursor says where to go on.
-const LOOK_MAX: u64 = 50_000;
+/// The most events read for one page. A page may be short or empty because of it; its cursor says where to continue.
+const SCAN_MAX: u64 = 50_000;
 
 /// Records read from the journal at a time.
 const STEP: u64 = 2_000;
 
-/// The past of one repository.
-pub struct History {
+/// Reads the past events of one repository.
+pub struct HistoryReader {
     journal: Option<Mutex<Box<dyn JournalReader>>>,
-    /// Where the ledger is, if one is written.
+    /// The ledger's directory, if there is a ledger.
     ledger: Option<PathBuf>,
 }
 
-/// What somebody wants to know.
+/// Which events to return.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// Only what could be about this key: patterns that cover it too.
+    /// Only events about keys that overlap this key.
     pub key: Option<Key>,
-    /// That key is compared without regard to case.
+    /// Keys are compared without regard to case.
     pub fold_case: bool,
-    /// Only what this session did.
+    /// Only events of this session.
     pub session: Option<SessionId>,
-    /// Only what happened since.
+    /// Only events at this time or later.
     pub since: Option<Timestamp>,
-    /// At most so many.
     pub limit: usize,
-    /// Where to go on.
+    /// Where the page before ended.
     pub cursor: Option<Cursor>,
 }
 
-/// Before which event to go on, and in which commit of the ledger, if it came that far.
+/// Where the next page begins: before which event, and in which commit of the ledger, if it came that far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     below: Seq,
     commit: Option<Oid>,
 }
 
-/// Some events, the latest first.
+/// A page of events, latest first.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
-    /// What was found. Names are only there where the ledger told.
-    pub events: Vec<Line>,
-    /// Where to go on, if there may be more.
+pub struct EventPage {
+    /// Sessions only have names in events from the ledger.
+    pub events: Vec<LedgerEvent>,
+    /// The cursor of the next page, if there may be more events.
     pub next: Option<Cursor>,
-    /// Events between these that nobody has any more, the first and the last of each.
+    /// Events that neither the journal nor the ledger has any more: the first and the last of each gap.
     pub missing: Vec<(Seq, Seq)>,
 }
 
 impl Cursor {
-    /// Reads what a cursor is written as.
+    /// Reads the text form of a cursor.
     pub fn parse(text: &str) -> Option<Cursor> {
         let (below, commit) = match text.split_once('-') {
             Some((below, commit)) if commit.len() == 40 => (below, Some(Oid::from_str(commit).ok()?)),
@@ -80,59 +79,59 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-/// A page that is being filled.
+/// A page while it is being filled.
 struct Search<'a> {
     query: &'a Query,
-    told: Told,
-    /// Everything from here on was looked at.
+    page: EventPage,
+    /// All events from this number on were read.
     below: Seq,
-    left: u64,
+    /// How many events may still be read.
+    scans_left: u64,
 }
 
-impl History {
-    /// Of a server that runs.
-    pub fn new(journal: Box<dyn JournalReader>, ledger: Option<PathBuf>) -> History {
-        History { journal: Some(Mutex::new(journal)), ledger }
+impl HistoryReader {
+    /// For a running server.
+    pub fn new(journal: Box<dyn JournalReader>, ledger: Option<PathBuf>) -> HistoryReader {
+        HistoryReader { journal: Some(Mutex::new(journal)), ledger }
     }
 
-    /// Of a ledger alone.
-    pub fn of_ledger(path: PathBuf) -> History {
-        History { journal: None, ledger: Some(path) }
+    /// Without a journal, from a ledger alone.
+    pub fn of_ledger(path: PathBuf) -> HistoryReader {
+        HistoryReader { journal: None, ledger: Some(path) }
     }
 
-    /// One page.
-    pub fn page(&self, query: &Query) -> Result<Told, LedgerError> {
+    pub fn page(&self, query: &Query) -> Result<EventPage, LedgerError> {
         let below = query.cursor.map_or(Seq(u64::MAX), |cursor| cursor.below);
-        let mut search = Search { query, told: Told::default(), below, left: LOOK_MAX };
+        let mut search = Search { query, page: EventPage::default(), below, scans_left: SCAN_MAX };
         let commit = query.cursor.and_then(|cursor| cursor.commit);
         if let Some(journal) = self.journal.as_ref().filter(|_| commit.is_none()) {
             let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            if search.in_journal(journal.as_mut())? == Went::Enough {
-                return Ok(search.told);
+            if search.scan_journal(journal.as_mut())? == Scan::Done {
+                return Ok(search.page);
             }
         }
         match &self.ledger {
             Some(_) if search.below <= Seq(1) => {}
-            Some(path) => match Reading::open(path) {
-                Ok(reading) => search.in_ledger(&reading, commit)?,
-                Err(LedgerError::Missing { .. }) if self.journal.is_some() => search.misses_the_rest(),
+            Some(path) => match LedgerReader::open(path) {
+                Ok(reader) => search.scan_ledger(&reader, commit)?,
+                Err(LedgerError::Missing { .. }) if self.journal.is_some() => search.add_missing_rest(),
                 Err(error) => return Err(error),
             },
-            None => search.misses_the_rest(),
+            None => search.add_missing_rest(),
         }
-        Ok(search.told)
+        Ok(search.page)
     }
 }
 
 /// Whether a search goes on.
 #[derive(Debug, PartialEq, Eq)]
-enum Went {
-    On,
-    Enough,
+enum Scan {
+    Continue,
+    Done,
 }
 
 impl Search<'_> {
-    fn in_journal(&mut self, journal: &mut dyn JournalReader) -> Result<Went, LedgerError> {
+    fn scan_journal(&mut self, journal: &mut dyn JournalReader) -> Result<Scan, LedgerError> {
         let head = journal.head()?;
         let oldest = journal.read(head, 1)?.oldest;
         self.below = self.below.min(head.next());
@@ -142,29 +141,29 @@ impl Search<'_> {
             let page = journal.read(Seq(from.saturating_sub(1)), count as usize)?;
             let below = self.below;
             for record in page.records.into_iter().rev().filter(|record| record.seq < below) {
-                if self.take(Line::new(record, None), None) == Went::Enough {
-                    return Ok(Went::Enough);
+                if self.take(LedgerEvent::new(record, None), None) == Scan::Done {
+                    return Ok(Scan::Done);
                 }
             }
-            // Where records were dropped meanwhile, the ledger has them.
+            // If the journal has dropped records meanwhile, the ledger has them.
             self.below = self.below.min(Seq(from));
         }
-        Ok(Went::On)
+        Ok(Scan::Continue)
     }
 
-    fn in_ledger(&mut self, reading: &Reading, commit: Option<Oid>) -> Result<(), LedgerError> {
-        // The commit only saves the way from the tip. A ledger that was made anew meanwhile does not have it any more,
-        // and somebody may have made it up; that says nothing about the ledger.
-        let mut next = match commit.and_then(|id| reading.commit(id).ok()) {
+    fn scan_ledger(&mut self, reader: &LedgerReader, commit: Option<Oid>) -> Result<(), LedgerError> {
+        // The commit only saves the walk from the tip. It comes from the client, and a ledger that was rebuilt does not
+        // have it, so a missing one is no error.
+        let mut next = match commit.and_then(|id| reader.commit(id).ok()) {
             Some(commit) => Some(commit),
-            None => reading.tip()?,
+            None => reader.tip()?,
         };
         while let Some(commit) = next {
             let begins = commit.trailers.events.first().copied().unwrap_or(commit.trailers.seq.next());
             if begins < self.below {
                 let below = self.below;
-                for line in reading.lines(&commit)?.into_iter().rev().filter(|line| line.seq < below) {
-                    if self.take(line, Some(commit.id)) == Went::Enough {
+                for event in reader.events(&commit)?.into_iter().rev().filter(|event| event.seq < below) {
+                    if self.take(event, Some(commit.id)) == Scan::Done {
                         return Ok(());
                     }
                 }
@@ -172,38 +171,38 @@ impl Search<'_> {
             if let Some((first, last)) = commit.trailers.gap
                 && first < self.below
             {
-                self.told.missing.push((first, last));
+                self.page.missing.push((first, last));
                 self.below = first;
             }
-            next = reading.before(&commit)?;
+            next = reader.before(&commit)?;
         }
-        self.misses_the_rest();
+        self.add_missing_rest();
         Ok(())
     }
 
-    /// Looks at one event, the one before the last.
-    fn take(&mut self, line: Line, commit: Option<Oid>) -> Went {
+    /// Adds one event, if it is wanted. Events come in descending order.
+    fn take(&mut self, event: LedgerEvent, commit: Option<Oid>) -> Scan {
         let query = self.query;
-        if query.since.is_some_and(|since| line.at < since) {
-            return Went::Enough;
+        if query.since.is_some_and(|since| event.at < since) {
+            return Scan::Done;
         }
-        self.below = line.seq;
-        self.left = self.left.saturating_sub(1);
-        if is_wanted(&line.event, query) {
-            self.told.events.push(line);
+        self.below = event.seq;
+        self.scans_left = self.scans_left.saturating_sub(1);
+        if is_wanted(&event.event, query) {
+            self.page.events.push(event);
         }
-        if self.left > 0 && self.told.events.len() < query.limit {
-            return Went::On;
+        if self.scans_left > 0 && self.page.events.len() < query.limit {
+            return Scan::Continue;
         }
         if self.below > Seq(1) {
-            self.told.next = Some(Cursor { below: self.below, commit });
+            self.page.next = Some(Cursor { below: self.below, commit });
         }
-        Went::Enough
+        Scan::Done
     }
 
-    fn misses_the_rest(&mut self) {
+    fn add_missing_rest(&mut self) {
         if self.below > Seq(1) && self.below < Seq(u64::MAX) {
-            self.told.missing.push((Seq(1), Seq(self.below.0 - 1)));
+            self.page.missing.push((Seq(1), Seq(self.below.0 - 1)));
         }
     }
 }
@@ -212,11 +211,11 @@ fn is_wanted(event: &Event, query: &Query) -> bool {
     if matches!(event, Event::Counted { .. }) {
         return false;
     }
-    let by = query.session.as_ref().is_none_or(|session| event.session() == Some(session));
-    // Records keep keys as they were written; how they are compared is the repository's business.
-    let meets = |key: &Key, wanted: &Key| match query.fold_case {
+    let of_session = query.session.as_ref().is_none_or(|session| event.session() == Some(session));
+    // Records have keys as they were written, so they are folded here.
+    let overlaps = |key: &Key, wanted: &Key| match query.fold_case {
         true => key.folded(true).overlaps(wanted).is_some(),
         false => key.overlaps(wanted).is_some(),
     };
-    by && query.key.as_ref().is_none_or(|wanted| event.keys().any(|key| meets(key, wanted)))
+    of_session && query.key.as_ref().is_none_or(|wanted| event.keys().any(|key| overlaps(key, wanted)))
 }

@@ -1,4 +1,4 @@
-//! What a commit says: a subject for people, a trailer for each event, and where in the journal it ends.
+//! Commit messages: a subject for people, a trailer for each event, and the number of the last record.
 
 use git2::Oid;
 use serde::{Deserialize, Serialize};
@@ -9,48 +9,43 @@ use crate::text::terminal::clean;
 /// The longest key or name in a subject, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// An event as the ledger keeps it: the record, and what its session was called.
+/// An event as the ledger stores it: the record, and the display name of its session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// Its number.
+pub struct LedgerEvent {
     pub seq: Seq,
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub event: Event,
-    /// What the session was called.
+    /// The display name of the session at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
 }
 
-/// What the end of a commit's message says.
+/// The trailers of a commit message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trailers {
-    /// The last event in it.
+    /// The last event of the commit.
     pub seq: Seq,
-    /// The numbers of its events.
+    /// The numbers of the commit's events.
     pub events: Vec<Seq>,
-    /// Events before it that nobody has any more, the first and the last.
+    /// Missing events before this commit, the first and the last.
     pub gap: Option<(Seq, Seq)>,
-    /// Its tree was made from the journal afresh, not from the tree before.
+    /// The tree was rebuilt from the journal, not from the tree before.
     pub restated: bool,
-    /// The last commit of the year before, which is no parent.
+    /// The last commit of the year before, which is not a parent.
     pub previous: Option<Oid>,
 }
 
-impl Line {
-    /// A record with the name of its session.
-    pub fn new(record: Record, name: Option<Text>) -> Line {
-        Line { seq: record.seq, at: record.at, event: record.event, name }
+impl LedgerEvent {
+    pub fn new(record: Record, name: Option<Text>) -> LedgerEvent {
+        LedgerEvent { seq: record.seq, at: record.at, event: record.event, name }
     }
 
-    /// The record alone.
     pub fn record(&self) -> Record {
         Record { seq: self.seq, at: self.at, event: self.event.clone() }
     }
 }
 
-/// What happened, in one word.
+/// The event as one word.
 pub fn verb(event: &Event) -> &'static str {
     match event {
         Event::Opened { .. } => "open",
@@ -69,18 +64,18 @@ pub fn verb(event: &Event) -> &'static str {
 }
 
 /// The message of a commit with these events.
-pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
-    let mut text = subject(lines, trailers);
+pub fn compose(events: &[LedgerEvent], trailers: &Trailers) -> String {
+    let mut text = subject(events, trailers);
     text.push_str("\n\n");
     if let Some((first, last)) = trailers.gap {
         text.push_str(&format!(
             "The events {first} to {last} are missing: the journal did not have them any more.\n\n"
         ));
     }
-    for line in lines {
-        let session = line.event.session().map_or("-", SessionId::as_str);
-        text.push_str(&format!("Dibs-Event: {} {} {session}", line.seq.0, verb(&line.event)));
-        for key in line.event.keys() {
+    for event in events {
+        let session = event.event.session().map_or("-", SessionId::as_str);
+        text.push_str(&format!("Dibs-Event: {} {} {session}", event.seq.0, verb(&event.event)));
+        for key in event.event.keys() {
             text.push(' ');
             text.push_str(&clean(&key.text(), usize::MAX));
         }
@@ -99,7 +94,7 @@ pub fn compose(lines: &[Line], trailers: &Trailers) -> String {
     text
 }
 
-/// Reads the trailers of [`compose`]; nothing where they are not all there.
+/// Reads the trailers that [`compose`] writes. None if they are incomplete.
 pub fn parse(message: &str) -> Option<Trailers> {
     let mut found = Trailers::default();
     let mut seq = None;
@@ -115,7 +110,7 @@ pub fn parse(message: &str) -> Option<Trailers> {
             "Dibs-Restated" => found.restated = true,
             "Dibs-Previous" => found.previous = Some(Oid::from_str(value).ok()?),
             "Dibs-Seq" => seq = Some(number(value)?),
-            // Somebody's later version may say more.
+            // A later version may write more trailers.
             _ => {}
         }
     }
@@ -127,9 +122,9 @@ fn number(text: &str) -> Option<Seq> {
     text.parse().ok().map(Seq)
 }
 
-/// One line for people, about what they would look for first.
-fn subject(lines: &[Line], trailers: &Trailers) -> String {
-    let weight = |line: &&Line| match line.event {
+/// One line about the most interesting event.
+fn subject(events: &[LedgerEvent], trailers: &Trailers) -> String {
+    let rank = |event: &&LedgerEvent| match event.event {
         Event::Reserved { .. } => 0,
         Event::Released { .. } => 1,
         Event::Amended { .. } => 2,
@@ -139,7 +134,7 @@ fn subject(lines: &[Line], trailers: &Trailers) -> String {
         Event::Opened { .. } => 6,
         _ => 7,
     };
-    let Some(first) = lines.iter().min_by_key(weight) else {
+    let Some(first) = events.iter().min_by_key(rank) else {
         return match trailers.gap {
             Some(_) => "begin again after a gap".to_owned(),
             None => "put right what is held".to_owned(),
@@ -150,7 +145,7 @@ fn subject(lines: &[Line], trailers: &Trailers) -> String {
     if let Some(key) = keys.next() {
         text.push_str(&format!(" {}", clean(&key.text(), SHOWN_MAX)));
     }
-    let more = keys.count() + lines.len() - 1;
+    let more = keys.count() + events.len() - 1;
     if more > 0 {
         text.push_str(&format!(" (+{more})"));
     }
@@ -166,7 +161,7 @@ mod tests {
     use crate::engine::{Mode, ReservationId, Ttl};
     use crate::key::Key;
 
-    fn line(seq: u64, key: &str) -> Line {
+    fn event(seq: u64, key: &str) -> LedgerEvent {
         let event = Event::Reserved {
             id: ReservationId(uuid::Uuid::nil()),
             session: SessionId::parse("s-17").unwrap(),
@@ -175,20 +170,20 @@ mod tests {
             ttl: Ttl(60),
             reason: None,
         };
-        Line { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
+        LedgerEvent { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }
     }
 
     #[test]
     fn a_name_cannot_reorder_or_break_a_subject() {
-        let strange = Line { name: Some("a\u{202e}na\nDibs-Seq: 9".into()), ..line(4, "src/a.rs") };
+        let strange = LedgerEvent { name: Some("a\u{202e}na\nDibs-Seq: 9".into()), ..event(4, "src/a.rs") };
         let trailers = Trailers { seq: Seq(4), events: vec![Seq(4)], gap: None, restated: false, previous: None };
         let text = compose(&[strange], &trailers);
         assert!(text.starts_with("reserve src/a.rs by a\\u{202e}na\\nDibs-Seq: 9\n\n"), "{text}");
     }
 
     #[test]
-    fn a_commit_reads_like_a_sentence_and_its_trailers_like_a_table() {
-        let lines = [line(4, "src/a.rs"), line(5, "file:a%0Ab"), line(6, "src/**"), line(7, "api:GET /v1/x")];
+    fn a_message_has_a_subject_and_trailers_that_can_be_read_back() {
+        let events = [event(4, "src/a.rs"), event(5, "file:a%0Ab"), event(6, "src/**"), event(7, "api:GET /v1/x")];
         let trailers = Trailers {
             seq: Seq(7),
             events: [4, 5, 6, 7].map(Seq).to_vec(),
@@ -196,7 +191,7 @@ mod tests {
             restated: true,
             previous: Some(Oid::ZERO_SHA1),
         };
-        let text = compose(&lines, &trailers);
+        let text = compose(&events, &trailers);
         assert_eq!(
             text,
             "reserve src/a.rs (+3) by ana\n\n\
@@ -210,6 +205,6 @@ mod tests {
         );
         assert_eq!(parse(&text), Some(trailers));
         assert_eq!(parse("a subject\n\nand words\n"), None);
-        assert_eq!(parse("Dibs-Event: 4 reserve s-17 x\n"), None, "it does not say where it ends");
+        assert_eq!(parse("Dibs-Event: 4 reserve s-17 x\n"), None, "it has no Dibs-Seq");
     }
 }

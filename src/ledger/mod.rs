@@ -1,28 +1,30 @@
-//! History in git that people can read: who held what, when and why, and who holds it now.
+//! History in git that people can read: which session held what, when and why, and what is held now.
 //!
-//! A thread follows the journal and renders it into a bare repository of the ledger's own, one commit for all that
-//! happened since the last look. The tree shows what is held, at the paths where it is held; the message lists the
-//! events; `.dibs/events` in the tree keeps them whole. Nothing here decides anything, and nobody waits for it: the
-//! journal is the truth, and whatever becomes of the ledger, it is caught up or made anew from there.
+//! A thread reads the journal and renders it into a bare repository of its own, one commit for everything since the last
+//! look. The tree has a blob for each held key, at the key's path; the message lists the events; `.dibs/events` in the
+//! tree has them in full. There are no rules here, and no request waits for the ledger: the journal is the source of
+//! truth, and a damaged or deleted ledger is caught up or rebuilt from there.
 //!
-//! Start at [`Ledger::follow`]. `writer` turns records into commits, with `live` (what is held), `shelf` (where that lies
-//! in the tree), `tree` and `pack` (git's objects), `message` and `store` (the directory); `read` and what follows it are
-//! for looking back.
+//! Start at [`Ledger::start`]; `thread` is the loop. `writer` turns records into commits, and `recover` finds out where an
+//! existing ledger ends. They use `holdings` (what is held), `tree_path` (where that is in the tree), `tree` and `pack`
+//! (git objects), `message` (commit messages) and `store` (the directory). `reader`, `history` and `verify` read a ledger
+//! back. `retain` keeps records in the journal until they are in the ledger.
 
 mod deflate;
 mod error;
-mod follow;
-mod guard;
 mod history;
-mod live;
+mod holdings;
 mod message;
 mod pack;
-mod read;
-mod shelf;
+mod reader;
+mod recover;
+mod repack;
+mod retain;
 mod status;
 mod store;
-mod tidy;
+mod thread;
 mod tree;
+mod tree_path;
 mod verify;
 mod writer;
 
@@ -30,15 +32,15 @@ mod writer;
 mod tests;
 
 pub use error::LedgerError;
-pub use follow::Ledger;
-pub use guard::Kept;
-pub use history::{Cursor, History, Query, Told};
-pub use live::{Holding, Live, Stamp};
-pub use message::{Line, Trailers};
-pub use read::Reading;
-pub use shelf::{OWN, of as shelf_of};
-pub use status::{Lag, Status};
+pub use history::{Cursor, EventPage, HistoryReader, Query};
+pub use holdings::{Holding, Holdings, Stamp};
+pub use message::{LedgerEvent, Trailers};
+pub use reader::{LedgerReader, path_in_tree};
+pub use repack::{git, repack};
+pub use retain::RetainingJournal;
+pub use status::{Lag, LedgerStatus};
 pub use store::{BRANCH, Commit, SHARED, create};
-pub use tidy::{git, tidy};
-pub use verify::{Verified, verify};
-pub use writer::{Flushed, Writer};
+pub use thread::Ledger;
+pub use tree_path::OWN;
+pub use verify::{VerifyReport, verify};
+pub use writer::{FlushReport, Writer};

@@ -1,8 +1,8 @@
-//! Git objects, and the pack file that takes all objects of one flush to disk.
+//! Git objects, and the pack file with all objects of one flush.
 //!
-//! The formats are git's own and never change: a pack of version 2 with its index of version 2. They are written here
-//! because the objects are at hand anyway: nothing is looked up in the ledger, so a flush costs the same however much
-//! history there is, and no delta is searched for that the next consolidation would search for again.
+//! The formats are git's own and stable: a pack of version 2 with its index of version 2. We write them ourselves because
+//! all objects are in memory: nothing is looked up in the ledger, so a flush costs the same no matter how long the history
+//! is, and no deltas are computed that the next repack would compute again.
 
 use std::collections::HashSet;
 
@@ -11,23 +11,20 @@ use git2::Oid;
 
 use super::deflate::{Deflate, crc32};
 
-/// What an object is, by its number in a pack.
+/// The type of an object, with its number in the pack format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A commit.
+pub enum ObjectKind {
     Commit = 1,
-    /// A directory.
     Tree = 2,
-    /// A file.
     Blob = 3,
 }
 
-/// The name git gives an object.
-pub fn id_of(kind: Kind, body: &[u8]) -> Oid {
+/// The id git gives an object.
+pub fn id_of(kind: ObjectKind, body: &[u8]) -> Oid {
     let word = match kind {
-        Kind::Commit => "commit",
-        Kind::Tree => "tree",
-        Kind::Blob => "blob",
+        ObjectKind::Commit => "commit",
+        ObjectKind::Tree => "tree",
+        ObjectKind::Blob => "blob",
     };
     let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     context.update(format!("{word} {}\0", body.len()).as_bytes());
@@ -35,37 +32,34 @@ pub fn id_of(kind: Kind, body: &[u8]) -> Oid {
     Oid::from_bytes(context.finish().as_ref()).expect("SHA-1 has twenty bytes")
 }
 
-/// A pack that is being put together.
+/// A pack that is being built.
 pub struct Pack {
     bytes: Vec<u8>,
-    /// Each object with the checksum of its bytes in the pack and where they begin.
+    /// Each object with its checksum and its offset in the pack.
     objects: Vec<(Oid, u32, u32)>,
     known: HashSet<Oid>,
     deflate: Deflate,
 }
 
 /// The two files of a pack.
-pub struct Packed {
-    /// What both are called, without `pack-` and ending.
+pub struct PackFiles {
+    /// The file name of both, without `pack-` and extension.
     pub name: String,
-    /// The objects.
     pub pack: Vec<u8>,
-    /// Where they are.
     pub index: Vec<u8>,
 }
 
 impl Pack {
-    /// Without an object yet.
     pub fn new() -> Pack {
         Pack { bytes: header(0).to_vec(), objects: Vec::new(), known: HashSet::new(), deflate: Deflate::new() }
     }
 
-    /// Takes an object in, once, and says what it is called.
+    /// Adds an object, unless it is there already. Returns its id.
     ///
     /// # Panics
     ///
-    /// If the pack would reach two gigabytes; a flush is far smaller.
-    pub fn add(&mut self, kind: Kind, body: &[u8]) -> Oid {
+    /// If the pack reaches two gigabytes; a flush is far smaller.
+    pub fn add(&mut self, kind: ObjectKind, body: &[u8]) -> Oid {
         let id = id_of(kind, body);
         if !self.known.insert(id) {
             return id;
@@ -85,8 +79,7 @@ impl Pack {
         id
     }
 
-    /// The files.
-    pub fn finish(mut self) -> Packed {
+    pub fn finish(mut self) -> PackFiles {
         let count = u32::try_from(self.objects.len()).expect("fewer objects than bytes");
         self.bytes[..12].copy_from_slice(&header(count));
         let checksum = digest(&SHA1_FOR_LEGACY_USE_ONLY, &self.bytes);
@@ -105,7 +98,7 @@ impl Pack {
         let own = digest(&SHA1_FOR_LEGACY_USE_ONLY, &index);
         index.extend_from_slice(own.as_ref());
         let name = Oid::from_bytes(checksum.as_ref()).expect("SHA-1 has twenty bytes").to_string();
-        Packed { name, pack: self.bytes, index }
+        PackFiles { name, pack: self.bytes, index }
     }
 }
 
@@ -120,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_finds_a_pack_of_ours_whole() {
+    fn git_accepts_our_packs() {
         let dir = tempfile::tempdir().unwrap();
         let repo = git2::Repository::init_bare(dir.path()).unwrap();
         let mut pack = Pack::new();
         let mut bodies = vec![Vec::new(), b"x".to_vec(), vec![b'y'; 15], vec![b'z'; 16], vec![7; 3 << 20]];
         bodies.extend((0..500).map(|n| format!("{n}").repeat(n).into_bytes()));
-        let ids: Vec<Oid> = bodies.iter().map(|body| pack.add(Kind::Blob, body)).collect();
-        assert_eq!(pack.add(Kind::Blob, b"x"), ids[1], "the same again is the same object");
+        let ids: Vec<Oid> = bodies.iter().map(|body| pack.add(ObjectKind::Blob, body)).collect();
+        assert_eq!(pack.add(ObjectKind::Blob, b"x"), ids[1], "the same again is the same object");
         let packed = pack.finish();
         for (ending, bytes) in [("pack", &packed.pack), ("idx", &packed.index)] {
             std::fs::write(dir.path().join(format!("objects/pack/pack-{}.{ending}", packed.name)), bytes).unwrap();

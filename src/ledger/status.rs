@@ -1,4 +1,4 @@
-//! How far the ledger is, for whoever asks from another thread.
+//! How far the ledger is behind the journal, and why; read from other threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,73 +6,72 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Seq;
 
-/// What the ledger's thread says about itself.
+/// The state of the ledger's thread.
 #[derive(Debug, Default)]
-pub struct Status {
+pub struct LedgerStatus {
     written: AtomicU64,
     head: AtomicU64,
-    rest: Mutex<Rest>,
+    details: Mutex<Details>,
 }
 
 #[derive(Debug, Default)]
-struct Rest {
-    behind: Option<Instant>,
-    trouble: Option<String>,
+struct Details {
+    behind_since: Option<Instant>,
+    error: Option<String>,
 }
 
 /// How far behind the journal the ledger is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Records that are not in it yet.
+    /// The number of records that are not in the ledger yet.
     pub records: u64,
-    /// Since when there are any.
+    /// How long there have been any.
     pub time: Duration,
 }
 
-impl Status {
-    /// The last record that is in the ledger for good.
+impl LedgerStatus {
+    /// The last record that is durable in the ledger.
     pub fn written(&self) -> Seq {
         Seq(self.written.load(Ordering::Acquire))
     }
 
-    /// How far behind it is.
     pub fn lag(&self) -> Lag {
         let records = self.head.load(Ordering::Acquire).saturating_sub(self.written().0);
-        Lag { records, time: self.rest().behind.map(|since| since.elapsed()).unwrap_or_default() }
+        Lag { records, time: self.details().behind_since.map(|since| since.elapsed()).unwrap_or_default() }
     }
 
-    /// Why it does not come further, in a sentence.
-    pub fn trouble(&self) -> Option<String> {
-        self.rest().trouble.clone()
+    /// Why the ledger cannot be written, as a sentence.
+    pub fn error(&self) -> Option<String> {
+        self.details().error.clone()
     }
 
-    pub(super) fn saw(&self, head: Seq) {
+    pub(super) fn set_head(&self, head: Seq) {
         self.head.fetch_max(head.0, Ordering::AcqRel);
         self.update();
     }
 
-    pub(super) fn wrote(&self, seq: Seq) {
+    pub(super) fn set_written(&self, seq: Seq) {
         self.written.store(seq.0, Ordering::Release);
         self.head.fetch_max(seq.0, Ordering::AcqRel);
         self.update();
     }
 
-    /// Answers whether this is news.
-    pub(super) fn is_in_trouble(&self, sentence: Option<String>) -> bool {
-        let mut rest = self.rest();
-        let news = rest.trouble != sentence;
-        rest.trouble = sentence;
-        news
+    /// Returns whether the error is another one than before.
+    pub(super) fn set_error(&self, error: Option<String>) -> bool {
+        let mut details = self.details();
+        let changed = details.error != error;
+        details.error = error;
+        changed
     }
 
     fn update(&self) {
         let is_behind = self.head.load(Ordering::Acquire) > self.written().0;
-        let mut rest = self.rest();
-        rest.behind = is_behind.then(|| rest.behind.unwrap_or_else(Instant::now));
+        let mut details = self.details();
+        details.behind_since = is_behind.then(|| details.behind_since.unwrap_or_else(Instant::now));
     }
 
-    /// What is in it is true also when somebody panicked over it.
-    fn rest(&self) -> MutexGuard<'_, Rest> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
+    fn details(&self) -> MutexGuard<'_, Details> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
-//! The ledger's directory: a bare git repository that says it is ours, with one writer at a time.
+//! The ledger's directory: a bare git repository, marked as a ledger in its configuration, with one writer at a time.
 //!
-//! A flush becomes visible with the rename of one small file, the branch. Everything it points to is on disk by then,
-//! so a plug that is pulled leaves either the flush or the one before.
+//! A flush becomes visible when the file of the branch is renamed. Everything it points to is on disk by then, so a power
+//! failure leaves either the new flush or the one before.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,47 +11,43 @@ use git2::{Oid, Repository};
 
 use super::LedgerError;
 use super::message::{self, Trailers};
-use super::pack::Packed;
+use super::pack::PackFiles;
 use crate::journal::lock_soon;
 
-/// The branch the ledger writes.
+/// The branch that the ledger is written to.
 pub const BRANCH: &str = "refs/heads/ledger";
 
-/// The ref that is shared, and where a ledger from elsewhere arrives.
+/// The ref under which a ledger is pushed, and into which one is fetched.
 pub const SHARED: &str = "refs/dibs/ledger";
 
-/// What this version writes, in the repository's configuration.
+/// The format version, in the repository's configuration.
 const VERSION: i64 = 1;
 const VERSION_NAME: &str = "dibs.ledgerversion";
 
-/// What unfinished files in the directory of packs begin with.
+/// The prefix of unfinished files in the directory of packs.
 const UNFINISHED: &str = "tmp_dibs_";
 
 /// A ledger that is open for writing.
 pub struct Store {
     path: PathBuf,
     repo: Repository,
-    /// Held for life.
     _lock: File,
 }
 
 /// A commit of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its name.
     pub id: Oid,
-    /// Its tree.
     pub tree: Oid,
-    /// The one before, whether or not that is a parent.
+    /// The commit before: its parent, or for the first of a year the last of the year before.
     pub before: Option<Oid>,
-    /// When, in seconds since 1970.
+    /// The time of the commit, in seconds since 1970.
     pub seconds: i64,
-    /// What its message says.
     pub trailers: Trailers,
 }
 
 impl Store {
-    /// Opens the ledger at `path` for writing, or makes a new one there.
+    /// Opens the ledger at `path` for writing, or creates one there.
     pub fn open(path: &Path) -> Result<Store, LedgerError> {
         if fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             create(path)?;
@@ -62,11 +58,10 @@ impl Store {
         let file = file.map_err(LedgerError::io("write", &lock))?;
         lock_soon(&file).map_err(|_| LedgerError::InUse { path: path.to_owned() })?;
         let store = Store { path: path.to_owned(), repo, _lock: file };
-        store.sweep();
+        store.remove_leftovers();
         Ok(store)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -76,21 +71,20 @@ impl Store {
         &self.repo
     }
 
-    /// The latest commit.
     pub fn tip(&self) -> Result<Option<Commit>, LedgerError> {
         tip(&self.repo, &self.path, BRANCH)
     }
 
-    /// How many packs there are.
+    /// The number of packs.
     pub fn packs(&self) -> usize {
         let Ok(files) = fs::read_dir(self.path.join("objects/pack")) else { return 0 };
         files.flatten().filter(|file| file.path().extension().is_some_and(|ending| ending == "idx")).count()
     }
 
-    /// Stores the objects of a flush for good. Nobody sees them yet.
-    pub fn store(&self, packed: &Packed) -> Result<(), LedgerError> {
+    /// Stores the objects of a flush durably. No ref points to them yet.
+    pub fn store(&self, packed: &PackFiles) -> Result<(), LedgerError> {
         let dir = self.path.join("objects/pack");
-        // The index comes last: git takes a pack for one when it has that.
+        // The index comes last, because git only sees a pack that has one.
         for (ending, bytes) in [("pack", &packed.pack), ("idx", &packed.index)] {
             let unfinished = dir.join(format!("{UNFINISHED}{ending}"));
             let write = || -> io::Result<()> {
@@ -104,7 +98,7 @@ impl Store {
         sync_directory(&dir)
     }
 
-    /// Moves a ref from where it is believed to be.
+    /// Moves a ref to `to`. Fails if it does not point to `from`.
     pub fn move_ref(&self, name: &str, from: Option<Oid>, to: Oid) -> Result<(), LedgerError> {
         let found = match self.repo.refname_to_id(name) {
             Ok(found) => Some(found),
@@ -112,11 +106,11 @@ impl Store {
             Err(error) => return Err(LedgerError::damaged(&self.path, error.message())),
         };
         if found != from {
-            return Err(LedgerError::damaged(&self.path, format!("somebody else has moved {name}")));
+            return Err(LedgerError::damaged(&self.path, format!("another program has moved {name}")));
         }
         let file = self.path.join(name);
         let lock = self.path.join(format!("{name}.lock"));
-        let dir = file.parent().expect("a ref lies in a directory");
+        let dir = file.parent().expect("a ref is in a directory");
         let write = || -> io::Result<()> {
             fs::create_dir_all(dir)?;
             let mut new = File::options().write(true).create_new(true).open(&lock)?;
@@ -131,8 +125,8 @@ impl Store {
         sync_directory(dir)
     }
 
-    /// Takes away what a writer left behind that was killed; nobody else writes while the lock is ours.
-    fn sweep(&self) {
+    /// Removes what a killed writer left behind. Safe, because no other writer runs while we have the lock.
+    fn remove_leftovers(&self) {
         let _ = fs::remove_file(self.path.join(format!("{BRANCH}.lock")));
         let Ok(files) = fs::read_dir(self.path.join("objects/pack")) else { return };
         for file in files.flatten() {
@@ -151,7 +145,7 @@ pub fn open(path: &Path) -> Result<Repository, LedgerError> {
     }
     let repo = Repository::open_bare(path).map_err(|_| foreign())?;
     let config = path.join("config");
-    // The file alone: what the user's own configuration says makes no directory a ledger.
+    // Only this file: the user's own configuration must not turn a directory into a ledger.
     let version = git2::Config::open(&config).and_then(|config| config.get_i64(VERSION_NAME));
     match version {
         Ok(VERSION) => Ok(repo),
@@ -160,15 +154,15 @@ pub fn open(path: &Path) -> Result<Repository, LedgerError> {
     }
 }
 
-/// Makes a new ledger, whole or not at all.
+/// Creates a new ledger, complete or not at all.
 pub fn create(path: &Path) -> Result<(), LedgerError> {
     let new = path.with_extension("new");
     let failed = |error: git2::Error| LedgerError::Io {
-        doing: "make",
+        doing: "create",
         path: path.to_owned(),
         source: io::Error::other(error.message().to_owned()),
     };
-    // Nobody but us makes anything of this name, and only its rename makes it a ledger.
+    // Only we use this name, and it only becomes a ledger when it is renamed.
     let _ = fs::remove_dir_all(&new);
     let mut options = git2::RepositoryInitOptions::new();
     options.bare(true).external_template(false).initial_head("ledger");
@@ -176,7 +170,7 @@ pub fn create(path: &Path) -> Result<(), LedgerError> {
     let make = || -> Result<(), git2::Error> {
         Repository::init_opts(&new, &options)?;
         let mut config = git2::Config::open(&new.join("config"))?;
-        // Consolidating is our work; git's own would only come in between.
+        // We repack ourselves; git's own maintenance would interfere.
         config.set_i32("gc.auto", 0)?;
         config.set_bool("maintenance.auto", false)?;
         config.set_i64(VERSION_NAME, VERSION)
@@ -184,7 +178,7 @@ pub fn create(path: &Path) -> Result<(), LedgerError> {
     make().map_err(failed)?;
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(&new, fs::Permissions::from_mode(0o700)).map_err(LedgerError::io("restrict", &new))?;
-    fs::rename(&new, path).map_err(LedgerError::io("make", path))?;
+    fs::rename(&new, path).map_err(LedgerError::io("create", path))?;
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
@@ -203,7 +197,7 @@ pub fn commit(repo: &Repository, path: &Path, id: Oid) -> Result<Commit, LedgerE
     let found = found.map_err(|error| LedgerError::damaged(path, format!("commit {id}: {}", error.message())))?;
     let trailers = message::parse(&String::from_utf8_lossy(found.message_bytes()));
     let Some(trailers) = trailers else {
-        return Err(LedgerError::damaged(path, format!("commit {id} is not one of the ledger's")));
+        return Err(LedgerError::damaged(path, format!("commit {id} was not written by git-dibs")));
     };
     let before = found.parent_ids().next().or(trailers.previous);
     Ok(Commit { id, tree: found.tree_id(), before, seconds: found.time().seconds(), trailers })
@@ -218,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_or_newer_is_left_as_it_is() {
+    fn foreign_and_newer_directories_are_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "Dear diary").unwrap();
@@ -240,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn one_writes_at_a_time_and_sweeps_what_a_killed_one_left() {
+    fn there_is_one_writer_at_a_time_and_it_removes_leftovers_of_a_killed_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.git");
         fs::create_dir(dir.path().join("ledger.new")).unwrap();
         let store = Store::open(&path).unwrap();
         assert!(matches!(Store::open(&path).err().unwrap(), LedgerError::InUse { .. }));
-        assert!(open(&path).is_ok(), "anybody may read");
+        assert!(open(&path).is_ok(), "reading needs no lock");
         drop(store);
         fs::create_dir_all(path.join("refs/heads")).unwrap();
         fs::write(path.join("refs/heads/ledger.lock"), "half").unwrap();

@@ -1,4 +1,4 @@
-//! The writer against real journals, real git, and an engine that knows better.
+//! The ledger with a real journal and real git, compared with the engine.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::engine::{
-    Actor, Command, EndState, Engine, Intro, Mode, Named, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
-    Timestamp, Ttl, Want,
+    Actor, Command, EndState, Engine, KeyName, Mode, Owner, Policy, ReservationId, Reserve, Seq, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use crate::journal::{Journal, JournalReader, MemoryJournal};
 use crate::key::{Key, KeyRules};
 
-/// A desk without a thread: an engine, its journal, and a ledger beside them.
+/// An engine with its journal and its ledger, without a desk.
 struct World {
     dir: tempfile::TempDir,
     engine: Engine,
@@ -40,10 +40,11 @@ impl World {
 
     fn execute(&mut self, actor: Actor, command: Command) {
         let after = self.engine.head();
-        let mut records = Vec::new();
         self.now = self.now.after(Duration::from_millis(250));
-        self.engine.execute(&actor, command, self.now, &mut records);
-        self.journal.append(after, &records).unwrap();
+        let mut turn = Turn::at(self.now);
+        // A random command may be refused; then it leaves no record.
+        let _ = self.engine.execute(&mut turn, &actor, command);
+        self.journal.append(after, &turn.records).unwrap();
     }
 
     fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {
@@ -61,7 +62,7 @@ impl World {
 
     fn release(&mut self, session: &str, text: &str) {
         let session = SessionId::parse(session).unwrap();
-        let keys = [Named { key: key(text), literal: None }].into_iter().collect();
+        let keys = [KeyName { key: key(text), literal: None }].into_iter().collect();
         self.execute(intro(&session), Command::Release { session, keys });
     }
 
@@ -70,15 +71,15 @@ impl World {
         self.execute(intro(&session), Command::End { session: session.clone(), state: EndState::Completed });
     }
 
-    /// A snapshot of now, with the records from `keep_from` on.
+    /// Stores a snapshot of the current state, and drops the records before `keep_from`.
     fn snapshot(&self, keep_from: u64) {
         let state = serde_json::to_vec(&self.engine.image()).unwrap();
         self.reader().save_snapshot(self.engine.head(), &state, Seq(keep_from)).unwrap();
     }
 
-    /// Opens a writer and writes everything.
+    /// Opens a writer and writes all records.
     fn write(&self) -> Writer {
-        // A program that another test is just starting has copies of all open files for a moment, this lock's included.
+        // A program that another test is starting has copies of all open files until its `exec`, the lock included.
         let open = |_| match Writer::open(&self.path(), self.reader().as_mut()) {
             Err(LedgerError::InUse { .. }) => {
                 std::thread::sleep(Duration::from_millis(10));
@@ -86,25 +87,25 @@ impl World {
             }
             opened => Some(opened.unwrap()),
         };
-        let mut writer = (0..1_000).find_map(open).expect("nobody else writes this ledger");
+        let mut writer = (0..1_000).find_map(open).expect("no other process writes this ledger");
         while writer.flush(self.reader().as_mut()).unwrap().more {}
         writer
     }
 
-    /// What git says in the ledger.
+    /// The output of git in the ledger.
     fn git(&self, args: &[&str]) -> String {
         let out = git(&self.path()).args(args).output().unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    /// What the engine holds and what the tree holds, as comparable lists.
+    /// The tree has exactly the reservations that the engine has.
     #[track_caller]
-    fn tree_is_right(&self) {
-        let reading = Reading::open(&self.path()).unwrap();
-        let tip = reading.tip().unwrap().unwrap();
+    fn assert_tree_matches_engine(&self) {
+        let reader = LedgerReader::open(&self.path()).unwrap();
+        let tip = reader.tip().unwrap().unwrap();
         assert_eq!(tip.trailers.seq, self.engine.head());
-        let live = reading.live(&tip).unwrap();
-        let told = |held: &Holding| {
+        let holdings = reader.holdings(&tip).unwrap();
+        let in_tree = |held: &Holding| {
             let stamp = |stamp: Option<Stamp>| stamp.unwrap().0.0;
             let (since, until) = (stamp(held.since), stamp(held.until));
             format!(
@@ -118,8 +119,8 @@ impl World {
                 held.fence.unwrap()
             )
         };
-        let tree: BTreeSet<String> = live.holdings().map(told).collect();
-        let known = |(person, grant): (crate::engine::Person, crate::engine::Grant)| {
+        let tree: BTreeSet<String> = holdings.iter().map(in_tree).collect();
+        let in_engine = |(person, grant): (crate::engine::SessionName, crate::engine::Grant)| {
             format!(
                 "{} {:?} {} {:?} {:?} {:?} {} {} {:?}",
                 grant.id,
@@ -133,7 +134,7 @@ impl World {
                 grant.fence
             )
         };
-        let engine: BTreeSet<String> = self.engine.reservations(Seq::ZERO).map(known).collect();
+        let engine: BTreeSet<String> = self.engine.reservations(Seq::ZERO).map(in_engine).collect();
         assert_eq!(tree, engine);
     }
 }
@@ -144,11 +145,11 @@ fn key(text: &str) -> Key {
 
 fn intro(session: &SessionId) -> Actor {
     let name = Some(format!("Name of {session}").into());
-    Actor::Session(Intro { id: session.clone(), name, feature: None, owner: Owner::Itself })
+    Actor::Session(SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself })
 }
 
 #[test]
-fn git_itself_tells_who_held_what_and_who_holds_it() {
+fn git_shows_past_and_current_holders() {
     let mut world = World::new();
     world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:slot"]);
     let mut writer = world.write();
@@ -156,7 +157,7 @@ fn git_itself_tells_who_held_what_and_who_holds_it() {
     writer.flush(world.reader().as_mut()).unwrap();
     world.reserve("bo", &["src/a.rs"]);
     writer.flush(world.reader().as_mut()).unwrap();
-    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), Flushed { events: 0, more: false });
+    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), FlushReport { events: 0, more: false });
 
     let subjects = "reserve src/a.rs (+1) by Name of bo\nrelease src/a.rs by Name of ana\n\
                     reserve src/a.rs (+4) by Name of ana\n";
@@ -170,11 +171,11 @@ fn git_itself_tells_who_held_what_and_who_holds_it() {
     assert_eq!(trailers.trim(), "Dibs-Event: 7 open bo\nDibs-Event: 8 reserve bo src/a.rs\nDibs-Seq: 8");
     assert_eq!(world.git(&["log", "-1", "--format=%an %ct", "ledger"]).trim(), "git-dibs 1790000000");
     world.git(&["fsck", "--strict", "--no-dangling"]);
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn awkward_names_lie_in_the_tree_as_well_as_any() {
+fn unusual_names_are_in_the_tree_too() {
     let mut world = World::new();
     let long = "l".repeat(255);
     let deep = vec!["deep"; 800].join("/");
@@ -201,29 +202,50 @@ fn awkward_names_lie_in_the_tree_as_well_as_any() {
     let texts = ["api:GET /v1/users", "github://acme/app:x/issues/42", "flag:billing/*", "**/*.rs", "gen/", "./db:*"];
     world.reserve_as("cy", texts.iter().map(|text| key(text)).collect(), Mode::Exclusive);
     let mut writer = world.write();
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
     world.git(&["fsck", "--strict", "--no-dangling"]);
     let show = |name: &str| world.git(&["show", &format!("ledger:{name}")]).lines().count();
-    assert_eq!(show("both/below/further"), 2, "both holders are there");
+    assert_eq!(show("both/below/further"), 2, "both holders are in the blob");
     assert_eq!(show(".dibs/path/both"), 2);
     assert_eq!(show("d/".repeat(200).trim_end_matches('/')), 2);
 
-    // What was a directory is a file, and the other way round.
+    // A directory becomes a file, and a file becomes a directory.
     world.release("ana", "both/below/further");
     world.end("bo");
     writer.flush(world.reader().as_mut()).unwrap();
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
     assert_eq!(world.git(&["show", "ledger:both/below"]).lines().count(), 1);
     world.end("ana");
     world.reserve("dan", &["caf", "both", "a"]);
     writer.flush(world.reader().as_mut()).unwrap();
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
     assert_eq!(world.git(&["show", "ledger:both"]).lines().count(), 1);
     world.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
 #[test]
-fn a_ledger_that_is_gone_comes_back_with_all_that_the_journal_has() {
+fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
+    let mut world = World::new();
+    let path_of = |world: &World, text: &str| String::from_utf8(path_in_tree(&world.path(), &key(text)).unwrap());
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b", "there is no ledger yet");
+    world.reserve("ana", &["a/b"]);
+    let mut writer = world.write();
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
+    world.reserve("ana", &["a/b/c"]);
+    writer.flush(world.reader().as_mut()).unwrap();
+    for text in ["a/b", "a/b/c"] {
+        let blob = world.git(&["show", &format!("ledger:{}", path_of(&world, text).unwrap())]);
+        let held: serde_json::Value = serde_json::from_str(&blob).unwrap();
+        assert_eq!(held["key"], text);
+    }
+    assert_eq!(path_of(&world, "a").unwrap(), ".dibs/path/a", "where it would be");
+    world.release("ana", "a/b/c");
+    writer.flush(world.reader().as_mut()).unwrap();
+    assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
+}
+
+#[test]
+fn a_deleted_ledger_is_rebuilt_from_the_journal() {
     let mut world = World::new();
     for n in 0..20 {
         world.reserve("ana", &[&format!("src/{n}.rs")]);
@@ -233,11 +255,11 @@ fn a_ledger_that_is_gone_comes_back_with_all_that_the_journal_has() {
     std::fs::remove_dir_all(world.path()).unwrap();
     drop(world.write());
     assert_eq!(world.git(&["rev-parse", "ledger^{tree}"]), before);
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn a_ledger_that_stayed_behind_a_snapshot_loses_nothing() {
+fn a_ledger_that_is_older_than_the_snapshot_loses_nothing() {
     let mut world = World::new();
     world.reserve("ana", &["a", "b", "c"]);
     drop(world.write());
@@ -248,14 +270,14 @@ fn a_ledger_that_stayed_behind_a_snapshot_loses_nothing() {
     world.snapshot(5);
     world.release("ana", "b");
     drop(world.write());
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
     let log = world.git(&["log", "-1", "--format=%B", "ledger"]);
     assert!(log.contains("Dibs-Event: 5 open bo") && !log.contains("Gap"), "{log}");
     assert!(log.contains("Dibs-Event: 11 release ana b"), "{log}");
 }
 
 #[test]
-fn what_the_journal_does_not_have_any_more_is_said() {
+fn a_gap_in_the_journal_is_stated_in_the_ledger() {
     let mut world = World::new();
     world.reserve("ana", &["a", "b", "c", "d"]);
     drop(world.write());
@@ -270,21 +292,21 @@ fn what_the_journal_does_not_have_any_more_is_said() {
     let body = world.git(&["log", "-1", "--format=%B", "ledger"]);
     assert!(body.contains("The events #6 to #8 are missing"), "{body}");
     assert!(body.contains("Dibs-Gap: 6-8\nDibs-Restated: yes\nDibs-Seq: 13"), "{body}");
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 
-    // And with nothing left of it at all, what is held is still told.
+    // Without any record, the ledger still shows what is held.
     std::fs::remove_dir_all(world.path()).unwrap();
     world.snapshot(u64::MAX);
     drop(world.write());
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
     assert_eq!(world.git(&["log", "--format=%s", "ledger"]), "begin again after a gap\n");
     world.reserve("cy", &["y"]);
     drop(world.write());
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn before_the_oldest_record_is_held_what_was_released_since() {
+fn holdings_before_the_oldest_record_are_computed_backwards() {
     let mut world = World::new();
     world.reserve("ana", &["stays", "goes", "changes"]);
     let lost = world.engine.head();
@@ -294,30 +316,30 @@ fn before_the_oldest_record_is_held_what_was_released_since() {
     world.snapshot(lost.0 + 1);
     let mut writer = Writer::open(&world.path(), world.reader().as_mut()).unwrap();
     assert_eq!(writer.seq(), lost);
-    let mut shelves: Vec<_> = writer.shelves().map(|shelf| String::from_utf8_lossy(shelf).into_owned()).collect();
-    shelves.sort();
-    assert_eq!(shelves, ["changes", "goes", "stays"]);
+    let mut paths: Vec<_> = writer.paths().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+    paths.sort();
+    assert_eq!(paths, ["changes", "goes", "stays"]);
     writer.flush(world.reader().as_mut()).unwrap();
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn another_journals_ledger_is_left_as_it_is() {
+fn the_ledger_of_another_journal_is_not_changed() {
     let mut world = World::new();
     world.reserve("ana", &["a", "b"]);
     drop(world.write());
     let tip = world.git(&["rev-parse", "ledger"]);
     let mut other = World::new();
     let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
-    assert!(matches!(refused, LedgerError::AnotherStory { .. }), "{refused}");
+    assert!(matches!(refused, LedgerError::Diverged { .. }), "{refused}");
     other.reserve("bo", &["a", "b", "c"]);
     let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
-    assert!(refused.to_string().contains("another story"), "{refused}");
+    assert!(refused.to_string().contains("belongs to another journal"), "{refused}");
     assert_eq!(world.git(&["rev-parse", "ledger"]), tip);
 }
 
 #[test]
-fn a_broken_tip_is_said_and_not_written_over() {
+fn a_damaged_tip_is_reported_and_not_overwritten() {
     let mut world = World::new();
     world.reserve("ana", &["a"]);
     drop(world.write());
@@ -330,7 +352,7 @@ fn a_broken_tip_is_said_and_not_written_over() {
 }
 
 #[test]
-fn a_year_has_a_root_of_its_own() {
+fn each_year_has_its_own_root_commit() {
     let mut world = World::new();
     world.reserve("ana", &["a"]);
     let mut writer = world.write();
@@ -342,22 +364,22 @@ fn a_year_has_a_root_of_its_own() {
     writer.flush(world.reader().as_mut()).unwrap();
     assert_eq!(world.git(&["rev-list", "--count", "ledger"]).trim(), "2");
     assert_eq!(world.git(&["rev-parse", "ledger-2026"]), old);
-    let reading = Reading::open(&world.path()).unwrap();
-    let mut commit = reading.tip().unwrap();
+    let reader = LedgerReader::open(&world.path()).unwrap();
+    let mut commit = reader.tip().unwrap();
     let mut seqs = Vec::new();
     while let Some(one) = commit {
         seqs.push(one.trailers.seq.0);
-        commit = reading.before(&one).unwrap();
+        commit = reader.before(&one).unwrap();
     }
-    assert_eq!(seqs, [4, 3, 2], "reading goes on into the year before");
-    world.tree_is_right();
+    assert_eq!(seqs, [4, 3, 2], "reading continues in the year before");
+    world.assert_tree_matches_engine();
     drop(writer);
     world.write();
-    world.tree_is_right();
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
+fn after_any_crash_or_deletion_the_tree_matches_the_engine() {
     let mut world = World::new();
     let mut state = 7_u64;
     let mut dice = move |sides: u64| {
@@ -380,7 +402,7 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
             }
         }
         match dice(20) {
-            // Killed, in whatever state it was.
+            // Killed at any moment.
             0..=3 => writer = None,
             4 => {
                 writer = None;
@@ -395,10 +417,10 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
             }
             6 => world.snapshot(world.engine.head().0.saturating_sub(dice(40))),
             7 => {
-                // The plug was pulled when the pack was there and the branch not yet moved.
+                // A power failure after the pack was stored and before the branch moved.
                 writer = None;
-                let reading = Reading::open(&world.path()).ok();
-                let tip = reading.as_ref().and_then(|reading| reading.tip().unwrap());
+                let reader = LedgerReader::open(&world.path()).ok();
+                let tip = reader.as_ref().and_then(|reader| reader.tip().unwrap());
                 if let Some(before) = tip.and_then(|tip| tip.before) {
                     std::fs::write(world.path().join(BRANCH), format!("{before}\n")).unwrap();
                 }
@@ -408,28 +430,28 @@ fn whatever_happens_to_it_the_tree_is_what_the_engine_holds() {
         if dice(3) > 0 || world.engine.head() == Seq::ZERO {
             continue;
         }
-        let reader = &mut *world.reader();
+        let journal = &mut *world.reader();
         let result = match writer.take() {
-            Some(mut writer) => writer.flush(reader).map(|_| writer),
-            None => Err(LedgerError::Late { after: Seq::ZERO }),
+            Some(mut writer) => writer.flush(journal).map(|_| writer),
+            None => Err(LedgerError::RecordsDropped { after: Seq::ZERO }),
         };
         let open = match result {
             Ok(writer) => writer,
-            Err(LedgerError::Late { .. }) => world.write(),
+            Err(LedgerError::RecordsDropped { .. }) => world.write(),
             Err(error) => panic!("{error}"),
         };
         writer = Some(open);
-        world.tree_is_right();
+        world.assert_tree_matches_engine();
     }
     drop(writer);
     world.write();
-    world.tree_is_right();
-    tidy(&world.path()).unwrap();
+    world.assert_tree_matches_engine();
+    repack(&world.path()).unwrap();
     world.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
 #[test]
-fn history_goes_on_in_the_ledger_where_the_journal_ends() {
+fn history_continues_in_the_ledger_where_the_journal_ends() {
     let mut world = World::new();
     for n in 0..5 {
         world.reserve("ana", &[&format!("src/{n}.rs")]);
@@ -438,16 +460,16 @@ fn history_goes_on_in_the_ledger_where_the_journal_ends() {
     }
     world.snapshot(world.engine.head().0 - 1);
     world.reserve("bo", &["lib/**"]);
-    let history = History::new(world.reader(), Some(world.path()));
+    let history = HistoryReader::new(world.reader(), Some(world.path()));
     let all = |query: Query| {
         let (mut seqs, mut missing) = (Vec::new(), Vec::new());
         let mut cursor = None;
         loop {
-            let told = history.page(&Query { cursor, ..query.clone() }).unwrap();
-            assert!(told.events.len() <= query.limit);
-            seqs.extend(told.events.iter().map(|line| line.seq.0));
-            missing.extend(told.missing);
-            cursor = told.next.map(|next| Cursor::parse(&next.to_string()).unwrap());
+            let page = history.page(&Query { cursor, ..query.clone() }).unwrap();
+            assert!(page.events.len() <= query.limit);
+            seqs.extend(page.events.iter().map(|event| event.seq.0));
+            missing.extend(page.missing);
+            cursor = page.next.map(|next| Cursor::parse(&next.to_string()).unwrap());
             if cursor.is_none() {
                 return (seqs, missing);
             }
@@ -472,7 +494,7 @@ fn history_goes_on_in_the_ledger_where_the_journal_ends() {
 }
 
 #[test]
-fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
+fn verify_accepts_an_intact_ledger_and_refuses_a_forged_one() {
     let mut world = World::new();
     for n in 0..5 {
         world.reserve("ana", &[&format!("src/{n}.rs"), "a", "a/b"]);
@@ -491,7 +513,7 @@ fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
     let found = verify(&world.path()).unwrap();
     assert_eq!(found.gaps, [(Seq(found.last.0 - 2), Seq(found.last.0 - 1))]);
 
-    // A tree that does not go with its events.
+    // A tree that does not match its events.
     let repo = git2::Repository::open_bare(world.path()).unwrap();
     let tip = repo.refname_to_id(BRANCH).unwrap();
     let tip = repo.find_commit(tip).unwrap();
@@ -509,42 +531,42 @@ fn a_whole_ledger_is_verified_and_a_wrong_one_is_not() {
 }
 
 #[test]
-fn a_journal_keeps_what_the_ledger_does_not_have() {
+fn a_retaining_journal_keeps_records_until_they_are_in_the_ledger() {
     let mut world = World::new();
-    let status = std::sync::Arc::<Status>::default();
-    let kept = Kept::new(Box::new(world.journal.reopen()), status.clone());
+    let status = std::sync::Arc::<LedgerStatus>::default();
+    let journal = RetainingJournal::new(Box::new(world.journal.reopen()), status.clone());
     world.reserve("ana", &["a", "b", "c"]);
     let state = serde_json::to_vec(&world.engine.image()).unwrap();
     let oldest = |world: &World| world.reader().read(Seq(100), 1).unwrap().oldest;
-    kept.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
-    assert_eq!(oldest(&world), Seq(1), "nothing is written yet");
-    status.wrote(Seq(1));
-    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    journal.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
+    assert_eq!(oldest(&world), Seq(1), "the ledger has nothing yet");
+    status.set_written(Seq(1));
+    journal.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
     assert_eq!(oldest(&world), Seq(2));
-    status.wrote(Seq(4));
-    kept.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
+    status.set_written(Seq(4));
+    journal.reader().unwrap().save_snapshot(Seq(4), &state, Seq(4)).unwrap();
     assert_eq!(oldest(&world), Seq(4));
 }
 
 #[test]
-fn the_thread_tells_how_far_it_is() {
+fn the_status_shows_errors_and_the_lag() {
     let mut world = World::new();
-    let status = std::sync::Arc::<Status>::default();
+    let status = std::sync::Arc::<LedgerStatus>::default();
     std::fs::write(world.path(), "in the way").unwrap();
     world.reserve("ana", &["a"]);
-    let ledger = Ledger::follow("test", world.path(), world.reader(), status.clone());
-    while status.trouble().is_none() {
+    let ledger = Ledger::start("test", world.path(), world.reader(), status.clone());
+    while status.error().is_none() {
         std::thread::yield_now();
     }
     assert_eq!(status.lag().records, 2);
     std::fs::remove_file(world.path()).unwrap();
     ledger.stop();
-    assert_eq!((status.trouble(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
-    world.tree_is_right();
+    assert_eq!((status.error(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
+    world.assert_tree_matches_engine();
 }
 
 #[test]
-fn what_somebody_wrote_into_the_tree_by_hand_does_not_stay() {
+fn a_tree_that_was_changed_by_hand_is_corrected() {
     for behind_a_snapshot in [false, true] {
         let mut world = World::new();
         world.reserve("ana", &["a", "b"]);
@@ -560,7 +582,7 @@ fn what_somebody_wrote_into_the_tree_by_hand_does_not_stay() {
             world.snapshot(1);
         }
         drop(world.write());
-        world.tree_is_right();
+        world.assert_tree_matches_engine();
         let body = world.git(&["log", "-1", "--format=%B", "ledger"]);
         assert!(body.contains("Dibs-Restated: yes") && !body.contains("Gap"), "{body}");
     }

@@ -1,53 +1,52 @@
-//! The tree of the next commit: directories that remember their git name until something in them changes.
+//! The tree of the next commit. Each directory remembers its git id until something in it changes.
 //!
-//! Only directories that were touched are written again, so a flush costs what it changes, not what is held.
+//! Only changed directories are written again, so the cost of a flush depends on what it changes, not on what is held.
 
 use std::collections::BTreeMap;
 
 use git2::Oid;
 
-use super::pack::{Kind, Pack, id_of};
-use super::shelf::set_aside;
+use super::pack::{ObjectKind, Pack, id_of};
+use super::tree_path::set_aside;
 
-/// The whole tree.
 #[derive(Debug, Default)]
 pub struct Tree {
-    root: Node,
+    root: TreeNode,
 }
 
-/// A name in a directory: a blob, a directory, or both for a while; see [`Tree::set`].
+/// An entry of a directory: a blob, a directory, or both; see [`Tree::set`].
 #[derive(Debug, Default)]
-struct Node {
+struct TreeNode {
     blob: Option<Oid>,
-    children: BTreeMap<Box<[u8]>, Node>,
-    /// What git calls this directory as it is now; nothing once something in it has changed.
+    children: BTreeMap<Box<[u8]>, TreeNode>,
+    /// The git id of this directory; none once something in it has changed.
     written: Option<Oid>,
 }
 
 impl Tree {
-    /// Puts a blob at a path, or takes it away. A path that something else lies below cannot be a file at the same time,
-    /// so its blob gives way until it can.
+    /// Puts a blob at a path, or removes it. While there are entries below a path, it must be a directory in git; its blob
+    /// is then at [`set_aside`] instead.
     pub fn set(&mut self, path: &[u8], blob: Option<Oid>) {
         let mut moved = Vec::new();
         self.root.set(path, path, blob, &mut moved);
         for (path, blob) in moved {
-            // Nothing ever lies below these, so nothing gives way to them.
+            // These paths never have entries below them, so nothing moves again.
             self.root.set(&set_aside(&path), &set_aside(&path), blob, &mut Vec::new());
         }
     }
 
-    /// What git calls the tree; what is new in it goes into the pack.
+    /// The git id of the tree. Adds changed directories to the pack.
     pub fn write(&mut self, pack: &mut Pack) -> Oid {
-        self.root.write(&mut |body| pack.add(Kind::Tree, body))
+        self.root.write(&mut |body| pack.add(ObjectKind::Tree, body))
     }
 
-    /// What git would call the tree. Assumes that git has it.
-    pub fn name(&mut self) -> Oid {
-        self.root.write(&mut |body| id_of(Kind::Tree, body))
+    /// The git id of the tree. Treats all directories as written.
+    pub fn id(&mut self) -> Oid {
+        self.root.write(&mut |body| id_of(ObjectKind::Tree, body))
     }
 }
 
-impl Node {
+impl TreeNode {
     fn set(&mut self, whole: &[u8], rest: &[u8], blob: Option<Oid>, moved: &mut Vec<(Vec<u8>, Option<Oid>)>) {
         self.written = None;
         let mut parts = rest.splitn(2, |&b| b == b'/');
@@ -84,7 +83,7 @@ impl Node {
             if child.is_directory() {
                 entries.push((name, true, child.write(add)));
             } else {
-                entries.push((name, false, child.blob.expect("what is no directory is a file")));
+                entries.push((name, false, child.blob.expect("an entry without children has a blob")));
             }
         }
         // Git sorts directories as if their names ended in a slash.
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     fn blob(text: &str) -> Option<Oid> {
-        Some(id_of(Kind::Blob, text.as_bytes()))
+        Some(id_of(ObjectKind::Blob, text.as_bytes()))
     }
 
     /// The tree as git's own index would write it.
@@ -135,45 +134,45 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_what_git_would_make_of_it_in_whatever_order_it_came() {
+    fn a_tree_is_the_same_as_git_writes_it() {
         let entries = [("a", "1"), ("a.b", "2"), ("a-", "3"), ("b/c", "4"), ("b.c", "5"), ("b/d/e", "6"), ("c", "7")];
         let mut tree = Tree::default();
         for (path, text) in entries {
             tree.set(path.as_bytes(), blob(text));
-            tree.name();
+            tree.id();
         }
-        assert_eq!(tree.name(), expected(&entries));
+        assert_eq!(tree.id(), expected(&entries));
         tree.set(b"b/d/e", None);
         tree.set(b"a", None);
         tree.set(b"nobody", None);
         let left = [("a.b", "2"), ("a-", "3"), ("b/c", "4"), ("b.c", "5"), ("c", "7")];
-        assert_eq!(tree.name(), expected(&left));
+        assert_eq!(tree.id(), expected(&left));
         for (path, _) in left {
             tree.set(path.as_bytes(), None);
         }
-        assert_eq!(tree.name(), expected(&[]), "no empty directory stays");
+        assert_eq!(tree.id(), expected(&[]), "no empty directory stays");
     }
 
     #[test]
-    fn a_file_gives_way_to_what_lies_below_it_and_comes_back() {
+    fn a_file_is_set_aside_while_there_are_entries_below_it() {
         let mut tree = Tree::default();
         tree.set(b"a/b", blob("1"));
-        assert_eq!(tree.name(), expected(&[("a/b", "1")]));
+        assert_eq!(tree.id(), expected(&[("a/b", "1")]));
         tree.set(b"a/b/c", blob("2"));
-        assert_eq!(tree.name(), expected(&[("a/b/c", "2"), (".dibs/path/a%2Fb", "1")]));
+        assert_eq!(tree.id(), expected(&[("a/b/c", "2"), (".dibs/path/a%2Fb", "1")]));
         tree.set(b"a/b", blob("3"));
         tree.set(b"a", blob("4"));
         assert_eq!(
-            tree.name(),
+            tree.id(),
             expected(&[("a/b/c", "2"), (".dibs/path/a%2Fb", "3"), (".dibs/path/a", "4")]),
             "the same whichever came first"
         );
         tree.set(b"a/b/c", None);
-        assert_eq!(tree.name(), expected(&[("a/b", "3"), (".dibs/path/a", "4")]));
+        assert_eq!(tree.id(), expected(&[("a/b", "3"), (".dibs/path/a", "4")]));
         tree.set(b"a/b", None);
-        assert_eq!(tree.name(), expected(&[("a", "4")]));
+        assert_eq!(tree.id(), expected(&[("a", "4")]));
         tree.set(b"a/x", blob("5"));
         tree.set(b"a", None);
-        assert_eq!(tree.name(), expected(&[("a/x", "5")]));
+        assert_eq!(tree.id(), expected(&[("a/x", "5")]));
     }
 }

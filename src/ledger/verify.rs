@@ -1,118 +1,114 @@
-//! Going through a whole ledger: is every event there, and is every tree what they add up to?
+//! Checks a whole ledger: every event is there, and every tree matches the events.
 
 use std::path::Path;
 
-use super::live::Live;
-use super::message::Line;
-use super::pack::{Kind, id_of};
-use super::shelf::EVENTS;
+use super::holdings::Holdings;
+use super::message::LedgerEvent;
+use super::pack::{ObjectKind, id_of};
 use super::store::Commit;
 use super::tree::Tree;
-use super::{LedgerError, Reading};
+use super::tree_path::EVENTS;
+use super::{LedgerError, LedgerReader};
 use crate::engine::Seq;
 
-/// A ledger in which everything is right.
+/// What [`verify`] found in an intact ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Commits, from the first there is.
+pub struct VerifyReport {
     pub commits: u64,
-    /// Events in them.
     pub events: u64,
     /// The last event.
     pub last: Seq,
-    /// Events that nobody has any more, as the ledger itself says: the first and the last of each gap.
+    /// The events that the ledger says are missing: the first and the last of each gap.
     pub gaps: Vec<(Seq, Seq)>,
-    /// Reservations in its latest tree.
+    /// The number of reservations in the latest tree.
     pub held: usize,
 }
 
-/// Follows the ledger at `path` from its first commit: numbers without gaps that it does not tell of, trailers that say
-/// what the events say, and each tree exactly what the one before and the events since make it.
-pub fn verify(path: &Path) -> Result<Verified, LedgerError> {
-    let reading = Reading::open(path)?;
+/// Checks the ledger at `path` from its first commit: event numbers have no undeclared gaps, trailers match the events,
+/// and each tree is exactly what the tree before and the events of the commit make it.
+pub fn verify(path: &Path) -> Result<VerifyReport, LedgerError> {
+    let reader = LedgerReader::open(path)?;
     let mut chain = Vec::new();
-    let mut next = reading.tip()?;
+    let mut next = reader.tip()?;
     while let Some(commit) = next {
-        next = reading.before(&commit)?;
+        next = reader.before(&commit)?;
         chain.push(commit);
     }
-    let mut found = Verified::default();
+    let mut found = VerifyReport::default();
     let mut state = State::default();
     for (n, commit) in chain.iter().rev().enumerate() {
         let damaged = |what: String| LedgerError::damaged(path, format!("commit {}: {what}", commit.id));
-        let lines = reading.lines(commit)?;
-        let years_are_gone = n == 0 && commit.before.is_some();
+        let events = reader.events(commit)?;
+        let year_before_is_deleted = n == 0 && commit.before.is_some();
         let expected = match commit.trailers.gap {
             Some((first, last)) if first == found.last.next() => {
                 found.gaps.push((first, last));
                 last
             }
-            Some(_) => return Err(damaged("the gap it tells of is another one".to_owned())),
-            None if years_are_gone => {
-                let last = Seq(lines.first().map_or(commit.trailers.seq.0, |line| line.seq.0 - 1));
+            Some(_) => return Err(damaged("the gap it declares is not the gap there is".to_owned())),
+            None if year_before_is_deleted => {
+                let last = Seq(events.first().map_or(commit.trailers.seq.0, |event| event.seq.0 - 1));
                 found.gaps.push((Seq(1), last));
                 last
             }
             None => found.last,
         };
-        numbers(commit, &lines, expected).map_err(damaged)?;
-        if commit.trailers.restated || years_are_gone {
-            state = State::of(reading.live(commit)?);
+        check_numbers(commit, &events, expected).map_err(damaged)?;
+        if commit.trailers.restated || year_before_is_deleted {
+            state = State::of(reader.holdings(commit)?);
         } else {
-            lines.iter().for_each(|line| state.follow(line));
+            events.iter().for_each(|event| state.apply(event));
         }
-        state.tree.set(EVENTS.as_bytes(), reading.events_blob(commit));
-        if state.tree.name() != commit.tree {
-            return Err(damaged("its tree is not what its events add up to".to_owned()));
+        state.tree.set(EVENTS.as_bytes(), reader.events_blob(commit));
+        if state.tree.id() != commit.tree {
+            return Err(damaged("its tree does not match its events".to_owned()));
         }
         found.commits += 1;
-        found.events += lines.len() as u64;
+        found.events += events.len() as u64;
         found.last = commit.trailers.seq;
     }
-    found.held = state.live.holdings().count();
+    found.held = state.holdings.iter().count();
     Ok(found)
 }
 
 #[derive(Default)]
 struct State {
-    live: Live,
+    holdings: Holdings,
     tree: Tree,
 }
 
 impl State {
-    fn of(live: Live) -> State {
+    fn of(holdings: Holdings) -> State {
         let mut tree = Tree::default();
-        for shelf in live.shelves() {
-            tree.set(shelf, live.blob(shelf).map(|blob| id_of(Kind::Blob, &blob)));
+        for path in holdings.paths() {
+            tree.set(path, holdings.blob(path).map(|blob| id_of(ObjectKind::Blob, &blob)));
         }
-        State { live, tree }
+        State { holdings, tree }
     }
 
-    fn follow(&mut self, line: &Line) {
-        if let Some(session) = line.event.session() {
-            self.live.call(session, line.name.as_ref());
+    fn apply(&mut self, event: &LedgerEvent) {
+        if let Some(session) = event.event.session() {
+            self.holdings.set_name(session, event.name.as_ref());
         }
-        let mut touched = Vec::new();
-        self.live.apply(&line.record(), &mut touched);
-        for shelf in touched {
-            self.tree.set(&shelf, self.live.blob(&shelf).map(|blob| id_of(Kind::Blob, &blob)));
+        if let Some(path) = self.holdings.apply(&event.record()) {
+            self.tree.set(&path, self.holdings.blob(&path).map(|blob| id_of(ObjectKind::Blob, &blob)));
         }
     }
 }
 
-/// The events follow each other, and the message tells of the same.
-fn numbers(commit: &Commit, lines: &[Line], after: Seq) -> Result<(), String> {
-    for (expected, line) in (after.0 + 1..).zip(lines) {
-        if line.seq.0 != expected {
-            return Err(format!("event #{expected} is missing; it has {} instead", line.seq));
+/// The events are numbered without gaps, and the message lists the same events.
+fn check_numbers(commit: &Commit, events: &[LedgerEvent], after: Seq) -> Result<(), String> {
+    for (expected, event) in (after.0 + 1..).zip(events) {
+        if event.seq.0 != expected {
+            return Err(format!("event #{expected} is missing; it has {} instead", event.seq));
         }
     }
-    let last = lines.last().map_or(after, |line| line.seq);
+    let last = events.last().map_or(after, |event| event.seq);
     if commit.trailers.seq != last {
-        return Err(format!("it says that it ends with {}, and it ends with {last}", commit.trailers.seq));
+        return Err(format!("its message says that it ends with {}, but it ends with {last}", commit.trailers.seq));
     }
-    if !lines.iter().map(|line| line.seq).eq(commit.trailers.events.iter().copied()) {
-        return Err("its message tells of other events than it has".to_owned());
+    if !events.iter().map(|event| event.seq).eq(commit.trailers.events.iter().copied()) {
+        return Err("its message lists other events than it has".to_owned());
     }
     Ok(())
 }

@@ -1,137 +1,127 @@
-//! From the journal's records to commits.
+//! Turns the journal's records into commits.
 //!
-//! A writer begins by finding out where the ledger stands and what was held there, from the journal wherever that can
-//! tell. From then on each flush is one page of records, one commit, one pack. After any failure it is thrown away and
-//! a new one begins, so nothing in here has to be put right by hand.
+//! A writer starts where `recover` says. Then each flush is one page of records, one commit and one pack. After any error
+//! the writer is dropped and a new one recovers, so no code here repairs a half-done flush.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use git2::Oid;
 
 use super::LedgerError;
-use super::live::{Holding, Live, Stamp, lines};
-use super::message::{self, Line, Trailers};
-use super::pack::{Kind, Pack, id_of};
-use super::read;
-use super::shelf::EVENTS;
+use super::holdings::{Holdings, Stamp, lines};
+use super::message::{self, LedgerEvent, Trailers};
+use super::pack::{ObjectKind, Pack, id_of};
+use super::reader;
+use super::recover::{StartPoint, recover};
 use super::store::{BRANCH, Commit, Store};
 use super::tree::Tree;
-use crate::engine::{Event, Seq, Timestamp};
-use crate::journal::{JournalError, JournalReader, Loaded};
+use super::tree_path::EVENTS;
+use crate::engine::{Seq, Timestamp};
+use crate::journal::JournalReader;
 
-/// Records in one commit, at the most: a message people can still open.
-const FLUSH_MAX: usize = 4096;
+/// The most records in one commit; more would make a message that is hard to read.
+pub(super) const FLUSH_MAX: usize = 4096;
 
-/// Who commits.
 const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 
 /// Writes one ledger.
 pub struct Writer {
     store: Store,
-    live: Live,
+    holdings: Holdings,
     tree: Tree,
     tip: Option<Commit>,
-    /// The last record that is part of `live`.
+    /// The last record in `holdings`.
     seq: Seq,
-    /// Records the journal does not have any more, to be told with the next commit.
+    /// Records that the journal no longer has; the next commit says so.
     gap: Option<(Seq, Seq)>,
-    /// The tree before is not what the next one builds on.
+    /// The tree of the tip is not what `holdings` says, so the next commit writes the whole tree.
     restated: bool,
 }
 
-/// What a journal says about one point of its past.
-struct Base {
-    live: Live,
-    seq: Seq,
-    gap: Option<(Seq, Seq)>,
-}
-
 impl Writer {
-    /// Opens the ledger at `path`, or makes one, and finds out where it stands.
+    /// Opens the ledger at `path`, or creates one, and recovers.
     pub fn open(path: &Path, journal: &mut dyn JournalReader) -> Result<Writer, LedgerError> {
         let store = Store::open(path)?;
         let tip = store.tip()?;
-        let Base { live, seq, gap } = base(&store, tip.as_ref(), journal)?;
+        let StartPoint { holdings, seq, gap } = recover(&store, tip.as_ref(), journal)?;
         let mut tree = Tree::default();
-        for shelf in live.shelves() {
-            let blob = live.blob(shelf).expect("something is held there");
-            tree.set(shelf, Some(id_of(Kind::Blob, &blob)));
+        for path in holdings.paths() {
+            let blob = holdings.blob(path).expect("something is held there");
+            tree.set(path, Some(id_of(ObjectKind::Blob, &blob)));
         }
-        let stands = match &tip {
+        let is_current = match &tip {
             Some(tip) => {
-                tree.set(EVENTS.as_bytes(), read::events_blob(store.repo(), tip));
-                tree.name() == tip.tree
+                tree.set(EVENTS.as_bytes(), reader::events_blob(store.repo(), tip));
+                tree.id() == tip.tree
             }
-            None => live.shelves().next().is_none(),
+            None => holdings.paths().next().is_none(),
         };
-        if !stands {
-            // Nothing is known about which objects there are, so all are written again.
+        if !is_current {
+            // It is not known which objects exist, so all are written again.
             tree = Tree::default();
             if gap.is_none() {
-                tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree is not what the journal adds up to; the next commit puts it right");
+                tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree does not match the journal; the next commit corrects it");
             }
         }
-        Ok(Writer { store, live, tree, tip, seq, gap, restated: !stands })
+        Ok(Writer { store, holdings, tree, tip, seq, gap, restated: !is_current })
     }
 
-    /// The last record that is written.
+    /// The last record in the ledger.
     pub fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// Where something is held.
-    pub fn shelves(&self) -> impl Iterator<Item = &[u8]> {
-        self.live.shelves()
+    /// The paths in the tree where something is held.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.holdings.paths()
     }
 
-    /// The directory it writes.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Writes the next records, if there are any. Answers how many; fewer than it could take means that those were all.
-    pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<Flushed, LedgerError> {
+    /// Writes the next records as one commit, if there are any.
+    pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<FlushReport, LedgerError> {
         let page = journal.read(self.seq, FLUSH_MAX)?;
         if page.begins_late(self.seq) {
-            return Err(LedgerError::Late { after: self.seq });
+            return Err(LedgerError::RecordsDropped { after: self.seq });
         }
         if page.records.is_empty() && !self.restated && self.gap.is_none() {
-            return Ok(Flushed { events: 0, more: false });
+            return Ok(FlushReport { events: 0, more: false });
         }
         let mut pack = Pack::new();
-        let mut touched = Vec::new();
+        let mut changed = Vec::new();
         if self.restated {
-            touched.extend(self.live.shelves().map(<[u8]>::to_vec));
+            changed.extend(self.holdings.paths().map(<[u8]>::to_vec));
         }
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
-            self.live.apply(&record, &mut touched);
-            let name = record.event.session().and_then(|session| self.live.name(session)).cloned();
-            events.push(Line::new(record, name));
+            changed.extend(self.holdings.apply(&record));
+            let name = record.event.session().and_then(|session| self.holdings.name(session)).cloned();
+            events.push(LedgerEvent::new(record, name));
         }
-        touched.sort_unstable();
-        touched.dedup();
-        for shelf in &touched {
-            let blob = self.live.blob(shelf).map(|blob| pack.add(Kind::Blob, &blob));
-            self.tree.set(shelf, blob);
+        changed.sort_unstable();
+        changed.dedup();
+        for path in &changed {
+            let blob = self.holdings.blob(path).map(|blob| pack.add(ObjectKind::Blob, &blob));
+            self.tree.set(path, blob);
         }
-        self.tree.set(EVENTS.as_bytes(), Some(pack.add(Kind::Blob, &lines(&events))));
+        self.tree.set(EVENTS.as_bytes(), Some(pack.add(ObjectKind::Blob, &lines(&events))));
         let tree = self.tree.write(&mut pack);
 
-        let seq = events.last().map_or(self.seq, |line| line.seq);
+        let seq = events.last().map_or(self.seq, |event| event.seq);
         let seconds = self.seconds(&events);
         let last_year = self.tip.as_ref().filter(|tip| year(tip.seconds) < year(seconds)).cloned();
         let trailers = Trailers {
             seq,
-            events: events.iter().map(|line| line.seq).collect(),
+            events: events.iter().map(|event| event.seq).collect(),
             gap: self.gap,
             restated: self.restated,
             previous: last_year.as_ref().map(|tip| tip.id),
         };
         let parent = self.tip.as_ref().map(|tip| tip.id).filter(|_| last_year.is_none());
         let body = body(tree, parent, seconds, &message::compose(&events, &trailers));
-        let id = pack.add(Kind::Commit, body.as_bytes());
+        let id = pack.add(ObjectKind::Commit, body.as_bytes());
         self.store.store(&pack.finish())?;
         if let Some(tip) = &last_year {
             self.archive(tip)?;
@@ -141,10 +131,10 @@ impl Writer {
         let count = events.len();
         self.tip = Some(Commit { id, tree, before, seconds, trailers });
         (self.seq, self.gap, self.restated) = (seq, None, false);
-        Ok(Flushed { events: count, more: count == FLUSH_MAX })
+        Ok(FlushReport { events: count, more: count == FLUSH_MAX })
     }
 
-    /// Each year has a root of its own, so that old ones can be given away. The old year keeps a branch.
+    /// Each year starts with a root commit, so that old years can be deleted. The old year gets a branch.
     fn archive(&self, tip: &Commit) -> Result<(), LedgerError> {
         let name = format!("{BRANCH}-{}", year(tip.seconds));
         match self.store.repo().refname_to_id(&name) {
@@ -154,140 +144,24 @@ impl Writer {
         }
     }
 
-    /// When the commit was made, by the journal's clock.
-    fn seconds(&self, events: &[Line]) -> i64 {
+    /// The time of the commit, by the journal's clock.
+    fn seconds(&self, events: &[LedgerEvent]) -> i64 {
         let latest = match events.last() {
-            Some(line) => Some(line.at),
-            None => self.live.holdings().filter_map(|held| held.since).map(|Stamp(at)| at).max(),
+            Some(event) => Some(event.at),
+            None => self.holdings.iter().filter_map(|held| held.since).map(|Stamp(at)| at).max(),
         };
         let own = latest.map_or(0, |Timestamp(ms)| ms.max(0) / 1000);
         own.max(self.tip.as_ref().map_or(0, |tip| tip.seconds))
     }
 }
 
-/// What came of a flush.
+/// What a flush has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flushed {
-    /// Records in it.
+pub struct FlushReport {
+    /// The number of records in the commit.
     pub events: usize,
-    /// There may be more.
+    /// The journal may have more records.
     pub more: bool,
-}
-
-/// What was held where the ledger stands, and where it goes on.
-fn base(store: &Store, tip: Option<&Commit>, journal: &mut dyn JournalReader) -> Result<Base, LedgerError> {
-    let last = tip.map_or(Seq::ZERO, |tip| tip.trailers.seq);
-    if let Some(tip) = tip {
-        same_story(store, tip, journal)?;
-    }
-    let mut live = Live::default();
-    let mut snapshot = Seq::ZERO;
-    let mut touched = Vec::new();
-    journal.load(last, &mut |loaded| {
-        match loaded {
-            Loaded::Snapshot { at, state } => {
-                snapshot = at;
-                live = Live::of_snapshot(state).map_err(|error| JournalError::Unreadable {
-                    what: format!("the snapshot at {at}"),
-                    why: error.to_string(),
-                })?;
-            }
-            Loaded::Record(record) => live.apply(&record, &mut touched),
-        }
-        touched.clear();
-        Ok(())
-    })?;
-    if snapshot <= last {
-        return Ok(Base { live, seq: last, gap: None });
-    }
-    let oldest = journal.read(last, 1)?.oldest;
-    if oldest <= last.next() {
-        // The journal begins later, but all records since are there; the ledger itself knows what they change.
-        let mut own = match tip {
-            Some(tip) => read::live(store.repo(), store.path(), tip.tree)?,
-            None => Live::default(),
-        };
-        own.learn_names(&live);
-        if !leads_to(own.clone(), last, &live, snapshot, journal)? {
-            own = go_back(live, snapshot, last.next(), journal)?;
-        }
-        return Ok(Base { live: own, seq: last, gap: None });
-    }
-    let seq = Seq(oldest.0 - 1);
-    Ok(Base { live: go_back(live, snapshot, oldest, journal)?, seq, gap: Some((last.next(), seq)) })
-}
-
-/// The ledger ends with a record the journal has too, if it has it.
-fn same_story(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
-    let last = tip.trailers.seq;
-    let another = || LedgerError::AnotherStory { path: store.path().to_owned(), at: last };
-    if last > journal.head()? {
-        return Err(another());
-    }
-    let Some(line) = read::lines(store.repo(), store.path(), tip)?.pop() else { return Ok(()) };
-    let page = journal.read(Seq(line.seq.0 - 1), 1)?;
-    match page.records.first() {
-        Some(record) if record.seq == line.seq && *record != line.record() => Err(another()),
-        _ => Ok(()),
-    }
-}
-
-/// Whether the records from `after` on make of the one what the snapshot says. Only what somebody changed by hand does not.
-fn leads_to(
-    mut live: Live,
-    after: Seq,
-    snapshot: &Live,
-    at: Seq,
-    journal: &mut dyn JournalReader,
-) -> Result<bool, LedgerError> {
-    let mut reached = after;
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
-        for record in page.records.iter().filter(|record| record.seq <= at) {
-            live.apply(record, &mut Vec::new());
-        }
-        reached = page.records.last().map_or(at, |record| record.seq);
-    }
-    Ok(live.holds_the_same(snapshot))
-}
-
-/// From what was held at the snapshot back to what was held before the oldest record there is: what was granted since is
-/// taken away, what was released since is put back with as much as its release tells.
-fn go_back(mut live: Live, at: Seq, oldest: Seq, journal: &mut dyn JournalReader) -> Result<Live, LedgerError> {
-    let later: Vec<_> = live.holdings().filter(|held| held.fence >= Some(oldest)).map(|held| held.id).collect();
-    for id in later {
-        live.let_go(id);
-    }
-    let mut granted = HashSet::new();
-    let mut reached = Seq(oldest.0 - 1);
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
-        for record in page.records.iter().filter(|record| record.seq <= at) {
-            match &record.event {
-                Event::Reserved { id, .. } => {
-                    granted.insert(*id);
-                }
-                Event::Released { id, session, key, .. } | Event::Amended { id, session, key, .. }
-                    if !granted.contains(id) =>
-                {
-                    let known = live.holdings().find(|held| held.id == *id).cloned();
-                    let (name, since, fence) = match known {
-                        Some(held) => (held.name, held.since, held.fence),
-                        None => (live.name(session).cloned(), None, None),
-                    };
-                    live.let_go(*id);
-                    let (key, session) = (key.clone(), session.clone());
-                    let unknown =
-                        Holding { key, session, name, mode: None, reason: None, since, until: None, fence, id: *id };
-                    live.hold(unknown);
-                    granted.insert(*id);
-                }
-                _ => {}
-            }
-        }
-        reached = page.records.last().map_or(at, |record| record.seq);
-    }
-    Ok(live)
 }
 
 fn body(tree: Oid, parent: Option<Oid>, seconds: i64, message: &str) -> String {

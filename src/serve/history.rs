@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::http::{Past, PastPage, PastQuery, PastTrouble};
-use crate::ledger::{Cursor, History, Query, Status, Told};
+use crate::http::{HistoryBackend, HistoryError, HistoryPage, HistoryQuery};
+use crate::ledger::{Cursor, EventPage, HistoryReader, LedgerStatus, Query};
 use crate::wire::LedgerHealth;
 
 pub struct RepositoryHistory {
-    pub history: History,
+    pub history: HistoryReader,
     /// Of the ledger, if one is written.
-    pub status: Option<Arc<Status>>,
+    pub status: Option<Arc<LedgerStatus>>,
 }
 
-impl Past for RepositoryHistory {
-    fn page(&self, query: &PastQuery) -> Result<PastPage, PastTrouble> {
+impl HistoryBackend for RepositoryHistory {
+    fn page(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
         let cursor = match query.cursor.as_deref().map(Cursor::parse) {
-            Some(None) => return Err(PastTrouble::Cursor),
+            Some(None) => return Err(HistoryError::BadCursor),
             cursor => cursor.flatten(),
         };
-        let PastQuery { key, fold_case, session, since, limit, .. } = query.clone();
+        let HistoryQuery { key, fold_case, session, since, limit, .. } = query.clone();
         let page = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
-        let Told { events, next, missing } = page.map_err(|error| PastTrouble::Unreadable(error.to_string()))?;
+        let EventPage { events, next, missing } = page.map_err(|error| HistoryError::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
-        Ok(PastPage { events, next: next.map(|next| next.to_string()), missing })
+        Ok(HistoryPage { events, next: next.map(|next| next.to_string()), missing })
     }
 
     fn ledger(&self) -> Option<LedgerHealth> {
         let status = self.status.as_ref()?;
         let lag = status.lag();
-        let ok = status.trouble().is_none();
+        let ok = status.error().is_none();
         Some(LedgerHealth { ok, records_behind: lag.records, seconds_behind: lag.time.as_secs() })
     }
 }

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::config::FixedSettings;
-use crate::http::{Gate, Listener};
+use crate::http::{HostCheck, Listener};
 use crate::local::data_dir;
 
 /// The address if none is configured.
@@ -24,7 +24,7 @@ const BACKLOG: i32 = 4096;
 
 #[derive(Default)]
 pub struct ServerSockets {
-    pub listeners: Vec<(Listener, Gate)>,
+    pub listeners: Vec<(Listener, HostCheck)>,
     /// The URL of the first TCP socket.
     pub url: Option<String>,
     /// The path of the first Unix socket.
@@ -48,8 +48,9 @@ impl ServerSockets {
     fn add_tcp(&mut self, tcp: TcpListener, fixed: &FixedSettings) -> Result<()> {
         let address = tcp.local_addr().context("cannot read the address of a listening socket")?;
         // Behind a proxy, the Host header is the public name, also if the proxy runs on this machine.
-        let gate = if address.ip().is_loopback() && !fixed.behind_proxy { Gate::Loopback } else { Gate::Open };
-        self.listeners.push((Listener::Tcp(tcp), gate));
+        let host_check =
+            if address.ip().is_loopback() && !fixed.behind_proxy { HostCheck::Loopback } else { HostCheck::AnyName };
+        self.listeners.push((Listener::Tcp(tcp), host_check));
         self.url.get_or_insert_with(|| format!("http://{address}"));
         Ok(())
     }
@@ -89,7 +90,7 @@ impl ServerSockets {
         let socket = UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .with_context(|| format!("cannot make {} private", path.display()))?;
-        self.listeners.push((Listener::Unix(socket, Some(path.clone())), Gate::Open));
+        self.listeners.push((Listener::Unix(socket, Some(path.clone())), HostCheck::AnyName));
         self.unix_path = Some(path);
         Ok(())
     }
@@ -107,7 +108,7 @@ impl ServerSockets {
             Domain::UNIX => {
                 let socket = std::os::unix::net::UnixListener::from(OwnedFd::from(socket));
                 let path = socket.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_owned));
-                self.listeners.push((Listener::Unix(UnixListener::from_std(socket)?, None), Gate::Open));
+                self.listeners.push((Listener::Unix(UnixListener::from_std(socket)?, None), HostCheck::AnyName));
                 if self.unix_path.is_none() {
                     self.unix_path = path;
                 }

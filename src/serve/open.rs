@@ -14,7 +14,7 @@ use crate::engine::Policy;
 use crate::git::Repo;
 use crate::http::{Gauge, Repository};
 use crate::journal::{Journal, JournalError, SqliteJournal};
-use crate::ledger::{History, Kept, Ledger, Status};
+use crate::ledger::{HistoryReader, Ledger, LedgerStatus, RetainingJournal};
 use crate::local::data_dir;
 
 /// The threads behind the open repositories.
@@ -53,9 +53,9 @@ pub fn open(
     let ledger = match settings.fixed.no_ledger {
         true => None,
         false => {
-            let status = Arc::<Status>::default();
+            let status = Arc::<LedgerStatus>::default();
             let reader = journal.reader()?;
-            journal = Box::new(Kept::new(journal, status.clone()));
+            journal = Box::new(RetainingJournal::new(journal, status.clone()));
             Some((status, reader))
         }
     };
@@ -66,22 +66,22 @@ pub fn open(
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", served.name))?;
 
     let path = data_dir::ledger(&served.dir);
-    let history = History::new(history_reader, ledger.is_some().then(|| path.clone()));
+    let history = HistoryReader::new(history_reader, ledger.is_some().then(|| path.clone()));
     let status = ledger.as_ref().map(|(status, _)| status.clone());
     let mut repository = Repository::new(served.name.clone(), desk);
     repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
-    repository.past = Some(Arc::new(RepositoryHistory { history, status }));
+    repository.history = Some(Arc::new(RepositoryHistory { history, status }));
     workers.desks.push((repository.desk.clone(), thread));
     let mut gauges = Vec::new();
     if let Some((status, reader)) = ledger {
         gauges.extend(ledger_lag(&repository, &status));
-        workers.ledgers.push(Ledger::follow(&served.name, path, reader, status));
+        workers.ledgers.push(Ledger::start(&served.name, path, reader, status));
     }
     Ok((repository, gauges))
 }
 
 /// Two gauges: how far the ledger is behind, in records and in seconds.
-fn ledger_lag(repository: &Repository, status: &Arc<Status>) -> [Gauge; 2] {
+fn ledger_lag(repository: &Repository, status: &Arc<LedgerStatus>) -> [Gauge; 2] {
     let (name, desk) = (repository.name.clone(), repository.desk.clone());
     let (of_records, of_time) = (status.clone(), status.clone());
     let records = move || desk.feed().head().0.saturating_sub(of_records.written().0) as f64;

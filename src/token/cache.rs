@@ -1,7 +1,7 @@
-//! Remembers tokens that were verified, so that a busy session costs one hash instead of a signature each call.
+//! A cache of verified tokens: a call with a known token costs one hash instead of the check of a signature.
 //!
-//! Bounded by construction and without a lock: a table of slots, each token may sit in one of two of them. A token
-//! is known by its SHA-256, so the table holds no token text, and one cannot be mistaken for another.
+//! The cache has a fixed size and no lock: a table in which each token has two possible slots. Tokens are identified by their
+//! SHA-256, so the table contains no token text, and no token is taken for another.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use aws_lc_rs::{constant_time, digest};
 
 use super::claims::{Claims, Period};
 
-/// How many verified tokens are remembered. The table costs 512 KiB empty; with ten thousand live tokens about one in
-/// a hundred finds both its slots taken and is verified again now and then.
+/// The number of slots. The empty table takes 512 KiB. With ten thousand tokens in use, about one in a hundred finds both of
+/// its slots taken and is verified again now and then.
 const SLOTS: usize = 1 << 16;
 
 /// The SHA-256 of a token.
 pub(super) type Digest = [u8; 32];
 
-/// Whether these are the same, in a time that does not say where they differ.
+/// Compares two digests in constant time.
 fn same(a: &Digest, b: &Digest) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
-/// The name under which a token is remembered.
+/// The SHA-256 of these bytes.
 pub(super) fn digest(bytes: &[u8]) -> Digest {
     let digest = digest::digest(&digest::SHA256, bytes);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
@@ -35,35 +35,34 @@ pub(super) struct Verified {
     pub claims: Claims,
 }
 
-/// The tokens one generation of verifiers has found good. It goes away together with them.
+/// The tokens that one generation of keys has verified.
 pub(super) struct Cache {
     slots: Box<[ArcSwapOption<Verified>]>,
 }
 
 impl Cache {
-    /// Remembers nothing.
     pub fn new() -> Cache {
         Cache { slots: (0..SLOTS).map(|_| ArcSwapOption::const_empty()).collect() }
     }
 
-    /// The token of this digest, if it is remembered, whatever its period.
+    /// The token with this digest, if it is in the cache. Its period is not checked.
     pub fn get(&self, digest: &Digest) -> Option<Arc<Verified>> {
-        self.homes(digest).into_iter().find_map(|slot| {
+        self.slots_of(digest).into_iter().find_map(|slot| {
             let verified = slot.load();
             verified.as_ref().filter(|verified| same(&verified.digest, digest)).cloned()
         })
     }
 
-    /// Remembers a token in whichever of its two slots is empty or ends sooner.
+    /// Puts a token into the one of its two slots that is empty or expires sooner.
     pub fn put(&self, verified: Verified) {
-        let [a, b] = self.homes(&verified.digest);
-        let ends =
-            |slot: &ArcSwapOption<Verified>| slot.load().as_ref().map_or(i64::MIN, |seated| seated.period.expires);
-        let slot = if ends(b) < ends(a) { b } else { a };
+        let [a, b] = self.slots_of(&verified.digest);
+        let expires =
+            |slot: &ArcSwapOption<Verified>| slot.load().as_ref().map_or(i64::MIN, |cached| cached.period.expires);
+        let slot = if expires(b) < expires(a) { b } else { a };
         slot.store(Some(Arc::new(verified)));
     }
 
-    fn homes(&self, digest: &Digest) -> [&ArcSwapOption<Verified>; 2] {
+    fn slots_of(&self, digest: &Digest) -> [&ArcSwapOption<Verified>; 2] {
         let slot = |high: u8, low: u8| &self.slots[usize::from(u16::from_be_bytes([high, low]))];
         [slot(digest[0], digest[1]), slot(digest[2], digest[3])]
     }
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_tokens_nearly_all_find_a_slot() {
+    fn nearly_all_of_ten_thousand_tokens_find_a_slot() {
         let cache = Cache::new();
         (0..10_000).for_each(|n| cache.put(verified(n, 1)));
         let known = (0..10_000).filter(|n| remembers(&cache, *n)).count();
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_differs_in_one_bit_is_another() {
+    fn a_digest_that_differs_in_one_bit_is_not_found() {
         let cache = Cache::new();
         cache.put(verified(1, 1));
         let right = digest(&1usize.to_be_bytes());
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tokens_than_slots_push_each_other_out_and_the_newest_is_always_there() {
+    fn more_tokens_than_slots_replace_each_other_and_the_newest_is_present() {
         let cache = Cache::new();
         for n in 0..2 * SLOTS {
             cache.put(verified(n, 2 * SLOTS as i64 - n as i64));

@@ -1,4 +1,4 @@
-//! What a token says, once its signature is known to be good.
+//! The claims of a token, read after its signature was verified.
 
 use std::str::FromStr;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::Flaw;
 use crate::engine::{Owner, SessionId, Text};
 
-/// How far the clocks of whoever made a token and of this server may be apart.
+/// How far the clocks of the issuer of a token and of this server may differ.
 pub const LEEWAY_SECONDS: i64 = 30;
 
-/// The latest time a token may name, the end of the year 9999: what is later cannot be written in RFC 3339, and is
-/// most likely milliseconds where seconds are meant, a token that would live for 50,000 years.
+/// The latest time in a token, the end of the year 9999. A later time cannot be written in RFC 3339, and is most likely
+/// milliseconds instead of seconds, which would make the token valid for 50,000 years.
 pub const TIME_MAX: i64 = 253_402_300_799;
 
-/// The longest display name and feature, in characters: they are shown in every answer about the session.
+/// The longest display name and feature, in characters. They are part of every answer about the session.
 pub const NAME_MAX: usize = 200;
 
 /// The longest subject, issuer and repository name, in characters; OpenID Connect allows no longer subject either.
@@ -29,9 +29,9 @@ pub enum Scope {
     Session,
     /// Act for every session it was the first to use.
     Worker,
-    /// Look and check, never change.
+    /// Read and check, never change anything.
     Read,
-    /// Anything.
+    /// Do anything.
     Admin,
 }
 
@@ -49,7 +49,7 @@ impl FromStr for Scope {
     }
 }
 
-/// For serde, which left to itself would read a scope out of `{"admin": null}` too.
+/// For serde, whose derived code would also accept `{"admin": null}`.
 impl TryFrom<String> for Scope {
     type Error = String;
 
@@ -58,30 +58,29 @@ impl TryFrom<String> for Scope {
     }
 }
 
-/// What a good token says.
+/// The claims of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// The session it acts for: always there in scope `session`; in scope `worker` only where the token is bound to
-    /// one (without, it may act for any); never in the other scopes.
+    /// The session it acts for. Always set in scope `session`. In scope `worker` only if the token is bound to one session;
+    /// otherwise it may act for any. Never set in the other scopes.
     pub session: Option<SessionId>,
-    /// Whom it was made for (`sub`).
+    /// `sub`.
     pub subject: Text,
-    /// Who made it (`iss`).
+    /// `iss`.
     pub issuer: Option<Text>,
-    /// What it may do.
     pub scope: Scope,
-    /// The only repository it is for.
+    /// The only repository that it is for.
     pub repo: Option<Text>,
     /// A display name for the session.
     pub name: Option<Text>,
     /// The feature the session works on.
     pub feature: Option<Text>,
-    /// When it ends, in seconds since 1970, without the leeway.
+    /// When it expires, in seconds since 1970, without the leeway.
     pub expires: i64,
 }
 
 impl Claims {
-    /// Whose a session becomes when this token is the first to use it; nobody's for scopes that are no session.
+    /// The owner of a session that this token is the first to use; none for scopes `read` and `admin`.
     pub fn owner(&self) -> Option<Owner> {
         match self.scope {
             Scope::Session => Some(Owner::Itself),
@@ -90,8 +89,8 @@ impl Claims {
         }
     }
 
-    /// Whether the token's own words allow acting for this session. A worker's claim can still fail later, on a
-    /// session that belongs to somebody else.
+    /// Whether the claims allow acting for this session. For a worker the engine may still refuse it, if the session has
+    /// another owner.
     pub fn may_act_for(&self, session: &SessionId) -> bool {
         match self.scope {
             Scope::Session => self.session.as_ref() == Some(session),
@@ -102,7 +101,7 @@ impl Claims {
     }
 }
 
-/// The claims as they travel. An optional claim that is `null` counts as absent; one named twice makes the token
+/// The claims as JSON. An optional claim that is `null` counts as absent. A claim that appears twice makes the token
 /// unreadable, because two readers could disagree about it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Payload {
@@ -122,7 +121,7 @@ pub(super) struct Payload {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
-    /// Says nothing about whether the token is good; any number will do, fractions too.
+    /// Not checked; any number is accepted, also a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<serde_json::Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +130,7 @@ pub(super) struct Payload {
     pub exp: Option<i64>,
 }
 
-/// For whom a token is: one name or several.
+/// `aud`: one name or several.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Audience {
@@ -148,14 +147,14 @@ impl Audience {
     }
 }
 
-/// What the server insists on beyond a good signature.
+/// What the server requires of a token besides the signature.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Demands {
     pub issuer: Option<String>,
     pub audience: Option<String>,
 }
 
-/// When a token is good, in seconds since 1970, without the leeway.
+/// When a token is valid, in seconds since 1970, without the leeway.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Period {
     pub not_before: i64,
@@ -163,7 +162,7 @@ pub(super) struct Period {
 }
 
 impl Period {
-    /// Good from 30 s before its beginning (inclusive) until 30 s after its end (exclusive).
+    /// Valid from 30 s before its begin (inclusive) until 30 s after its end (exclusive).
     pub fn check(self, now: i64) -> Result<(), Flaw> {
         if now >= self.expires.saturating_add(LEEWAY_SECONDS) {
             return Err(Flaw::Expired);
@@ -176,7 +175,7 @@ impl Period {
 }
 
 impl Payload {
-    /// Checks everything but the time, so that "expired" is only ever said of a token that was good.
+    /// Checks everything but the time, so that only a token that was valid is called expired.
     pub fn check(self, demands: &Demands) -> Result<(Claims, Period), Flaw> {
         if demands.issuer.is_some() && demands.issuer != self.iss {
             return Err(Flaw::Issuer);
@@ -197,7 +196,7 @@ impl Payload {
         let session = match (scope, self.sid.as_deref()) {
             (Scope::Session, None) => Some(&*subject),
             (Scope::Session | Scope::Worker, sid) => sid,
-            // Here `sid` is no business of ours: identity providers put one of their own into every token.
+            // `sid` has no meaning here: identity providers put one of their own into every token.
             (Scope::Read | Scope::Admin, _) => None,
         };
         let session = session.map(|id| SessionId::parse(id).ok_or(Flaw::Session)).transpose()?;
@@ -211,21 +210,22 @@ impl Payload {
     }
 }
 
-/// Text that identifies: something must be there.
+/// Text that identifies; it must not be empty.
 fn identity(text: String, flaw: Flaw) -> Result<Text, Flaw> {
-    if text.is_empty() || !showable(&text, IDENTITY_MAX) { Err(flaw) } else { Ok(text.into()) }
+    if text.is_empty() || !is_showable(&text, IDENTITY_MAX) { Err(flaw) } else { Ok(text.into()) }
 }
 
-/// Text that is only shown: empty is the same as none.
+/// Text that is only shown; empty text is the same as none.
 fn label(text: String, flaw: Flaw) -> Result<Option<Text>, Flaw> {
-    if !showable(&text, NAME_MAX) {
+    if !is_showable(&text, NAME_MAX) {
         return Err(flaw);
     }
     Ok((!text.is_empty()).then(|| text.into()))
 }
 
-/// Nothing that could break a line, drive a terminal or turn the text around it: names end up in logs and hooks.
-fn showable(text: &str, max: usize) -> bool {
+/// Without characters that break a line, control a terminal or change the direction of text: names are shown in logs and
+/// by hooks.
+fn is_showable(text: &str, max: usize) -> bool {
     let unsafe_to_show = |c: char| {
         c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
     };

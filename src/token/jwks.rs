@@ -1,4 +1,4 @@
-//! Reads a JWKS: the public keys of whoever makes tokens for this server.
+//! Reads a JWKS: the public keys of the issuers of tokens.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,13 +13,13 @@ use super::KeyringError;
 /// The largest JWKS file, in bytes: some hundreds of keys.
 pub const JWKS_MAX: u64 = 256 * 1024;
 
-/// The longest `kid`, in bytes: it is shown in sentences.
+/// The longest `kid`, in bytes. It is part of error sentences.
 const KID_MAX: usize = 255;
 
 /// Members that only a private key has, in any kind of key.
 const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
 
-/// What verifies the tokens of one `kid`, with the only algorithm it accepts.
+/// The key for the tokens of one `kid`, with the only algorithm that it accepts.
 pub(super) struct Verifier {
     pub kid: Option<String>,
     pub algorithm: Algorithm,
@@ -40,11 +40,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
     Ok(bytes)
 }
 
-/// Every usable key of a JWKS. Keys for encryption and of kinds we do not know are passed over, as RFC 7517 asks;
-/// keys that should not be in such a file at all, and keys that contradict themselves, refuse the whole file.
+/// Every usable key of a JWKS. Keys for encryption and of unknown kinds are ignored, as RFC 7517 requires. A key that must
+/// not be in such a file, or that contradicts itself, makes the whole file invalid.
 pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Verifier>, KeyringError> {
     let refused = |why: String| KeyringError(format!("the JWKS file {} {why}", path.display()));
-    // The error of the JSON parser has a line and a column but no text of the file, which may be the wrong file.
+    // The error of the JSON parser has a line and a column, but no text of the file: it may be the wrong file.
     let json: Value = serde_json::from_slice(bytes).map_err(|e| refused(format!("is not JSON ({e}); fix the file")))?;
     let Some(keys) = json.get("keys").and_then(Value::as_array) else {
         return Err(refused(r#"has no list "keys"; it should look like {"keys": [{"kty": …, "kid": …}]}"#.to_owned()));
@@ -72,7 +72,7 @@ pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Verifier>, KeyringE
     Ok(verifiers)
 }
 
-/// One key, nothing if it is not for us, or what is wrong with it.
+/// One key; none if it is to be ignored; or what is wrong with it.
 fn verifier(key: &Value) -> Result<Option<Verifier>, String> {
     let key = key.as_object().ok_or("is not a JSON object")?;
     let kty = text(key, "kty")?.ok_or("has no kty")?;
@@ -93,7 +93,7 @@ fn verifier(key: &Value) -> Result<Option<Verifier>, String> {
         return Ok(None);
     }
 
-    // `others` are algorithms for the same kind of key that we do not speak.
+    // `others` are algorithms for the same kind of key that are not supported.
     let crv = text(key, "crv")?;
     let (algorithm, names, others): (_, &[&str], &[&str]) = match (kty, crv) {
         ("OKP", Some("Ed25519")) => (Algorithm::EdDSA, &["EdDSA", "Ed25519"], &[]),
@@ -113,7 +113,7 @@ fn verifier(key: &Value) -> Result<Option<Verifier>, String> {
     Ok(Some(Verifier { kid: kid.map(str::to_owned), algorithm, key }))
 }
 
-/// A text member; another type is a mistake worth reporting.
+/// A member that must be text.
 fn text<'a>(key: &'a Map<String, Value>, member: &str) -> Result<Option<&'a str>, String> {
     match key.get(member) {
         None => Ok(None),
@@ -122,7 +122,7 @@ fn text<'a>(key: &'a Map<String, Value>, member: &str) -> Result<Option<&'a str>
     }
 }
 
-/// The key itself, parsed once here so that a broken one is found at start and not at the first token.
+/// The key itself. It is parsed here, so that a broken key is found at the start and not with the first token.
 fn public_key(key: &Map<String, Value>, algorithm: Algorithm) -> Option<DecodingKey> {
     let part = |member| key.get(member)?.as_str();
     let key = match algorithm {
@@ -134,11 +134,11 @@ fn public_key(key: &Map<String, Value>, algorithm: Algorithm) -> Option<Decoding
     let sound = match (key.kind(), algorithm) {
         (DecodingKeyKind::RsaModulusExponent { n, e }, _) => {
             let parsed = RsaPublicKeyComponents { n, e }.to_parsed_public_key(&signature::RSA_PKCS1_2048_8192_SHA256);
-            // The parser takes an exponent of 1, under which everybody can sign.
+            // The parser accepts an exponent of 1, with which anyone could sign.
             let exponent_is_one = e.iter().rev().skip(1).all(|byte| *byte == 0) && e.last() == Some(&1);
             parsed.is_ok() && !exponent_is_one
         }
-        // The lengths are checked too, because the parser takes other encodings of a key as well.
+        // The lengths are checked too, because the parser also accepts other encodings of a key.
         (DecodingKeyKind::SecretOrDer(bytes), Algorithm::EdDSA) => {
             bytes.len() == 32 && ParsedPublicKey::new(&signature::ED25519, bytes).is_ok()
         }

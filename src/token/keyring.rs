@@ -1,4 +1,4 @@
-//! What verifies tokens, and what makes them.
+//! Verifies tokens and makes them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use super::jwks::{self, Verifier};
 use super::{BadToken, Flaw, KeyringError, secret};
 use crate::engine::{SessionId, Text};
 
-/// The longest token, in bytes; nothing longer is even looked at.
+/// The longest token, in bytes. A longer one is refused before it is parsed.
 pub const TOKEN_MAX: usize = 8 * 1024;
 
-/// Where the keyring comes from. At least one of a secret and a JWKS is needed.
+/// The sources of a keyring: a secret, a JWKS, or both.
 #[derive(Clone, Default)]
 pub struct KeyringConfig {
-    /// The HS256 secret itself; does not change while the server runs.
+    /// The HS256 secret itself. It does not change while the server runs.
     pub secret: Option<Vec<u8>>,
-    /// A file with the HS256 secret instead, made where there is none and read again on reload.
+    /// A file with the HS256 secret. It is created if it is missing, and read again on reload.
     pub secret_file: Option<PathBuf>,
     /// A file with public keys, read again on reload.
     pub jwks_file: Option<PathBuf>,
-    /// The only `iss` accepted.
+    /// The only `iss` that is accepted.
     pub issuer: Option<String>,
-    /// The name that must be among `aud`.
+    /// The name that `aud` must contain.
     pub audience: Option<String>,
 }
 
@@ -44,40 +44,39 @@ impl fmt::Debug for KeyringConfig {
     }
 }
 
-/// A token to be made.
+/// The claims of a token to be made.
 #[derive(Debug, Clone, Default)]
 pub struct Mint {
-    /// For whom: the session's id in scope `session`, unless `session` says otherwise.
+    /// `sub`: the session id in scope `session`, unless `session` is set.
     pub subject: Text,
-    /// The session, where it is not the subject (`sid`).
+    /// `sid`: the session, if it is not the subject.
     pub session: Option<SessionId>,
-    /// What it may do.
     pub scope: Scope,
-    /// The only repository it is for.
+    /// The only repository that it is for.
     pub repo: Option<Text>,
-    /// A display name for the session.
+    /// The display name of the session.
     pub name: Option<Text>,
-    /// The feature the session works on.
+    /// The feature that the session works on.
     pub feature: Option<Text>,
-    /// When it is made, in seconds since 1970.
+    /// In seconds since 1970.
     pub issued: i64,
-    /// When it ends, in seconds since 1970.
+    /// In seconds since 1970.
     pub expires: i64,
 }
 
-/// What verifies tokens. Cheap to ask from many threads at once; rotation replaces everything in one step.
+/// The keys that verify tokens. Many threads can use it at the same time; a reload replaces all keys in one step.
 pub struct Keyring {
     current: ArcSwap<Generation>,
-    /// Held while reloading, so that an older reading of the files never replaces a newer one.
+    /// Held during a reload, so that an older version of the files never replaces a newer one.
     reloading: Mutex<()>,
 }
 
-/// Everything that was read together, and the tokens it has found good: a token verified by an older generation is
-/// never taken from the cache of a newer one.
+/// The keys that were loaded together, with a cache of the tokens that they verified. A new generation begins with an empty
+/// cache, so a token that only an older key verified is refused.
 struct Generation {
     config: KeyringConfig,
     demands: Demands,
-    /// Of the files this was made from.
+    /// The digest of the files that this was made from.
     fingerprint: Digest,
     secret: Option<Secret>,
     public: Vec<Verifier>,
@@ -96,30 +95,30 @@ struct Sources {
 }
 
 impl Keyring {
-    /// Reads the files, and makes the secret file where it is named and missing.
+    /// Reads the files. Creates the secret file if it is configured and missing.
     pub fn new(config: KeyringConfig) -> Result<Keyring, KeyringError> {
         let generation = Generation::first(config)?;
         Ok(Keyring { current: ArcSwap::from_pointee(generation), reloading: Mutex::new(()) })
     }
 
-    /// Takes everything from elsewhere from now on; where that does not work, everything stays as it was.
+    /// Replaces the configuration. On an error nothing changes.
     pub fn reconfigure(&self, config: KeyringConfig) -> Result<(), KeyringError> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         self.current.store(Arc::new(Generation::first(config)?));
         Ok(())
     }
 
-    /// What a token says, if it is good at `now` (seconds since 1970).
+    /// The claims of a token, if it is valid at `now` (seconds since 1970).
     pub fn verify(&self, bearer: &str, now: i64) -> Result<Claims, BadToken> {
         Ok(self.examine(bearer, now)?)
     }
 
-    /// Reads the files again. Says whether anything changed; where a file is broken, everything stays as it was.
+    /// Reads the files again and returns whether they changed. On an error nothing changes.
     pub fn reload(&self) -> Result<bool, KeyringError> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load();
         let sources = Sources::read(&current.config, secret::read)?;
-        // The contents decide, not the modification time: a second rewrite within its resolution would be missed.
+        // Compares the contents, not the modification time, which would miss a second change within its resolution.
         if sources.fingerprint() == current.fingerprint {
             return Ok(false);
         }
@@ -132,7 +131,7 @@ impl Keyring {
     pub fn mint(&self, mint: &Mint) -> Result<String, KeyringError> {
         let generation = self.current.load();
         let Some(secret) = &generation.secret else {
-            return Err(KeyringError("cannot make a token without a secret; give the server one".to_owned()));
+            return Err(KeyringError("cannot make a token without a secret; configure one".to_owned()));
         };
         let payload = || Payload {
             iss: generation.config.issuer.clone(),
@@ -151,7 +150,7 @@ impl Keyring {
         let (_, period) = payload().check(&generation.demands).map_err(refused)?;
         period.check(mint.issued).map_err(refused)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &payload(), &secret.sign)
-            .map_err(|_| KeyringError("cannot sign a token with this secret; give the server another one".to_owned()))
+            .map_err(|_| KeyringError("cannot sign a token with this secret; configure another one".to_owned()))
     }
 
     /// [`Keyring::verify`] with the reason, for tests.
@@ -179,13 +178,17 @@ impl fmt::Debug for Keyring {
 }
 
 impl Generation {
-    /// Reads the files, and makes the secret file where it is named and missing.
+    /// Reads the files. Creates the secret file if it is configured and missing.
     fn first(config: KeyringConfig) -> Result<Generation, KeyringError> {
         if config.secret.is_some() && config.secret_file.is_some() {
-            return Err(KeyringError("a secret and a secret file are both given; give only one of them".to_owned()));
+            return Err(KeyringError(
+                "both a secret and a secret file are configured; configure only one of them".to_owned(),
+            ));
         }
         if config.secret.is_none() && config.secret_file.is_none() && config.jwks_file.is_none() {
-            return Err(KeyringError("nothing to verify tokens with: give a secret or a JWKS file".to_owned()));
+            return Err(KeyringError(
+                "there is nothing to verify tokens with; configure a secret or a JWKS file".to_owned(),
+            ));
         }
         let sources = Sources::read(&config, secret::secret_file)?;
         Generation::new(&sources, config)
@@ -205,8 +208,8 @@ impl Generation {
         Ok(Generation { config, demands, fingerprint, secret, public, verified: Cache::new() })
     }
 
-    /// Everything but the time. Header members that carry or point to a key (`jwk`, `jku`, `x5c`, `x5u`) are never
-    /// looked at: the token does not get to say what verifies it, only which of ours.
+    /// Checks everything but the time. Header members that contain or point to a key (`jwk`, `jku`, `x5c`, `x5u`) are
+    /// ignored: a token can only choose one of our keys.
     fn open(&self, bearer: &str) -> Result<(Claims, Period), Flaw> {
         let header = jsonwebtoken::decode_header(bearer).map_err(|_| Flaw::Unreadable)?;
         if header.crit.is_some() {
@@ -220,8 +223,8 @@ impl Generation {
             return Err(Flaw::Algorithm);
         }
 
-        // The library is asked for the signature only: it would take the time from a clock, fractions of a second for
-        // an expiry, and an issuer that is a list.
+        // The library verifies only the signature. Its other checks would read a clock, and accept fractions of a second
+        // and a list of issuers.
         let mut only_signature = Validation::new(verifier.algorithm);
         only_signature.required_spec_claims.clear();
         only_signature.validate_exp = false;
@@ -235,7 +238,7 @@ impl Generation {
         token.claims.check(&self.demands)
     }
 
-    /// Chosen by `kid`. Without one it is the secret, or the only public key there is.
+    /// The key with this `kid`. Without a `kid`, the secret or the only public key.
     fn verifier(&self, kid: Option<&str>) -> Option<&Verifier> {
         match (kid, &self.secret, self.public.as_slice()) {
             (Some(kid), _, public) => public.iter().find(|verifier| verifier.kid.as_deref() == Some(kid)),
@@ -263,14 +266,14 @@ impl Sources {
         Ok(Sources { secret, jwks })
     }
 
-    /// Digests stand in for the contents, so that no secret is kept or compared.
+    /// A digest, so that no secret is kept or compared.
     fn fingerprint(&self) -> Digest {
         let part = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or([0; 32], |bytes| digest(bytes));
         digest(&[part(&self.secret), part(&self.jwks)].concat())
     }
 }
 
-/// `JWT`, or `at+jwt` as RFC 9068 wants it; anything else was made for another purpose.
+/// `JWT`, or `at+jwt` (RFC 9068). Any other type was made for another purpose.
 fn is_access_token(typ: &str) -> bool {
     let typ = typ.to_ascii_lowercase();
     matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")

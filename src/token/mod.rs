@@ -1,12 +1,11 @@
-//! Tokens: who is calling, and what they may do.
+//! Tokens (JWTs): who calls, and what the caller may do.
 //!
-//! A token is a JWT. Nothing in here knows HTTP, a clock or who holds what: text and the time come in, [`Claims`] or a
-//! [`BadToken`] go out. Start at [`Keyring::verify`]; [`Keyring::mint`] makes the tokens this server hands out itself.
+//! Nothing here knows HTTP, a clock or who holds what: the text of a token and the time go in, [`Claims`] or a [`BadToken`]
+//! come out. Start at [`Keyring::verify`]; [`Keyring::mint`] makes the tokens that this server issues itself.
 //!
-//! Neither a token nor a secret is ever part of an error, a `Debug` text or a log line. How long a refusal takes tells
-//! nothing about them either: signatures are compared by aws-lc, in constant time; a token that was verified before is
-//! found by its SHA-256, and those are compared in constant time too. There is no other place where a secret meets what
-//! a stranger sent.
+//! Neither a token nor a secret is ever part of an error, of `Debug` output or of a log line. The time that a refusal takes
+//! reveals nothing about them either: aws-lc compares signatures in constant time; a token that was verified before is
+//! found by its SHA-256, which is compared in constant time too. A secret is compared with foreign input nowhere else.
 
 mod cache;
 mod claims;
@@ -22,10 +21,10 @@ pub use jwks::JWKS_MAX;
 pub use keyring::{Keyring, KeyringConfig, Mint, TOKEN_MAX};
 pub use secret::{SECRET_MAX, SECRET_MIN, secret_file};
 
-/// A token that opens nothing. It does not say which check failed: that would help only somebody who is guessing.
+/// Why a token is refused. It does not say which check failed, because that would help an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
-    /// It was good once; a new one will do.
+    /// It was valid once; a new token is needed.
     #[error("the token has expired")]
     Expired,
     /// Anything else.
@@ -33,12 +32,12 @@ pub enum BadToken {
     Invalid,
 }
 
-/// The keyring cannot be made, reloaded or used; one sentence for the person who runs the server.
+/// Why the keyring cannot be created, reloaded or used: one sentence for the operator of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyringError(String);
 
-/// What exactly is wrong with a token: for tests and for whoever mints one, never for whoever presents one.
+/// What exactly is wrong with a token: for tests and for the issuer of a token, never for the client that sends one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Flaw {
     #[error("the token is too long")]
@@ -49,7 +48,7 @@ enum Flaw {
     Critical,
     #[error("the header says it is another kind of token")]
     Type,
-    #[error("nothing here verifies tokens with this kid")]
+    #[error("there is no key with this kid")]
     UnknownKid,
     #[error("the algorithm is not the one its kid is pinned to")]
     Algorithm,

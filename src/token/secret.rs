@@ -1,4 +1,4 @@
-//! The secret that signs and verifies HS256 tokens: made on first use, kept in a file only its owner can read.
+//! The secret that signs and verifies HS256 tokens. It is created on first use, in a file that only its owner can read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use super::KeyringError;
 /// The shortest secret, in bytes: HS256 is as strong as its 256 bits, and no stronger than its secret.
 pub const SECRET_MIN: usize = 32;
 
-/// The longest secret file, in bytes; a longer file is surely another file.
+/// The longest secret file, in bytes. A longer file is certainly not a secret file.
 pub const SECRET_MAX: usize = 4096;
 
-/// The secret in this file; where there is none, a new one of 32 random bytes, written as 64 hex digits.
+/// Reads the secret from this file. If the file is missing, creates it with 32 random bytes as 64 hex digits.
 ///
 /// The secret is the text of the file without its line end, so `DIBS_JWT_SECRET="$(cat FILE)"` is the same secret.
-/// Two servers that start at once get the same one: whoever links first wins, and both read what is there then.
+/// Two servers that start at the same time get the same secret: one of them creates the file, and both read it.
 pub fn secret_file(path: &Path) -> Result<Vec<u8>, KeyringError> {
     match fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => make(path).map_err(|e| {
@@ -30,12 +30,12 @@ pub fn secret_file(path: &Path) -> Result<Vec<u8>, KeyringError> {
     read(path)
 }
 
-/// The secret in a file that must be there.
+/// Reads the secret from an existing file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
     let shown = path.display();
     let failed =
         |e: io::Error| KeyringError(format!("cannot read the secret file {shown}: {e}; check its permissions"));
-    // Opening a pipe would wait for a writer, so what it is comes first.
+    // Opening a pipe would wait for a writer, so the file type is checked first.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(KeyringError(format!("the secret file {shown} is not a file; name another one")));
     }
@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
     Ok(secret)
 }
 
-/// Refuses what could be guessed.
+/// Refuses a secret that could be guessed.
 pub(super) fn check_length(secret: &[u8]) -> Result<(), KeyringError> {
     if secret.len() < SECRET_MIN {
         return Err(KeyringError(format!(
@@ -72,14 +72,14 @@ pub(super) fn check_length(secret: &[u8]) -> Result<(), KeyringError> {
     Ok(())
 }
 
-/// Puts a whole new secret at `path`, unless somebody else was faster.
+/// Creates the file with a new secret, unless another process was faster.
 fn make(path: &Path) -> io::Result<()> {
     let mut random = [0; 32];
     let mut suffix = [0; 8];
     aws_lc_rs::rand::fill(&mut random).map_err(io::Error::other)?;
     aws_lc_rs::rand::fill(&mut suffix).map_err(io::Error::other)?;
 
-    // A link appears with its contents or not at all, and never replaces a file that is there.
+    // A hard link appears with its complete contents or not at all, and never replaces an existing file.
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", hex(&suffix)));
     let draft = Path::new(&draft);

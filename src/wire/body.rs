@@ -1,48 +1,51 @@
-//! Reading a request body: a shape, or a sentence that names the field.
+//! Parses a request body, or says in a sentence which field is wrong.
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+use utoipa::ToSchema;
 
-/// The most keys one request may reserve.
-pub const RESERVE_KEYS_MAX: usize = 10_000;
-
-/// The most a sentence repeats of what was sent, in bytes; a body may be megabytes of one wrong string.
+/// The most an error sentence quotes of a body, in bytes. A body may be megabytes of one wrong string.
 const QUOTE_MAX: usize = 200;
 
-/// A body that is not what the call takes.
+/// The body of a call that takes no fields. Any JSON object will do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EmptyBody {}
+
+/// Why a body, or a query, is not what the call accepts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct BadBody {
-    /// The field that is wrong, such as `ttlSeconds` or `filePaths[3]`, where it is one field.
+    /// The field that is wrong, if it is one field, such as `ttlSeconds` or `filePaths[3]`.
     pub field: Option<String>,
-    /// What is wrong, for a person.
+    /// What is wrong, for people.
     pub sentence: String,
 }
 
 impl BadBody {
-    /// One field is wrong: `what` goes on after its name, as in "must not be empty".
+    /// One field is wrong. `what` continues the sentence after its name, as in "must not be empty".
     pub fn field(name: &str, what: impl std::fmt::Display) -> BadBody {
         BadBody { field: Some(name.to_owned()), sentence: format!("The field {name} {what}.") }
     }
 }
 
-/// Takes a body apart. An empty one counts as `{}`, so that a call whose fields are all optional needs none.
+/// Parses a body. An empty body counts as `{}`, so a call whose fields are all optional needs no body.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-    // The derived code would also take a list of values in the order of the fields; no client may come to rely on that.
+    // The derived code would also accept a list of values in the order of the fields. No client should rely on that.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(BadBody { field: None, sentence: "The body is not a JSON object.".to_owned() });
     }
-    // Keeping track of the path costs more than reading, so only a body that is already known to be wrong pays for it.
+    // Keeping track of the field costs more than parsing, so it is done only for a body that is known to be wrong.
     serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, error))
 }
 
-/// What one request names: a single key or a list, which are answered differently.
+/// The keys of a request: a single one or a list. The answers to the two differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OneOrMany<'a> {
-    /// `filePath`.
+    /// From `filePath`.
     One(&'a str),
-    /// `filePaths`, at least one.
+    /// From `filePaths`; not empty.
     Many(&'a [String]),
 }
 
@@ -56,8 +59,7 @@ impl<'a> OneOrMany<'a> {
         one.into_iter().chain(many.iter().map(String::as_str))
     }
 
-    /// How many keys.
-    #[expect(clippy::len_without_is_empty, reason = "there is always something in it")]
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(self) -> usize {
         match self {
             OneOrMany::One(_) => 1,
@@ -65,35 +67,37 @@ impl<'a> OneOrMany<'a> {
         }
     }
 
-    /// Exactly one of the two fields, and something in it.
+    /// Requires exactly one of the two fields, and at least one key.
     pub(super) fn of(one: Option<&'a str>, many: Option<&'a [String]>) -> Result<OneOrMany<'a>, BadBody> {
         match (one, many) {
             (Some(key), None) => Ok(OneOrMany::One(key)),
             (None, Some([])) => Err(BadBody::field("filePaths", "must name at least one key")),
             (None, Some(keys)) => Ok(OneOrMany::Many(keys)),
             (None, None) => Err(BadBody::field("filePath", "is missing; send filePath, or filePaths for several")),
-            (Some(_), Some(_)) => Err(BadBody::field("filePaths", "cannot stand beside filePath; send one of the two")),
+            (Some(_), Some(_)) => {
+                Err(BadBody::field("filePaths", "must not be sent together with filePath; send one of the two"))
+            }
         }
     }
 }
 
-/// Reads a body that is known to be wrong once more, this time keeping track of where.
+/// Parses a body that is known to be wrong again, this time keeping track of the field.
 fn explain<T: DeserializeOwned>(bytes: &[u8], first: serde_json::Error) -> BadBody {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let (path, error) = match serde_path_to_error::deserialize::<_, T>(&mut json) {
-        // The value itself is fine, so what follows it is not.
+        // The value itself is valid, so the text after it is not.
         Ok(_) => return BadBody { field: None, sentence: format!("The body is not JSON: {first}.") },
         Err(error) => (error.path().to_string(), error.into_inner()),
     };
     let message = error.to_string();
     match error.classify() {
         Category::Data => {
-            // The position is worth something in broken JSON; here the field's name says it better.
+            // The position helps with broken JSON; here the name of the field is better.
             let what = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
-            let field = (path != ".").then_some(path).or_else(|| named(what));
+            let field = (path != ".").then_some(path).or_else(|| named_field(what));
             let sentence = match &field {
                 Some(field) if what.starts_with("missing field") => format!("The field {field} is missing."),
-                Some(field) if what.starts_with("duplicate field") => format!("The field {field} is there twice."),
+                Some(field) if what.starts_with("duplicate field") => format!("The field {field} is given twice."),
                 Some(field) => format!("The field {field} is wrong: {}.", shortened(what)),
                 None => format!("The body is wrong: {}.", shortened(what)),
             };
@@ -105,13 +109,13 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], first: serde_json::Error) -> BadBo
     }
 }
 
-/// The field that serde names inside its message, where the path cannot: "missing field `reason`".
-fn named(message: &str) -> Option<String> {
+/// The field that serde names in its message, such as "missing field `reason`"; the path does not contain it.
+fn named_field(message: &str) -> Option<String> {
     let rest = message.strip_prefix("missing field `").or_else(|| message.strip_prefix("duplicate field `"))?;
     rest.strip_suffix('`').map(str::to_owned)
 }
 
-/// At most [`QUOTE_MAX`] bytes of a message, with its end kept: that is where serde says what it expected.
+/// At most [`QUOTE_MAX`] bytes of a message, including its end, where serde says what it expected.
 fn shortened(message: &str) -> String {
     if message.len() <= QUOTE_MAX {
         return message.to_owned();
@@ -123,6 +127,7 @@ fn shortened(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::RESERVE_KEYS_MAX;
     use super::super::*;
     use super::*;
 
@@ -130,14 +135,14 @@ mod tests {
         read::<Reserve>(body.as_bytes())
     }
 
-    /// The field that is named and the sentence.
+    /// The named field, and the sentence.
     fn wrong(body: &str) -> (Option<String>, String) {
         let bad = reserve(body).unwrap_err();
         (bad.field, bad.sentence)
     }
 
     #[test]
-    fn reads_everything_and_ignores_the_unknown() {
+    fn reads_all_fields_and_ignores_unknown_ones() {
         let ask = reserve(
             r#"{"filePath": "a", "ttlSeconds": 120, "mode": "collaborative", "reason": "why", "waitSeconds": 5,
                 "ifVersion": 3, "encoding": "percent", "colour": {"deep": [1, 2]}}"#,
@@ -197,7 +202,7 @@ mod tests {
                 "mode",
                 r#"The field mode is wrong: invalid type: map, expected "exclusive" or "shared" or "collaborative"."#,
             ),
-            (r#"{"reason": "a", "reason": "b"}"#, "reason", "The field reason is there twice."),
+            (r#"{"reason": "a", "reason": "b"}"#, "reason", "The field reason is given twice."),
         ] {
             assert_eq!(wrong(body), (Some(field.to_owned()), sentence.to_owned()), "{body}");
         }
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_said_so() {
+    fn a_body_that_is_not_an_object_is_refused() {
         for body in ["[]", "[\"a\"]", "7", "\"a\"", "null", "<html>"] {
             assert_eq!(wrong(body), (None, "The body is not a JSON object.".to_owned()), "{body}");
         }
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_left_to_the_rules() {
+    fn numbers_out_of_range_are_checked_later() {
         for (number, read) in [
             ("-5", -5),
             ("0", 0),
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_huge_bodies_are_short_sentences() {
+    fn errors_about_deep_and_huge_bodies_are_short() {
         let deep = format!(r#"{{"filePath": {}"#, "[".repeat(100_000));
         assert!(wrong(&deep).1.len() < 400);
         let ignored = format!(r#"{{"x": {}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
@@ -249,16 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn one_or_many_wants_exactly_one_field_with_something_in_it() {
-        let asked = |body: &str| {
+    fn one_or_many_requires_exactly_one_field_and_one_key() {
+        let keys = |body: &str| {
             let ask = reserve(body).unwrap();
-            ask.one_or_many().map(|asked| asked.iter().map(str::to_owned).collect::<Vec<_>>())
+            ask.one_or_many().map(|keys| keys.iter().map(str::to_owned).collect::<Vec<_>>())
         };
-        assert_eq!(asked(r#"{"filePath": "a"}"#), Ok(vec!["a".to_owned()]));
-        assert_eq!(asked(r#"{"filePaths": ["a", "b"]}"#), Ok(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(asked("{}").unwrap_err().field.as_deref(), Some("filePath"));
-        assert_eq!(asked(r#"{"filePaths": []}"#).unwrap_err().field.as_deref(), Some("filePaths"));
-        assert_eq!(asked(r#"{"filePath": "a", "filePaths": ["b"]}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+        assert_eq!(keys(r#"{"filePath": "a"}"#), Ok(vec!["a".to_owned()]));
+        assert_eq!(keys(r#"{"filePaths": ["a", "b"]}"#), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(keys("{}").unwrap_err().field.as_deref(), Some("filePath"));
+        assert_eq!(keys(r#"{"filePaths": []}"#).unwrap_err().field.as_deref(), Some("filePaths"));
+        assert_eq!(keys(r#"{"filePath": "a", "filePaths": ["b"]}"#).unwrap_err().field.as_deref(), Some("filePaths"));
 
         let most = Reserve { file_paths: Some(vec!["a".to_owned(); RESERVE_KEYS_MAX]), ..Reserve::default() };
         assert!(most.one_or_many().is_ok());
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_takes_either_name_and_may_be_empty() {
+    fn a_check_accepts_either_field_and_an_empty_list() {
         let paths = |body: &str| read::<Check>(body.as_bytes()).unwrap().into_paths();
         assert_eq!(paths(r#"{"paths": ["a"]}"#), Ok(vec!["a".to_owned()]));
         assert_eq!(paths(r#"{"filePaths": ["a"]}"#), Ok(vec!["a".to_owned()]));
@@ -278,7 +283,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_panic(bytes: Vec<u8>) {
+        fn no_input_panics(bytes: Vec<u8>) {
             let _ = read::<Reserve>(&bytes);
             let _ = read::<Check>(&[b"{\"paths\":", &*bytes, b"}"].concat());
         }

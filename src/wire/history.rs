@@ -1,86 +1,30 @@
-//! What happened: `GET /api/history`.
+//! `GET /api/history`: the latest events first, in pages.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Encoding, Mode, Notice, Text, Time};
+use super::{Event, Notice};
 
-/// One event. What does not belong to its kind is left out.
+/// One page of the history, the latest event first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HistoryEvent {
-    /// Its number; of a grant, the fence.
-    pub seq: u64,
-    /// When.
-    pub at: Time,
-    /// What, in the past tense: `reserved`, `released`, `queued`, …
-    #[schema(value_type = String)]
-    pub event: Text,
-    /// Whose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub session_id: Option<Text>,
-    /// What they were called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub session_name: Option<Text>,
-    /// What it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_path: Option<String>,
-    /// What a request waits for, all of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub file_paths: Vec<String>,
-    /// How the name is written, where that is not plain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoding: Option<Encoding>,
-    /// How it is held.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// What for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub reason: Option<Text>,
-    /// How long without renewal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds: Option<u32>,
-    /// The reservation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation_id: Option<String>,
-    /// The unlock request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-    /// Why it is over, or how it ended: `expired`, `overridden`, `completed`, `rejected`, …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub why: Option<Text>,
-    /// Who overrode it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub by: Option<Text>,
-}
-
-/// Events that nobody has any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Missing {
-    /// From this number.
-    pub first: u64,
-    /// To this one.
-    pub last: u64,
-}
-
-/// Events, the latest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct History {
-    /// One page of them; it may be short or empty and still not be the last.
-    pub events: Vec<HistoryEvent>,
-    /// Where the next page begins.
+pub struct HistoryReply {
+    /// A page may be short or empty and still not be the last one: continue while there is a `nextCursor`.
+    pub events: Vec<Event>,
+    /// Send it as `cursor` to get the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What the page leaves out because nobody has it any more.
+    /// Events that would belong on this page but are no longer stored anywhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Missing>,
-    /// What the session that asked should know.
+    pub missing: Vec<MissingEvents>,
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
+}
+
+/// A range of events that are no longer stored anywhere, by their `seq`; both ends are included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissingEvents {
+    pub first: u64,
+    pub last: u64,
 }

@@ -1,41 +1,42 @@
-//! The JSON that travels between servers and clients: every request and answer body, once, for both ends.
+//! The JSON of the contract: every request, answer and event body, defined once for server and clients.
 //!
-//! Nothing in here knows a framework, a rule or a clock. [`read`] turns the bytes of a request into one of these
-//! shapes or says which field is wrong; everything else is plain data with public fields.
+//! Nothing here knows a framework, a rule or a clock. [`read`] parses the bytes of a request into one of these types, or
+//! says which field is wrong. Everything else is plain data with public fields.
 //!
-//! Text the server already has at hand ([`Text`]) is shared, not copied; names of files are `String`s, because they
-//! are written out of keys. A field that the contract always shows is `null` when there is nothing to say; a field
-//! it calls optional is left out.
+//! Text that the server already has ([`Text`]) is shared, not copied; file names are `String`s, because they are written
+//! out of keys. A field that the contract always shows is `null` when it has no value; an optional field is left out.
 
 mod body;
-mod code;
-mod events;
-mod files;
-mod granted;
+mod deserialize;
+mod error;
+mod event;
+mod file_replies;
+mod file_requests;
 mod history;
-mod look;
-mod notice;
+pub mod limits;
+mod notices;
+mod operating;
 pub mod schema;
 mod sessions;
 mod time;
-mod unlock;
-mod values;
+mod unlock_requests;
 
-/// Text that is cheap to hand around.
+/// Text that is cheap to clone.
 pub type Text = std::sync::Arc<str>;
 
-pub use body::{BadBody, OneOrMany, RESERVE_KEYS_MAX, read};
-pub use code::{Code, ErrorBody, Wait};
-pub use events::{Event, Happened, Notices, Reset};
-pub use files::{Check, Encoding, Mode, Release, Renew, Reserve};
-pub use granted::{
-    Checked, Conflict, HeldBy, Paused, Released, ReleasedAll, Renewed, RenewedMany, Reserved, ReservedMany,
+pub use body::{BadBody, EmptyBody, OneOrMany, read};
+pub use error::{Code, CycleStep, ErrorBody};
+pub use event::{Event, EventKind, Notices, Reset};
+pub use file_replies::{
+    CheckReply, Conflict, HeldBy, Paused, Released, ReleasedAll, RenewReply, Renewed, RenewedMany, ReserveReply,
+    Reserved, ReservedMany,
 };
-pub use history::{History, HistoryEvent, Missing};
-pub use look::{Done, Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
-pub use notice::Notice;
+pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
+pub use history::{HistoryReply, MissingEvents};
+pub use notices::Notice;
+pub use operating::{Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };
 pub use time::Time;
-pub use unlock::{Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequests, UnlockStatus};
+pub use unlock_requests::{Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequests, UnlockStatus};

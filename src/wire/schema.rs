@@ -1,4 +1,4 @@
-//! What the published document says of values that are more than their Rust type.
+//! Schemas for values that need more explanation than their Rust type gives.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{Code, Time};
 
-/// A key as a request writes it. No pattern could tell all the rules, so they are told in words.
+/// A key as a request writes it. No pattern could express all rules, so they are described in words.
 pub struct Key;
 
 impl PartialSchema for Key {
     fn schema() -> RefOr<Schema> {
         let rules = "What can be reserved, as one string. Paths are relative to the top of the repository and separated \
-            by `/`; `./`, `//` and inner `.` are folded away; whatever git itself would refuse is refused.\n\n\
+            by `/`; `./`, `//` and inner `.` are removed; a path that git itself would refuse is refused.\n\n\
             - `src/api/users.py`: one path\n\
             - `src/api/`: everything under a directory, the same as `src/api/**`\n\
             - `src/**/*.rs`, `src/[ab].rs`, `src/{a,b}.rs`: a pattern; `*` and `?` do not cross `/`, `**` does\n\
@@ -40,13 +40,13 @@ impl ToSchema for Key {
     }
 }
 
-/// How something is asked to be held; requests know one more word for `shared` than answers.
+/// The mode in a request. Requests may use one more word for `shared` than answers.
 #[derive(serde::Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum AskedMode {
-    /// Nobody else.
+pub enum RequestMode {
+    /// No other session may hold it.
     Exclusive,
-    /// Others may hold it shared too.
+    /// Other sessions may hold it in this mode too.
     Shared,
     /// The same as `shared`.
     Collaborative,
@@ -68,7 +68,7 @@ impl ToSchema for Time {}
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
         let codes = Code::ALL.iter().map(|code| code.as_str());
-        let text = "What kind of refusal it is. Codes are added, never renamed.";
+        let text = "The kind of an error. Codes are added, never renamed.";
         ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes)).description(Some(text)).into()
     }
 }

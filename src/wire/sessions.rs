@@ -1,47 +1,46 @@
-//! Sessions: made, seen, kept alive, ended.
+//! Sessions: create, list, heartbeat, end.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{whole, word};
+use super::deserialize::{whole, word};
 use super::{Notice, Text, Time};
 
 /// `POST /api/sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateSession {
-    /// Where the server serves several repositories.
+    /// Required if the token is for several repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Text>,
-    /// Made up by the server where nothing is said.
+    /// Default: an id that the server chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     pub session_id: Option<Text>,
-    /// Its display name.
+    /// The display name of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[schema(value_type = Option<String>, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub name: Option<Text>,
-    /// The feature it works on.
+    /// The feature that the session works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[schema(value_type = Option<String>, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub feature: Option<Text>,
-    /// How long its token counts.
+    /// How long the token is valid. Default: one day.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 2_592_000)]
+    #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
 }
 
-/// A session and the token that speaks for it.
+/// A new session and its token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCreated {
-    /// Its id.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// Its token; never shown by `{:?}`.
+    /// Not part of the `Debug` output.
     pub token: String,
-    /// Until when the token counts.
+    /// When the token expires.
     pub expires_at: Time,
 }
 
@@ -54,7 +53,7 @@ impl std::fmt::Debug for SessionCreated {
     }
 }
 
-/// How somebody may end a session.
+/// How a client may end a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndState {
@@ -63,7 +62,7 @@ pub enum EndState {
     Completed,
     /// Its work failed.
     Failed,
-    /// Somebody stopped it.
+    /// It was stopped from outside.
     Stopped,
 }
 
@@ -80,29 +79,29 @@ impl<'de> Deserialize<'de> for EndState {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndSession {
-    /// Completed where nothing is said.
+    /// Default: completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EndState>,
 }
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionState {
-    /// Alive.
+    /// It has not ended.
     Active,
     /// Its work is done.
     Completed,
     /// Its work failed.
     Failed,
-    /// Somebody stopped it.
+    /// It was stopped from outside.
     Stopped,
-    /// It was not heard of for too long.
+    /// It sent no sign of life for too long.
     Lost,
 }
 
 impl SessionState {
-    /// Every state by its word in JSON.
+    /// Every state with its word in JSON.
     pub const WORDS: &[(&str, SessionState)] = &[
         ("active", SessionState::Active),
         ("completed", SessionState::Completed),
@@ -111,7 +110,6 @@ impl SessionState {
         ("lost", SessionState::Lost),
     ];
 
-    /// As it is written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             SessionState::Active => "active",
@@ -129,63 +127,59 @@ impl<'de> Deserialize<'de> for SessionState {
     }
 }
 
-/// What `POST /api/sessions/{id}/end` did, or had done the first time.
+/// The answer to `POST /api/sessions/{id}/end`. A repeated call gets the first answer again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// How it ended.
     pub state: SessionState,
-    /// How many reservations ended with it.
+    /// How many reservations were released.
     pub released_count: u64,
-    /// Their keys, as the holder wrote them.
+    /// Their keys.
     pub released_paths: Vec<String>,
 }
 
-/// `POST /api/sessions/{id}/heartbeat`.
+/// The answer to `POST /api/sessions/{id}/heartbeat`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// How many reservations run for another full TTL.
+    /// How many reservations were renewed for another full TTL.
     pub renewed_count: u64,
-    /// When the first of them runs out, or the session itself where it holds nothing.
+    /// When the first of them expires, or the session itself if it holds nothing.
     pub expires_at: Time,
-    /// What the session should know; always there, because a heartbeat is how most sessions hear of it.
+    /// What the session should know. Always present, because most sessions learn it from a heartbeat.
     #[serde(default)]
     #[schema(required = true)]
     pub notices: Vec<Notice>,
 }
 
-/// One session, as anyone in its repository may see it.
+/// One session, as every session of the repository may see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
-    /// Its id.
     #[schema(value_type = String)]
     pub session_id: Text,
-    /// Where it stands.
     pub state: SessionState,
-    /// Its display name.
+    /// The display name of the session.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub name: Option<Text>,
-    /// The feature it works on.
+    /// The feature that the session works on.
     #[serde(default)]
     #[schema(value_type = Option<String>, required = true)]
     pub feature: Option<Text>,
-    /// Its first call.
+    /// The time of its first call.
     pub started_at: Time,
-    /// Its latest call.
+    /// The time of its latest call.
     pub last_seen_at: Time,
-    /// When it ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
     /// How many reservations it holds.
     pub held_count: u64,
-    /// The keys it waits for.
+    /// The keys that it waits for in the queue.
     #[serde(default)]
     #[schema(required = true)]
     pub waiting_for: Vec<String>,
-    /// What the session that asked should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -194,12 +188,11 @@ pub struct SessionInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionList {
-    /// The sessions of the repository.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins.
+    /// Send it as `cursor` to get the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What the session that asked should know.
+    /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
@@ -209,14 +202,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_not_shown_by_accident() {
+    fn debug_output_does_not_contain_the_token() {
         let created = SessionCreated { session_id: "ana".into(), token: "very secret".to_owned(), expires_at: Time(0) };
         assert!(!format!("{created:?}").contains("secret"));
         assert!(serde_json::to_string(&created).unwrap().contains("very secret"));
     }
 
     #[test]
-    fn nobody_can_end_a_session_as_lost() {
+    fn a_client_cannot_end_a_session_as_lost() {
         assert!(serde_json::from_str::<EndSession>(r#"{"state": "stopped"}"#).is_ok());
         assert!(serde_json::from_str::<EndSession>(r#"{"state": "lost"}"#).is_err());
         assert!(serde_json::from_str::<EndSession>(r#"{"state": "active"}"#).is_err());

@@ -1,26 +1,26 @@
-//! Moments as the contract writes them: RFC 3339, UTC, milliseconds, ending in `Z`.
+//! Times as the contract writes them: RFC 3339, UTC, with milliseconds, ending in `Z`.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in milliseconds since 1970 (UTC); `2026-01-31T09:30:00.250Z` in JSON.
+/// A time in milliseconds since 1970 (UTC); `2026-01-31T09:30:00.250Z` in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub i64);
 
 impl Time {
     /// Reads RFC 3339 text with any offset.
     pub fn parse(text: &str) -> Option<Time> {
-        text.parse::<jiff::Timestamp>().ok().map(|moment| Time(moment.as_millisecond()))
+        text.parse::<jiff::Timestamp>().ok().map(|time| Time(time.as_millisecond()))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Four-digit years are all that the format has; a deadline beyond them is "never" anyway.
+        // The format has four-digit years. A later deadline means "never" anyway.
         let ms = self.0.clamp(0, jiff::Timestamp::MAX.as_millisecond());
-        let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
-        write!(f, "{moment:.3}")
+        let time = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+        write!(f, "{time:.3}")
     }
 }
 

@@ -82,7 +82,7 @@ fn without_secret_or_admin_there_is_no_session() {
     let odd = world.dibs(["session", "start", "--id", "a b"]).fails(2);
     assert!(odd.err.contains("is not a session id; use 1 to 128"), "{odd:?}");
     let odd = world.dibs(["session", "start", "--id", "a b"]).token("boss", "admin").fails(2);
-    assert!(odd.err.contains("must be 1 to 128"), "{odd:?}");
+    assert!(odd.err.contains("use 1 to 128"), "{odd:?}");
 }
 
 #[test]

@@ -1,12 +1,13 @@
-//! The rules of the engine, tried without a clock, a file or a socket.
+//! Tests of the engine's rules.
 //!
-//! `scenarios` plays the scenes of `fixtures/scenarios/`, the first place for a rule. `simulation` throws seeded random
-//! commands at the engine and at `model`, which knows the same rules but is written to be obviously right.
+//! `scenarios` runs `fixtures/scenarios/`, the first place for a rule. `simulation` sends seeded random commands to the
+//! engine and to `model`, which has the same rules but is written to be obviously right. `scale` tests limits and long
+//! queues.
 
-mod many;
+mod keys;
 mod model;
+mod runner;
+mod scale;
 mod scenarios;
 mod simulation;
-mod stage;
-mod words;
-mod world;
+mod text;

@@ -1,43 +1,44 @@
-//! Seeded random commands, to the engine and to the model; they must say the same, and what must always hold does.
+//! Seeded random commands for the engine and the model: both must answer the same, and invariants must hold.
 //!
-//! Each test plays many small worlds of its own kind, together more than a million commands. `DIBS_SIM_COMMANDS` sets
-//! how many each test plays, `DIBS_SIM_SEED` the one world to play. A failure prints its seed and its last commands;
+//! Each test runs many small simulations of its own kind, together more than a million commands. `DIBS_SIM_COMMANDS` sets
+//! how many commands each test runs, `DIBS_SIM_SEED` selects one simulation. A failure prints its seed and its last commands;
 //! the bug behind it becomes a scenario.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Answer, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intro, LeftWhy, Mode, Named,
-    Notice, Outcome, Owner, Policy, Record, ReservationId, Reserve, Seq, SessionId, Text, Timestamp, Ttl, Want, Why,
+    Actor, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, Image, Intent, KeyName, LeftWhy, Mode, Notice,
+    Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Text, Timestamp,
+    Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
 
-use crate::model::{Ask, Hint, Model, Who, clash};
-use crate::stage::{replay, through_text};
-use crate::world::{Chance, FEATURES, World};
+use crate::keys::{FEATURES, KeySet, Random};
+use crate::model::{Hint, Model, ModelActor, ModelCommand, clash};
+use crate::runner::{replay, through_text};
 
-/// What each test plays unless told otherwise; together they play more than a million.
+/// Commands of each test. Together the tests run more than a million.
 const COMMANDS: usize = 260_000;
-/// A world is left before its history gets long.
-const COMMANDS_PER_WORLD: usize = 5_000;
-/// Sessions that are around at once.
-const SEATS: usize = 8;
+/// A simulation ends before its history gets long.
+const COMMANDS_PER_SEED: usize = 5_000;
+/// Clients at the same time; each has one session.
+const CLIENTS: usize = 8;
 
 #[test]
-fn ordinary_worlds() {
+fn ordinary_settings() {
     play(1, false, Policy { session_timeout: Duration::from_secs(600), ..Policy::default() });
 }
 
 #[test]
-fn worlds_that_fold_case() {
+fn folded_case() {
     play(2, true, Policy { session_timeout: Duration::from_secs(300), ..Policy::default() });
 }
 
 #[test]
-fn worlds_with_tight_limits() {
-    let (reservations_per_session, waiters_per_session, sessions) = (5, 2, SEATS);
+fn tight_limits() {
+    let (reservations_per_session, waiters_per_session, sessions) = (5, 2, CLIENTS);
     let session_timeout = Duration::from_secs(300);
     play(
         3,
@@ -47,22 +48,22 @@ fn worlds_with_tight_limits() {
 }
 
 #[test]
-fn worlds_where_silence_kills_quickly() {
+fn short_session_timeout() {
     play(4, false, Policy { session_timeout: Duration::from_secs(12), ..Policy::default() });
 }
 
 fn play(kind: u64, fold_case: bool, policy: Policy) {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let policy = Policy { fold_case, ..policy };
-    if let Some(seed) = number("DIBS_SIM_SEED") {
-        Simulation::new(seed, &policy).run(COMMANDS_PER_WORLD);
+    if let Some(seed) = setting("DIBS_SIM_SEED") {
+        Simulation::new(seed, &policy).run(COMMANDS_PER_SEED);
         return;
     }
-    let commands = number("DIBS_SIM_COMMANDS").map_or(COMMANDS, |number| number as usize);
+    let commands = setting("DIBS_SIM_COMMANDS").map_or(COMMANDS, |commands| commands as usize);
     let mut seen = BTreeMap::new();
-    for world in 0..commands.div_ceil(COMMANDS_PER_WORLD) as u64 {
-        let mut simulation = Simulation::new(kind * 1_000_000 + world, &policy);
-        simulation.run(COMMANDS_PER_WORLD);
+    for number in 0..commands.div_ceil(COMMANDS_PER_SEED) as u64 {
+        let mut simulation = Simulation::new(kind * 1_000_000 + number, &policy);
+        simulation.run(COMMANDS_PER_SEED);
         for (what, count) in &simulation.seen {
             *seen.entry(*what).or_insert(0) += count;
         }
@@ -72,7 +73,7 @@ fn play(kind: u64, fold_case: bool, policy: Policy) {
     assert!(commands < COMMANDS || rare.is_empty(), "hardly ever seen: {rare:?}, of {seen:?}");
 }
 
-/// What must happen often enough in every kind of world, or the worlds prove nothing.
+/// What must happen often enough in every test, or the test proves too little.
 const INTERESTING: [(&str, &str); 15] = [
     ("answered", "granted"),
     ("answered", "refused"),
@@ -91,53 +92,53 @@ const INTERESTING: [(&str, &str); 15] = [
     ("settled", "deadlock"),
 ];
 
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Granted(_) => "granted",
-        Outcome::Refused(_) => "refused",
-        Outcome::Queued(_) => "queued",
-        Outcome::WaitOver { .. } => "wait over",
-        Outcome::Deadlock(_) => "deadlock",
-        Outcome::WrongVersion { .. } => "wrong version",
-        Outcome::Paused(_) => "paused",
-        Outcome::Lapsed { .. } => "lapsed",
-        Outcome::NotHeld { .. } => "not held",
-        Outcome::SessionEnded { .. } => "session ended",
-        Outcome::Request(_) => "request",
+fn word(result: &Result<Outcome, Refusal>) -> &'static str {
+    match result {
+        Ok(Outcome::Granted(_)) => "granted",
+        Err(Refusal::Locked(_)) => "refused",
+        Ok(Outcome::Queued(_)) => "queued",
+        Err(Refusal::WaitOver { .. }) => "wait over",
+        Err(Refusal::Deadlock(_)) => "deadlock",
+        Err(Refusal::WrongVersion { .. }) => "wrong version",
+        Err(Refusal::Paused(_)) => "paused",
+        Err(Refusal::Lapsed { .. }) => "lapsed",
+        Err(Refusal::NotHeld { .. }) => "not held",
+        Err(Refusal::SessionEnded { .. }) => "session ended",
+        Ok(Outcome::Request(_)) => "request",
         _ => "otherwise",
     }
 }
 
 struct Simulation {
-    chance: Chance,
+    random: Random,
     engine: Engine,
-    /// An engine that only hears of the records.
+    /// An engine that only applies the records.
     follower: Engine,
     model: Model,
     now: Timestamp,
     records: Vec<Record>,
-    /// Who is around: a session with the owner and the feature its token names.
-    seats: Vec<(SessionId, usize, Option<&'static str>)>,
+    /// For each client: its session, and the owner and the feature that its token names.
+    clients: Vec<(SessionId, usize, Option<&'static str>)>,
     fences: HashMap<ReservationId, Seq>,
     made: u128,
     born: usize,
-    /// Grants of waits, in case nobody heard of them.
+    /// Grants of waits, in case they do not reach their client.
     granted: VecDeque<(SessionId, Vec<Grant>)>,
     /// How often each outcome was seen.
     seen: BTreeMap<(&'static str, &'static str), usize>,
     last: Last,
 }
 
-/// The last commands; they are printed when something goes wrong.
+/// The last commands, printed when a test fails.
 struct Last {
     seed: u64,
-    commands: VecDeque<(Timestamp, Who, SessionId, Ask)>,
+    commands: VecDeque<(Timestamp, ModelActor, SessionId, ModelCommand)>,
 }
 
 impl Drop for Last {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("seed {} (play it alone with DIBS_SIM_SEED); its last commands:", self.seed);
+            eprintln!("seed {} (run it alone with DIBS_SIM_SEED); its last commands:", self.seed);
             for (now, who, session, ask) in &self.commands {
                 eprintln!("  {:>9.3}s {who:?} {session} {ask:?}", now.0 as f64 / 1000.0);
             }
@@ -147,16 +148,16 @@ impl Drop for Last {
 
 impl Simulation {
     fn new(seed: u64, policy: &Policy) -> Simulation {
-        let mut chance = Chance::new(seed);
-        let world = World::new(&mut chance, policy.fold_case);
+        let mut random = Random::new(seed);
+        let keyset = KeySet::new(&mut random, policy.fold_case);
         let mut simulation = Simulation {
-            chance,
+            random,
             engine: Engine::new(policy.clone()),
             follower: Engine::new(policy.clone()),
-            model: Model::new(world, policy.clone()),
+            model: Model::new(keyset, policy.clone()),
             now: Timestamp(1_000_000),
             records: Vec::new(),
-            seats: Vec::new(),
+            clients: Vec::new(),
             fences: HashMap::new(),
             made: 0,
             born: 0,
@@ -164,32 +165,32 @@ impl Simulation {
             seen: BTreeMap::new(),
             last: Last { seed, commands: VecDeque::new() },
         };
-        for _ in 0..SEATS {
-            let seat = simulation.newcomer();
-            simulation.seats.push(seat);
+        for _ in 0..CLIENTS {
+            let client = simulation.new_client();
+            simulation.clients.push(client);
         }
         simulation
     }
 
     fn run(&mut self, commands: usize) {
         for step in 1..=commands {
-            let pace = self.chance.below(100);
+            let pace = self.random.below(100);
             let passed = match pace {
                 0..60 => 0,
-                60..97 => self.chance.below(1_500),
-                _ => self.chance.below(12_000),
+                60..97 => self.random.below(1_500),
+                _ => self.random.below(12_000),
             };
             self.now = self.now.after(Duration::from_millis(passed as u64));
-            // As the desk does: whatever is due is over before anybody is heard.
+            // As the desk does: everything that is due ends before the next command.
             if self.engine.next_due().is_some_and(|due| due <= self.now) {
-                self.ask(Who::Desk, &self.seats[0].0.clone(), Ask::Tick);
+                self.ask(ModelActor::Desk, &self.clients[0].0.clone(), ModelCommand::Tick);
             }
             self.nothing_is_overdue();
             let (who, session, ask) = self.command();
             self.ask(who, &session, ask);
-            self.what_always_holds();
+            self.check_invariants();
             self.look(step);
-            if self.chance.below(1_500) == 0 {
+            if self.random.below(1_500) == 0 {
                 self.restart();
             }
         }
@@ -197,19 +198,19 @@ impl Simulation {
         assert_same(&replayed.image(), &self.engine.image(), "a replay of the written records equals the live state");
     }
 
-    /// Puts one command to both, and compares what they say.
-    fn ask(&mut self, who: Who, session: &SessionId, ask: Ask) {
+    /// Sends one command to both and compares the results.
+    fn ask(&mut self, who: ModelActor, session: &SessionId, ask: ModelCommand) {
         if self.last.commands.len() == 20 {
             self.last.commands.pop_front();
         }
         self.last.commands.push_back((self.now, who, session.clone(), ask.clone()));
-        let (actor, command) = self.in_words(who, session, &ask);
-        let mut out = Vec::new();
-        let outcome = self.engine.execute(&actor, command, self.now, &mut out);
-        let settled = self.engine.take_settled();
-        *self.seen.entry(("answered", word(&outcome))).or_insert(0) += 1;
-        for (_, outcome) in &settled {
-            *self.seen.entry(("settled", word(outcome))).or_insert(0) += 1;
+        let (actor, command) = self.engine_command(who, session, &ask);
+        let mut turn = Turn::at(self.now);
+        let result = self.engine.execute(&mut turn, &actor, command);
+        let Turn { records: out, settled, .. } = turn;
+        *self.seen.entry(("answered", word(&result))).or_insert(0) += 1;
+        for (_, result) in &settled {
+            *self.seen.entry(("settled", word(result))).or_insert(0) += 1;
         }
         for record in &out {
             self.follow(record, &ask);
@@ -218,15 +219,15 @@ impl Simulation {
             Event::Ended { session, state: EndState::Lost } => Some(session.clone()),
             _ => None,
         });
-        let queued = if let Outcome::Queued(seq) = outcome { seq } else { Seq(u64::MAX) };
+        let queued = if let Ok(Outcome::Queued(seq)) = result { seq } else { WaiterId::LAST };
         let hint = Hint { queued, lost: lost.collect() };
-        if let Outcome::Deadlock(cycle) = &outcome {
-            self.is_a_circle(cycle);
+        if let Err(Refusal::Deadlock(cycle)) = &result {
+            self.assert_is_cycle(cycle);
         }
         let expected = self.model.execute(who, session, &ask, self.now, &hint);
-        assert_eq!(self.plain(outcome), in_order(expected), "the outcome (engine left, model right)");
-        for (seq, outcome) in &settled {
-            if let Outcome::Granted(grants) = outcome {
+        assert_eq!(self.plain(result), in_order(expected), "the result (engine left, model right)");
+        for (seq, result) in &settled {
+            if let Ok(Outcome::Granted(grants)) = result {
                 let seated = out.iter().find_map(|record| match &record.event {
                     Event::Seated { waiter, session } if waiter == seq => Some(session.clone()),
                     _ => None,
@@ -235,15 +236,15 @@ impl Simulation {
                 self.granted.truncate(16);
             }
         }
-        let settled: Vec<_> = settled.into_iter().map(|(seq, outcome)| (seq, self.plain(outcome))).collect();
+        let settled: Vec<_> = settled.into_iter().map(|(seq, result)| (seq, self.plain(result))).collect();
         let expected = std::mem::take(&mut self.model.settled);
-        let expected: Vec<_> = expected.into_iter().map(|(seq, outcome)| (seq, in_order(outcome))).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(seq, result)| (seq, in_order(result))).collect();
         assert_eq!(settled, expected, "the waits that ended (engine left, model right)");
         self.records.extend(out);
     }
 
     /// A record is the next one, happened now, and has a reason that fits what was asked.
-    fn follow(&mut self, record: &Record, ask: &Ask) {
+    fn follow(&mut self, record: &Record, ask: &ModelCommand) {
         assert_eq!(record.at, self.now);
         self.follower.apply(record); // which insists on the next number
         match &record.event {
@@ -254,12 +255,12 @@ impl Simulation {
             Event::Released { id, why, .. } => {
                 assert!(self.fences.remove(id).is_some(), "only what is held is released");
                 let fits = match why {
-                    Why::Released => matches!(ask, Ask::Release(_) | Ask::ReleaseAll),
-                    Why::Expired => matches!(ask, Ask::Tick),
-                    Why::Ended => matches!(ask, Ask::End(_) | Ask::Tick),
-                    Why::Overridden { .. } => matches!(ask, Ask::Override(_)),
-                    Why::Approved { request } => matches!(ask, Ask::Respond { id, .. } if id == request),
-                    Why::Unheard => matches!(ask, Ask::Unheard(_)),
+                    Why::Released => matches!(ask, ModelCommand::Release(_) | ModelCommand::ReleaseAll),
+                    Why::Expired => matches!(ask, ModelCommand::Tick),
+                    Why::Ended => matches!(ask, ModelCommand::End(_) | ModelCommand::Tick),
+                    Why::Overridden { .. } => matches!(ask, ModelCommand::Override(_)),
+                    Why::Approved { request } => matches!(ask, ModelCommand::Respond { id, .. } if id == request),
+                    Why::Unheard => matches!(ask, ModelCommand::Unheard(_)),
                 };
                 assert!(fits, "{why:?} is no reason when {ask:?} was asked");
             }
@@ -267,30 +268,30 @@ impl Simulation {
         }
     }
 
-    /// The outcome without what the model cannot know.
-    fn plain(&self, mut outcome: Outcome) -> Outcome {
-        match &mut outcome {
-            Outcome::Granted(grants) => {
+    /// The result without what the model cannot know.
+    fn plain(&self, mut result: Result<Outcome, Refusal>) -> Result<Outcome, Refusal> {
+        match &mut result {
+            Ok(Outcome::Granted(grants)) => {
                 for grant in grants {
                     let known = self.fences.get(&grant.id).is_none_or(|fence| *fence == grant.fence);
                     assert!(known, "a fence is the number of its grant");
                     grant.fence = Seq::ZERO;
                 }
             }
-            Outcome::Deadlock(cycle) => cycle.clear(),
+            Err(Refusal::Deadlock(cycle)) => cycle.clear(),
             _ => {}
         }
-        in_order(outcome)
+        in_order(result)
     }
 
-    /// Each waits for something the next has, and all but one of these waits, the one that is refused, are real.
-    fn is_a_circle(&self, cycle: &[CycleStep]) {
+    /// Each session waits for something the next one has. All of these waits exist, except the one that was refused.
+    fn assert_is_cycle(&self, cycle: &[CycleStep]) {
         assert!(cycle.len() > 1, "{cycle:?}");
         let number = |id: &SessionId| self.model.sessions.iter().position(|session| session.id == *id).unwrap();
         let mut imagined = 0;
         for (step, next) in cycle.iter().zip(cycle.iter().cycle().skip(1)) {
-            let (wants, has) = (self.model.world.number(&step.wants), self.model.world.number(&next.holds));
-            assert!(self.model.world.meet(wants, has), "{cycle:?}");
+            let (wants, has) = (self.model.keyset.number(&step.wants), self.model.keyset.number(&next.holds));
+            assert!(self.model.keyset.meet(wants, has), "{cycle:?}");
             let (from, to) = (number(&step.session), number(&next.session));
             let real = self.model.waits_of(from).any(|wait| self.model.waits_for(wait).contains(&to));
             imagined += usize::from(!real);
@@ -300,41 +301,45 @@ impl Simulation {
 
     fn nothing_is_overdue(&self) {
         assert!(self.model.held.iter().all(|held| held.expires > self.now), "a reservation outlived its deadline");
-        assert!(self.model.waits.iter().all(|wait| wait.until > self.now), "a wait outlived its patience");
+        assert!(self.model.waits.iter().all(|wait| wait.until > self.now), "a wait outlived its deadline");
     }
 
-    fn what_always_holds(&self) {
-        let Model { held, waits, sessions, world, .. } = &self.model;
+    fn check_invariants(&self) {
+        let Model { held, waits, sessions, keyset, .. } = &self.model;
         for (at, one) in held.iter().enumerate() {
             assert!(sessions[one.session].ended.is_none(), "an ended session holds nothing");
             for other in &held[..at] {
                 let both =
-                    one.session != other.session && clash(one.mode, other.mode) && world.meet(one.key, other.key);
-                assert!(!both, "{:?} and {:?} are held at once", world.key(one.key), world.key(other.key));
+                    one.session != other.session && clash(one.mode, other.mode) && keyset.meet(one.key, other.key);
+                assert!(!both, "{:?} and {:?} are held at once", keyset.key(one.key), keyset.key(other.key));
             }
         }
         for wait in waits {
             assert!(sessions[wait.session].ended.is_none(), "an ended session waits for nothing");
             assert!(self.model.is_blocked(wait), "a wait that could be granted is granted");
-            assert!(!self.model.closes_a_circle(wait), "nobody waits in a circle");
+            assert!(!self.model.closes_a_cycle(wait), "no session waits in a cycle");
         }
         let numbers = self.engine.numbers();
         assert_eq!((numbers.reservations, numbers.waiters), (held.len(), waits.len()));
-        let totals = git_dibs::engine::Totals { counted: numbers.totals.counted, ..self.model.totals.clone() };
+        let totals = git_dibs::engine::Totals {
+            recorded_refusals: numbers.totals.recorded_refusals,
+            ..self.model.totals.clone()
+        };
         assert_eq!(numbers.totals, totals);
     }
 
-    /// Looks at some or all of the state from outside; rarer where it costs more.
+    /// Compares some or all of the state; more expensive parts less often.
     fn look(&mut self, step: usize) {
         if step.is_multiple_of(3) {
             let key = self.any_key();
             let mode = self.any_mode();
-            let seat = self.chance.below(SEATS + 1);
-            let id = self.seats.get(seat).map(|(id, ..)| id.clone());
+            let intent = *self.random.pick(&[Intent::Reserve(mode), Intent::Change, Intent::Look]);
+            let client = self.random.below(CLIENTS + 1);
+            let id = self.clients.get(client).map(|(id, ..)| id.clone());
             let session = id.as_ref().and_then(|id| self.number(id));
             let asked = self.spelled(key);
-            let mut seen = self.engine.check(id.as_ref(), 0, &asked, mode);
-            let mut expected = self.model.check(session, key, mode);
+            let mut seen = self.engine.check(id.as_ref(), 0, &asked, intent);
+            let mut expected = self.model.check(session, key, intent);
             sort(&mut seen.conflicts);
             sort(&mut expected.conflicts);
             assert_eq!(seen, expected, "a check finds what a scan finds");
@@ -343,11 +348,11 @@ impl Simulation {
             self.everything_is_the_same();
         }
         if step.is_multiple_of(50) {
-            let seat = self.chance.below(SEATS);
-            let id = self.seats[seat].0.clone();
+            let client = self.random.below(CLIENTS);
+            let id = self.clients[client].0.clone();
             if let Some(session) = self.number(&id) {
                 let seen = self.engine.take_notices(&id);
-                assert_eq!(words(seen), words(self.model.notices(session)), "what a session is told");
+                assert_eq!(words(seen), words(self.model.notices(session)), "the notices of a session");
             }
         }
         if step.is_multiple_of(1_000) {
@@ -359,7 +364,7 @@ impl Simulation {
     }
 
     fn everything_is_the_same(&self) {
-        for (number, session) in self.model.sessions.iter().enumerate().rev().take(3 * SEATS) {
+        for (number, session) in self.model.sessions.iter().enumerate().rev().take(3 * CLIENTS) {
             let view = self.engine.session(&session.id).expect("a session is known");
             assert_eq!(view.state, session.ended.as_ref().map(|(state, _)| *state));
             let waits: Vec<_> = self.model.waits_of(number).map(|wait| (wait.seq, wait.until)).collect();
@@ -369,9 +374,8 @@ impl Simulation {
             }
             let held = (0..self.model.held.len()).filter(|at| self.model.held[*at].session == number);
             let expected: Vec<_> = held.map(|at| self.model.grant_of(at)).collect();
-            let Outcome::Granted(held) = self.plain(Outcome::Granted(self.engine.held(&session.id).into())) else {
-                unreachable!()
-            };
+            let held = self.plain(Ok(Outcome::Granted(self.engine.held(&session.id).into())));
+            let Ok(Outcome::Granted(held)) = held else { unreachable!() };
             assert_eq!(held.to_vec(), expected, "what {} holds", session.id);
             let (incoming, outgoing) = self.engine.requests(&session.id);
             let requests = self.model.requests.iter();
@@ -380,113 +384,121 @@ impl Simulation {
         }
     }
 
-    /// The server goes away and comes back, from its records or from an image.
+    /// The server restarts, from its records or from an image.
     fn restart(&mut self) {
-        self.now = self.now.after(Duration::from_millis(self.chance.below(30_000) as u64));
+        self.now = self.now.after(Duration::from_millis(self.random.below(30_000) as u64));
         let policy = self.engine.policy().clone();
-        self.engine = if self.chance.percent(50) {
+        self.engine = if self.random.percent(50) {
             replay(policy, &self.records)
         } else {
             Engine::restore(policy, through_text(&self.engine.image()))
         };
-        let mut out = Vec::new();
-        self.engine.resume(self.now, &mut out);
-        assert!(self.engine.take_settled().is_empty(), "nobody is there to hear of it");
+        let mut turn = Turn::at(self.now);
+        self.engine.resume(&mut turn);
+        assert!(turn.settled.is_empty(), "no client is left to receive a result");
+        let out = turn.records;
         for record in &out {
             assert!(matches!(record.event, Event::Left { why: LeftWhy::Stopped, .. }));
-            self.follow(record, &Ask::Tick);
+            self.follow(record, &ModelCommand::Tick);
         }
         self.records.extend(out);
         self.model.resume(self.now);
-        // Notices are told again or not at all after a restart.
+        // After a restart, notices come again or not at all.
         for session in 0..self.model.sessions.len() {
             self.engine.take_notices(&self.model.sessions[session].id);
             self.model.notices(session);
         }
     }
 
-    // What to ask next.
+    // The next command.
 
-    fn command(&mut self) -> (Who, SessionId, Ask) {
-        let seat = self.chance.below(SEATS);
-        let (id, owner, feature) = self.seats[seat].clone();
+    fn command(&mut self) -> (ModelActor, SessionId, ModelCommand) {
+        let client = self.random.below(CLIENTS);
+        let (id, owner, feature) = self.clients[client].clone();
         let ended = self.number(&id).is_some_and(|number| self.model.sessions[number].ended.is_some());
-        if ended && self.chance.percent(60) {
-            self.seats[seat] = self.newcomer();
+        if ended && self.random.percent(60) {
+            self.clients[client] = self.new_client();
             return self.command();
         }
-        let owner = if self.chance.percent(1) { owner + 1 } else { owner };
-        let who = if self.chance.percent(4) { Who::Admin } else { Who::Session(seat, owner, feature) };
-        let ask = match self.chance.below(1000) {
+        let owner = if self.random.percent(1) { owner + 1 } else { owner };
+        let who = if self.random.percent(4) { ModelActor::Admin } else { ModelActor::Session(client, owner, feature) };
+        let ask = match self.random.below(1000) {
             0..480 => self.any_reserve(&id),
-            480..560 => Ask::Release(self.known_keys(&id)),
-            560..575 => Ask::ReleaseAll,
+            480..560 => ModelCommand::Release(self.known_keys(&id)),
+            560..575 => ModelCommand::ReleaseAll,
             575..630 => {
-                let ttl = self.chance.percent(30).then(|| self.any_ttl());
-                Ask::Renew(self.known_keys(&id), ttl)
+                let ttl = self.random.percent(30).then(|| self.any_ttl());
+                ModelCommand::Renew(self.known_keys(&id), ttl)
             }
-            630..690 => Ask::Heartbeat,
-            690..702 => Ask::End(*self.chance.pick(&[EndState::Completed, EndState::Failed, EndState::Stopped])),
-            702..715 => return (Who::Admin, id, Ask::Create(self.any_feature())),
+            630..690 => ModelCommand::Heartbeat,
+            690..702 => {
+                ModelCommand::End(*self.random.pick(&[EndState::Completed, EndState::Failed, EndState::Stopped]))
+            }
+            702..715 => return (ModelActor::Admin, id, ModelCommand::Create(self.any_feature())),
             715..740 => {
                 let known = self.any_held().unwrap_or(ReservationId(Uuid::nil()));
-                return (Who::Admin, id, Ask::Override(known));
+                return (ModelActor::Admin, id, ModelCommand::Override(known));
             }
             740..750 => match self.granted.pop_front() {
-                Some((session, grants)) => return (Who::Desk, session, Ask::Unheard(grants)),
-                None => Ask::Touch,
+                Some((session, grants)) => return (ModelActor::Desk, session, ModelCommand::Unheard(grants)),
+                None => ModelCommand::Touch,
             },
             750..775 => {
-                let seqs: Vec<Seq> = self.model.waits.iter().map(|wait| wait.seq).collect();
-                let seq = if seqs.is_empty() { Seq(1) } else { *self.chance.pick(&seqs) };
-                return (Who::Desk, id, Ask::Leave(seq));
+                let waiters: Vec<WaiterId> = self.model.waits.iter().map(|wait| wait.seq).collect();
+                let waiter = if waiters.is_empty() { WaiterId(1) } else { *self.random.pick(&waiters) };
+                return (ModelActor::Desk, id, ModelCommand::Leave(waiter));
             }
             775..860 => {
                 let (id, reason) = (self.make_id(), self.any_reason().unwrap_or("please".into()));
                 let mut key = self.any_key();
-                if self.chance.percent(60) && !self.model.held.is_empty() {
-                    key = self.model.held[self.chance.below(self.model.held.len())].key;
+                if self.random.percent(60) && !self.model.held.is_empty() {
+                    key = self.model.held[self.random.below(self.model.held.len())].key;
                 }
-                Ask::Request { id, key, reason }
+                ModelCommand::Request { id, key, reason }
             }
             860..965 => return self.any_answer(who, id),
-            965..985 => Ask::Touch,
-            _ => return (Who::Desk, id, Ask::Count),
+            965..985 => ModelCommand::Touch,
+            _ => return (ModelActor::Desk, id, ModelCommand::Count),
         };
         (who, id, ask)
     }
 
-    fn any_reserve(&mut self, id: &SessionId) -> Ask {
-        let count = 1 + [0, 0, 0, 0, 1, 1, 2, 3][self.chance.below(8)];
+    fn any_reserve(&mut self, id: &SessionId) -> ModelCommand {
+        let count = 1 + [0, 0, 0, 0, 1, 1, 2, 3][self.random.below(8)];
         let ttl = self.any_ttl();
         let mut wants: Vec<_> = (0..count).map(|_| (ReservationId(self.make_id()), self.any_key(), ttl)).collect();
-        if count > 1 && self.chance.percent(40) {
+        if count > 1 && self.random.percent(40) {
             // A wait may name what its session holds already.
             wants[0].1 = self.known_keys(id)[0];
         }
-        let wait = self.chance.percent(70).then(|| Duration::from_millis(1_000 + self.chance.below(40_000) as u64));
+        let wait = self.random.percent(70).then(|| Duration::from_millis(1_000 + self.random.below(40_000) as u64));
         let version = self.model.versions[wants[0].1];
-        let if_version = self.chance.percent(12).then(|| version.saturating_sub(self.chance.below(4) as u64 / 3));
-        Ask::Reserve { wants, mode: self.any_mode(), reason: self.any_reason(), wait, if_version }
+        let if_version = self.random.percent(12).then(|| version.saturating_sub(self.random.below(4) as u64 / 3));
+        ModelCommand::Reserve { wants, mode: self.any_mode(), reason: self.any_reason(), wait, if_version }
     }
 
-    /// An answer to some request, mostly a pending one and mostly from whoever should answer it.
-    fn any_answer(&mut self, who: Who, id: SessionId) -> (Who, SessionId, Ask) {
+    /// An answer to some request, mostly a pending one and mostly from the session that should answer it.
+    fn any_answer(&mut self, who: ModelActor, id: SessionId) -> (ModelActor, SessionId, ModelCommand) {
         let pending = self.model.requests.iter().filter(|request| request.answer.is_none());
         let recent = self.model.requests.iter().rev().take(10);
-        let list: Vec<_> = if self.chance.percent(80) { pending.cloned().collect() } else { recent.cloned().collect() };
+        let list: Vec<_> = if self.random.percent(80) { pending.cloned().collect() } else { recent.cloned().collect() };
         if list.is_empty() {
-            return (who, id, Ask::Touch);
+            return (who, id, ModelCommand::Touch);
         }
-        let request = self.chance.pick(&list).clone();
-        let answer = *self.chance.pick(&[Answer::Approved, Answer::Approved, Answer::Rejected, Answer::Withdrawn]);
-        let hand_over = self.chance.percent(60).then(|| ReservationId(self.make_id()));
-        let right = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
-        let ask = Ask::Respond { id: request.id, answer, hand_over };
-        match self.seats.iter().position(|(id, ..)| id == right) {
-            Some(seat) if !self.chance.percent(10) => {
-                let (id, owner, feature) = self.seats[seat].clone();
-                (Who::Session(seat, owner, feature), id, ask)
+        let request = self.random.pick(&list).clone();
+        let answer = *self.random.pick(&[
+            UnlockAnswer::Approved,
+            UnlockAnswer::Approved,
+            UnlockAnswer::Rejected,
+            UnlockAnswer::Withdrawn,
+        ]);
+        let hand_over = self.random.percent(60).then(|| ReservationId(self.make_id()));
+        let right = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
+        let ask = ModelCommand::Respond { id: request.id, answer, hand_over };
+        match self.clients.iter().position(|(id, ..)| id == right) {
+            Some(client) if !self.random.percent(10) => {
+                let (id, owner, feature) = self.clients[client].clone();
+                (ModelActor::Session(client, owner, feature), id, ask)
             }
             _ => (who, id, ask),
         }
@@ -497,44 +509,44 @@ impl Simulation {
         let number = self.number(id);
         let held = self.model.held.iter().filter(|held| Some(held.session) == number);
         let mine: Vec<usize> = held.map(|held| held.key).collect();
-        let count = 1 + self.chance.below(8) / 5;
+        let count = 1 + self.random.below(8) / 5;
         let mut key = || {
-            if mine.is_empty() || self.chance.percent(12) { self.any_key() } else { *self.chance.pick(&mine) }
+            if mine.is_empty() || self.random.percent(12) { self.any_key() } else { *self.random.pick(&mine) }
         };
         (0..count).map(|_| key()).collect()
     }
 
-    fn newcomer(&mut self) -> (SessionId, usize, Option<&'static str>) {
+    fn new_client(&mut self) -> (SessionId, usize, Option<&'static str>) {
         self.born += 1;
         let id = SessionId::parse(&format!("s{}", self.born)).unwrap();
-        (id, self.chance.below(3), self.any_feature())
+        (id, self.random.below(3), self.any_feature())
     }
 
     fn any_feature(&mut self) -> Option<&'static str> {
-        self.chance.percent(50).then(|| *self.chance.pick(&FEATURES))
+        self.random.percent(50).then(|| *self.random.pick(&FEATURES))
     }
 
     fn any_key(&mut self) -> usize {
-        let key = self.chance.below(self.model.world.keys.len());
-        // The line is stopped now and then, not most of the time.
-        if self.model.world.pauses[key].is_some() && self.chance.percent(80) { self.any_key() } else { key }
+        let key = self.random.below(self.model.keyset.keys.len());
+        // Features are paused now and then, not most of the time.
+        if self.model.keyset.pauses[key].is_some() && self.random.percent(80) { self.any_key() } else { key }
     }
 
     fn any_mode(&mut self) -> Mode {
-        if self.chance.percent(65) { Mode::Exclusive } else { Mode::Shared }
+        if self.random.percent(65) { Mode::Exclusive } else { Mode::Shared }
     }
 
     fn any_ttl(&mut self) -> Ttl {
-        Ttl(1 + self.chance.below(60) as u32)
+        Ttl(1 + self.random.below(60) as u32)
     }
 
     fn any_reason(&mut self) -> Option<Text> {
-        self.chance.percent(30).then(|| (*self.chance.pick(&["one", "two"])).into())
+        self.random.percent(30).then(|| (*self.random.pick(&["one", "two"])).into())
     }
 
     fn any_held(&mut self) -> Option<ReservationId> {
         let held = &self.model.held;
-        (!held.is_empty()).then(|| held[self.chance.below(held.len())].id)
+        (!held.is_empty()).then(|| held[self.random.below(held.len())].id)
     }
 
     fn make_id(&mut self) -> Uuid {
@@ -546,67 +558,72 @@ impl Simulation {
         self.model.sessions.iter().rposition(|session| session.id == *id)
     }
 
-    // The same in the engine's words.
+    // The same as commands of the engine.
 
     fn spelled(&mut self, key: usize) -> Key {
-        self.chance.pick(&self.model.world.keys[key]).clone()
+        self.random.pick(&self.model.keyset.keys[key]).clone()
     }
 
-    fn named(&mut self, keys: &[usize]) -> Vec<Named> {
-        let literal = |key: usize| self.model.world.literal[key].map(|file| self.model.world.key(file).clone());
+    fn named(&mut self, keys: &[usize]) -> Vec<KeyName> {
+        let literal = |key: usize| self.model.keyset.literal[key].map(|file| self.model.keyset.key(file).clone());
         let literals: Vec<_> = keys.iter().map(|key| literal(*key)).collect();
-        keys.iter().zip(literals).map(|(key, literal)| Named { key: self.spelled(*key), literal }).collect()
+        keys.iter().zip(literals).map(|(key, literal)| KeyName { key: self.spelled(*key), literal }).collect()
     }
 
-    fn in_words(&mut self, who: Who, session: &SessionId, ask: &Ask) -> (Actor, Command) {
+    fn engine_command(&mut self, who: ModelActor, session: &SessionId, ask: &ModelCommand) -> (Actor, Command) {
         let actor = match who {
-            Who::Session(_, owner, feature) => {
+            ModelActor::Session(_, owner, feature) => {
                 let owner = match owner {
                     0 => Owner::Itself,
                     worker => Owner::Worker { iss: None, sub: format!("w{worker}").into() },
                 };
-                Actor::Session(Intro { id: session.clone(), name: None, feature: feature.map(Into::into), owner })
+                Actor::Session(SessionIdentity {
+                    id: session.clone(),
+                    name: None,
+                    feature: feature.map(Into::into),
+                    owner,
+                })
             }
-            Who::Admin => Actor::Admin("admin".into()),
-            Who::Desk => Actor::Desk,
+            ModelActor::Admin => Actor::Admin("admin".into()),
+            ModelActor::Desk => Actor::Desk,
         };
         let session = session.clone();
         let command = match ask.clone() {
-            Ask::Touch => Command::Touch,
-            Ask::Create(feature) => Command::Create { session, name: None, feature: feature.map(Into::into) },
-            Ask::Reserve { wants, mode, reason, wait, if_version } => {
+            ModelCommand::Touch => Command::Touch,
+            ModelCommand::Create(feature) => Command::Create { session, name: None, feature: feature.map(Into::into) },
+            ModelCommand::Reserve { wants, mode, reason, wait, if_version } => {
                 let want = |(id, key, ttl): (ReservationId, usize, Ttl)| Want { id, key: self.spelled(key), ttl };
                 let wants = wants.into_iter().map(want).collect();
                 Command::Reserve(Reserve { session, wants, mode, reason, wait, if_version })
             }
-            Ask::Release(keys) => Command::Release { session, keys: self.named(&keys).into() },
-            Ask::ReleaseAll => Command::ReleaseAll { session },
-            Ask::Renew(keys, ttl) => Command::Renew { session, keys: self.named(&keys).into(), ttl },
-            Ask::Heartbeat => Command::Heartbeat { session },
-            Ask::End(state) => Command::End { session, state },
-            Ask::Override(id) => Command::Override { id, reason: "because".into() },
-            Ask::Unheard(grants) => Command::Unheard { session, grants: grants.into() },
-            Ask::Leave(waiter) => Command::Leave { waiter, why: LeftWhy::Gone },
-            Ask::Request { id, key, reason } => {
+            ModelCommand::Release(keys) => Command::Release { session, keys: self.named(&keys).into() },
+            ModelCommand::ReleaseAll => Command::ReleaseAll { session },
+            ModelCommand::Renew(keys, ttl) => Command::Renew { session, keys: self.named(&keys).into(), ttl },
+            ModelCommand::Heartbeat => Command::Heartbeat { session },
+            ModelCommand::End(state) => Command::End { session, state },
+            ModelCommand::Override(id) => Command::Override { id, reason: "because".into() },
+            ModelCommand::Unheard(grants) => Command::Unheard { session, grants: grants.into() },
+            ModelCommand::Leave(waiter) => Command::Leave { waiter, why: LeftWhy::Gone },
+            ModelCommand::Request { id, key, reason } => {
                 let key = self.named(&[key]).remove(0);
                 Command::Ask { session, request: id, key, reason }
             }
-            Ask::Respond { id, answer, hand_over } => {
+            ModelCommand::Respond { id, answer, hand_over } => {
                 Command::Respond { session, request: id, answer, note: None, hand_over }
             }
-            Ask::Tick => Command::Tick,
-            Ask::Count => Command::Count,
+            ModelCommand::Tick => Command::Tick,
+            ModelCommand::Count => Command::Count,
         };
         (actor, command)
     }
 }
 
-fn in_order(mut outcome: Outcome) -> Outcome {
-    match &mut outcome {
-        Outcome::Refused(conflicts) | Outcome::WaitOver { conflicts, .. } => sort(conflicts),
+fn in_order(mut result: Result<Outcome, Refusal>) -> Result<Outcome, Refusal> {
+    match &mut result {
+        Err(Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. }) => sort(conflicts),
         _ => {}
     }
-    outcome
+    result
 }
 
 /// The engine finds conflicts in the order of its index.
@@ -628,7 +645,7 @@ fn sort(conflicts: &mut [Conflict]) {
     }
 }
 
-/// Says which part of two images differs; all of them would be pages.
+/// Compares two images part by part, so that a failure shows only the part that differs.
 fn assert_same(one: &Image, other: &Image, what: &str) {
     if one != other {
         let [one, other] = [one, other].map(|image| serde_json::to_value(image).unwrap());

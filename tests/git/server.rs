@@ -141,7 +141,7 @@ impl Session {
             reason: Some("a good reason".into()),
             ..wire::Reserve::default()
         };
-        self.client.reserve_many(&self.id, &ask).unwrap();
+        self.client.reserve(&self.id, &ask).unwrap();
     }
 
     /// Reserves a name as git has it; false where it can never be reserved.

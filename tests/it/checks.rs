@@ -4,6 +4,23 @@ use serde_json::{Value, json};
 
 use crate::world::{World, text, time};
 
+/// A client computes the time left from this, because its own clock may be wrong.
+#[test]
+fn a_check_answers_with_the_time_of_the_server() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    let held = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 60 })).ok();
+    let checks = [
+        bo.post("files/check-conflicts", json!({ "paths": ["a"] })).ok(),
+        bo.get("files/check-conflicts?paths=a").ok(),
+        world.post("/api/check-conflicts", &world.reader(), json!({ "paths": ["a"] })).ok(),
+    ];
+    for check in checks {
+        let now = time(&check["serverTime"]);
+        assert!((time(&held["reservedAt"])..time(&held["expiresAt"])).contains(&now), "{check}");
+    }
+}
+
 #[test]
 fn a_check_says_what_is_in_the_way_in_the_order_of_the_request() {
     let world = World::new();
@@ -127,4 +144,38 @@ fn a_large_check_tells_its_notices_once() {
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert_eq!((&notices[0]["kind"], &notices[0]["requestedBy"]), (&json!("unlockRequested"), &json!("bo")));
     time(&notices[0]["requestedAt"]);
+}
+
+#[test]
+fn shared_holders_may_change_a_path_beside_each_other() {
+    let world = World::new();
+    let (ana, bo, cy) = (world.session("ana"), world.session("bo"), world.session("cy"));
+    for session in [&ana, &bo] {
+        session.reserve(json!({ "filePath": "shared", "mode": "shared" })).ok();
+    }
+    bo.reserve(json!({ "filePath": "docs/**", "mode": "shared" })).ok();
+    bo.hold("exclusive");
+    let paths = ["shared", "docs/a", "exclusive", "free"];
+    let call = "files/check-conflicts";
+    let in_the_way = |answer: Value| {
+        let conflicts = answer["conflicts"].as_array().unwrap().iter();
+        (conflicts.map(|c| text(&c["filePath"]).to_owned()).collect::<Vec<_>>(), answer["held"].clone())
+    };
+    let check = |session: &crate::world::Session<'_>, intent: &str| {
+        let query = paths.map(|path| format!("path={path}")).join("&");
+        let by_body = in_the_way(session.post(call, json!({ "paths": paths, "intent": intent })).ok());
+        assert_eq!(in_the_way(session.get(&format!("{call}?{query}&intent={intent}")).ok()), by_body);
+        by_body
+    };
+    let found = |paths: &[&str], held: &[&str]| (paths.iter().map(|path| (*path).to_owned()).collect(), json!(held));
+    assert_eq!(check(&ana, "change"), found(&["docs/a", "exclusive"], &["shared"]));
+    assert_eq!(check(&ana, "look"), found(&["exclusive"], &["shared"]));
+    assert_eq!(check(&cy, "change"), found(&["shared", "shared", "docs/a", "exclusive"], &[]));
+    assert_eq!(check(&cy, "look"), found(&["exclusive"], &[]));
+    let without = in_the_way(ana.post(call, json!({ "paths": paths })).ok());
+    assert_eq!(without, found(&["shared", "docs/a", "exclusive"], &[]), "without an intent, for a reservation");
+    ana.post(call, json!({ "paths": paths, "intent": "both" })).refused("INVALID_REQUEST");
+    ana.get(&format!("{call}?path=shared&intent=both")).refused("INVALID_REQUEST");
+    let reader = world.post("/api/check-conflicts", &world.reader(), json!({ "paths": paths, "intent": "look" })).ok();
+    assert_eq!(in_the_way(reader), found(&["exclusive"], &[]));
 }

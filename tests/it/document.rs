@@ -10,7 +10,7 @@ use crate::http::Answer;
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/openapi.json");
 
 /// Words of refusals that any call may meet before it is even looked at; the introduction tells of them once.
-const GATE: [&str; 3] = ["web page of another site", "this server does not go by", "do not belong into URLs"];
+const GATE: [&str; 3] = ["web page of another site", "does not accept that Host name", "must not be in a URL"];
 
 static CHECKED_IN: LazyLock<Document> = LazyLock::new(|| {
     let text = std::fs::read_to_string(FILE).unwrap();

@@ -267,6 +267,32 @@ fn a_stream_begins_now_unless_told_otherwise() {
 }
 
 #[test]
+fn the_history_shows_the_events_of_the_stream() {
+    let world = World::new();
+    let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
+    ana.reserve(json!({ "filePaths": ["src/**", "db:x"], "reason": "all of it" })).ok();
+    ana.post("files/renew", json!({ "filePath": "db:x", "ttlSeconds": 90 })).ok();
+    let request = bo.post("unlock-requests", json!({ "filePath": "src/**", "reason": "please" })).expect(201);
+    ana.post(&format!("unlock-requests/{}/approve", text(&request["id"])), json!({})).ok();
+    ana.end();
+    let history = world.get("/api/history", &world.reader()).ok();
+    let mut rows = history["events"].as_array().unwrap().clone();
+    rows.reverse();
+    let last = rows.last().unwrap()["seq"].as_u64().unwrap();
+    let stream = Stream::open(&world, "?after=0", &world.reader(), None).until(last);
+    let kinds: Vec<&str> = stream.iter().map(|event| &*event.name).collect();
+    assert!(kinds.contains(&"unlockAnswered") && kinds.contains(&"released") && kinds.contains(&"ended"), "{kinds:?}");
+    assert!(rows.iter().any(|row| row["sessionName"] == "Ana"));
+    for row in &mut rows {
+        row.as_object_mut().unwrap().remove("sessionName");
+    }
+    // Counters are records too, but not part of the history.
+    let streamed: Vec<Value> =
+        stream.into_iter().filter(|event| event.name != "counted").map(|event| event.data).collect();
+    assert_eq!(rows, streamed);
+}
+
+#[test]
 fn only_what_was_asked_for_is_told() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
@@ -409,7 +435,7 @@ fn a_stream_ends_with_its_session_and_with_its_token() {
     let token = world.token(json!({ "sub": "looker", "scope": "read", "exp": mint::now() - 27 }));
     let mut stream = Stream::open(&world, "", &token, None);
     assert_eq!(names(stream.rest()), [""; 0]);
-    assert_eq!(stream.comments.last().unwrap(), "the token does not count any more");
+    assert_eq!(stream.comments.last().unwrap(), "the token is not valid any more");
     Stream::refused(&world, "", &token, None).refused("UNAUTHENTICATED");
     world.session("carl").hold("c");
     while other.next().unwrap().data["filePath"] != "c" {}

@@ -201,13 +201,18 @@ fn the_history_of_a_path_names_what_covered_it() {
     let told = |list: &Value| -> Vec<String> {
         let one = |one: &Value| {
             let path = one["filePath"].as_str().unwrap_or("-");
-            format!("{} {} {path} {}", text(&one["event"]), text(&one["sessionId"]), one["why"].as_str().unwrap_or("-"))
+            let why = one["why"].as_str().or(one["state"].as_str()).unwrap_or("-");
+            format!("{} {} {path} {why}", text(&one["event"]), text(&one["sessionId"]))
         };
         list["events"].as_array().unwrap().iter().map(one).collect()
     };
     let path = history("path=src/a.rs");
-    let expected =
-        ["released bo src/a.rs ended", "reserved bo src/a.rs -", "released ana src/** -", "reserved ana src/** -"];
+    let expected = [
+        "released bo src/a.rs ended",
+        "reserved bo src/a.rs -",
+        "released ana src/** released",
+        "reserved ana src/** -",
+    ];
     assert_eq!(told(&path), expected);
     let grant = &path["events"][3];
     assert_eq!((text(&grant["sessionName"]), text(&grant["reason"])), ("Ana", "all of it"));

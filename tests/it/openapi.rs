@@ -115,20 +115,18 @@ fn examples_have_the_shape_they_show() {
 
 fn read_and_write_back(name: &str, which: &str, example: &Value) {
     let check = match (name, which) {
-        ("ReserveAnswer", "one") => same::<wire::Reserved>,
-        ("ReserveAnswer", _) => same::<wire::ReservedMany>,
-        ("RenewAnswer", "one") => same::<wire::Renewed>,
-        ("RenewAnswer", _) => same::<wire::RenewedMany>,
+        ("ReserveReply", _) => same::<wire::ReserveReply>,
+        ("RenewReply", _) => same::<wire::RenewReply>,
         ("Approve", _) => same::<wire::Approve>,
         ("Check", _) => same::<wire::Check>,
-        ("Checked", _) => same::<wire::Checked>,
+        ("CheckReply", _) => same::<wire::CheckReply>,
         ("CreateSession", _) => same::<wire::CreateSession>,
         ("EndSession", _) => same::<wire::EndSession>,
         ("Ended", _) => same::<wire::Ended>,
         ("Health", _) => same::<wire::Health>,
-        ("History", _) => same::<wire::History>,
+        ("HistoryReply", _) => same::<wire::HistoryReply>,
         ("Heartbeat", _) => same::<wire::Heartbeat>,
-        ("Nothing", _) => same::<Map<String, Value>>,
+        ("EmptyBody", _) => same::<wire::EmptyBody>,
         ("Override", _) => same::<wire::Override>,
         ("Reject", _) => same::<wire::Reject>,
         ("Release", _) => same::<wire::Release>,
@@ -170,7 +168,7 @@ fn limits_in_the_document_are_those_of_the_server() {
     }
     let ana = world.session("ana");
     let most = field("Reserve", "filePaths")["maxItems"].as_u64().unwrap() as usize;
-    assert_eq!(most, wire::RESERVE_KEYS_MAX);
+    assert_eq!(most, wire::limits::RESERVE_KEYS_MAX);
     for (name, body) in [
         ("waitSeconds", json!({ "filePath": "a", "waitSeconds": field("Reserve", "waitSeconds")["maximum"] })),
         ("ttlSeconds", json!({ "filePath": "a", "ttlSeconds": field("Reserve", "ttlSeconds")["maximum"] })),

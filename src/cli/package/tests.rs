@@ -57,7 +57,7 @@ locks:
   keys: [db:y]
 ";
     let expected = [
-        "4: \"../b.rs\" is not a path that can be reserved: it has a \"..\" component; write where the path really leads, from the top of the repository.",
+        "4: \"../b.rs\" is not a path that can be reserved: it has a \"..\" component; write the path without it, relative to the top of the repository.",
         "5: \"db:x\" is not a file; put it under keys",
         "6: 17 is a number; write it in quotes if something is called so",
         "7: a list stands in files, and text should",

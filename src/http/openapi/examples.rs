@@ -1,9 +1,9 @@
-//! One example of every body that is asked or answered, by call.
+//! Examples of the request and answer bodies of every call.
 
 use serde_json::{Value, json};
 
-/// Examples of what a call takes, by name.
-pub fn asked(call: &str) -> Value {
+/// Examples of the body of a request, by name.
+pub fn requests(call: &str) -> Value {
     let one = json!({ "filePath": "src/services/user-service.ts" });
     let many = json!({ "filePaths": ["src/a.rs", "src/b.rs"] });
     let named = |examples: &[(&str, &Value)]| -> Value {
@@ -38,7 +38,7 @@ pub fn asked(call: &str) -> Value {
     }
 }
 
-/// The beginning of what a call answers in plain text.
+/// The beginning of an answer in plain text.
 pub fn text(call: &str) -> Option<&'static str> {
     match call {
         "followEvents" => Some(
@@ -52,8 +52,8 @@ pub fn text(call: &str) -> Option<&'static str> {
     }
 }
 
-/// The status of what a call answers where all is well, and examples of it by name.
-pub fn answered(call: &str) -> Option<(&'static str, Value)> {
+/// The status of a successful answer, and examples of its body, by name.
+pub fn answers(call: &str) -> Option<(&'static str, Value)> {
     let reserved = |key: &str| {
         json!({
             "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": key, "sessionId": "ana",
@@ -74,15 +74,15 @@ pub fn answered(call: &str) -> Option<(&'static str, Value)> {
         "sessionId": "ana", "state": "active", "name": "Ana", "feature": "F-1", "startedAt": "2026-01-31T09:00:00.000Z",
         "lastSeenAt": "2026-01-31T09:30:00.250Z", "heldCount": 1, "waitingFor": ["src/a.rs"],
     });
-    let request = |status: &str, answered: bool| {
+    let request = |status: &str, is_answered: bool| {
         json!({
             "id": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
             "filePath": "src/a.rs", "reservedBy": "bo", "requestedBy": "ana", "requestedByName": "Ana",
             "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z", "status": status,
-            "respondedAt": answered.then_some("2026-01-31T09:30:10.000Z"), "respondedBy": answered.then_some("bo"),
+            "respondedAt": is_answered.then_some("2026-01-31T09:30:10.000Z"), "respondedBy": is_answered.then_some("bo"),
         })
     };
-    let news = json!({
+    let notice = json!({
         "kind": "unlockRequested", "requestId": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1",
         "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "requestedBy": "bo",
         "requestedByName": "Bo", "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z",
@@ -95,7 +95,7 @@ pub fn answered(call: &str) -> Option<(&'static str, Value)> {
         "listSessions" => ("200", "page", json!({ "sessions": [session], "nextCursor": "1000" })),
         "getSession" => ("200", "session", session),
         "heartbeat" => {
-            ("200", "alive", json!({ "renewedCount": 1, "expiresAt": "2026-01-31T09:31:00.250Z", "notices": [news] }))
+            ("200", "alive", json!({ "renewedCount": 1, "expiresAt": "2026-01-31T09:31:00.250Z", "notices": [notice] }))
         }
         "endSession" => {
             ("200", "ended", json!({ "state": "failed", "releasedCount": 1, "releasedPaths": ["src/a.rs"] }))
@@ -119,13 +119,18 @@ pub fn answered(call: &str) -> Option<(&'static str, Value)> {
                 "mode": "exclusive", "reason": null, "expiresAt": "2026-01-31T09:31:00.250Z",
                 "heldBy": { "sessionId": "bo", "reservedAt": "2026-01-31T09:30:00.250Z" }, "queueLength": 0,
             });
-            ("200", "conflict", json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [] }))
+            (
+                "200",
+                "conflict",
+                json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [], "serverTime": "2026-01-31T09:30:10.000Z" }),
+            )
         }
         "listReservedFiles" | "listReservations" => ("200", "held", json!({ "reservations": [listed] })),
         "getHistory" => {
             let event = json!({
                 "seq": 42, "at": "2026-01-31T09:30:00.250Z", "event": "reserved", "sessionId": "ana", "sessionName": "Ana",
                 "filePath": "src/a.rs", "mode": "exclusive", "reason": "splitting the parser", "ttlSeconds": 120,
+                "reservedAt": "2026-01-31T09:30:00.250Z", "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42,
                 "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))

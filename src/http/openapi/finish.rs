@@ -1,18 +1,20 @@
-//! What the handlers' descriptions cannot say: what holds for every call, which fields exclude each other, examples.
+//! What the descriptions at the handlers cannot express: what is the same for every call, which fields exclude each
+//! other, the limits of the contract, examples.
 
 use serde_json::{Value, json};
 
 use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
+use crate::wire::limits::{NAME_CHARS_MAX, REASON_CHARS_MAX, TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX};
 
-/// The whole document.
+/// Completes the document that was made from the handlers.
 pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(described).expect("a document is plain data");
     document["info"]["description"] = introduction().into();
     document["components"]["parameters"] = shared_parameters();
     document["components"]["headers"] = json!({ "RequestId": {
-        "description": "The request's id: the client's if it sent a sane one, else a new one.",
+        "description": "The id of the request: the client's own if it sent a usable one, else a new one.",
         "required": true,
         "schema": { "type": "string", "minLength": 1 },
         "example": "0198f0a4b5c67d8e9fa0b1c2d3e4f506",
@@ -30,19 +32,38 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
         exactly_one(&mut schemas[name], "filePath", "filePaths");
     }
     exactly_one(&mut schemas["Check"], "paths", "filePaths");
-    // A number that no key's version can reach is a version like any other that is not the key's.
+    contract_limits(schemas);
+    // A number that no version can reach is valid; it is just not the version of the key.
     let version = &mut schemas["Reserve"]["properties"]["ifVersion"];
     version.as_object_mut().expect("a field is described").remove("format");
-    // Clients know a kind for news they do not know; no server sends it.
-    for (name, tag) in [("Notice", "kind"), ("Happened", "event")] {
+    // Clients have a kind for notices and events that they do not know. No server sends it.
+    for (name, tag) in [("Notice", "kind"), ("EventKind", "event")] {
         let kinds = schemas[name]["oneOf"].as_array_mut().expect("it is one of several kinds");
         kinds.retain(|kind| kind["properties"][tag]["enum"] != json!(["unrecognized"]));
     }
     document
 }
 
-/// The longest and shortest TTL, and the most keys, depend on the configuration.
-pub fn tell_bounds(document: &mut Value, app: &App) {
+/// The fixed numbers of the contract. The derive macros take only literals, so they are set here.
+fn contract_limits(schemas: &mut Value) {
+    let fields = [
+        ("Reserve", "reason", "maxLength", REASON_CHARS_MAX),
+        ("Reserve", "waitSeconds", "maximum", WAIT_SECONDS_MAX as usize),
+        ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
+        ("Reject", "note", "maxLength", REASON_CHARS_MAX),
+        ("Override", "reason", "maxLength", REASON_CHARS_MAX),
+        ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
+        ("CreateSession", "feature", "maxLength", NAME_CHARS_MAX),
+        ("CreateSession", "ttlSeconds", "maximum", TOKEN_SECONDS_MAX as usize),
+    ];
+    for (schema, field, keyword, limit) in fields {
+        let field = schemas[schema]["properties"][field].as_object_mut().expect("the field is described");
+        field.insert(keyword.to_owned(), limit.into());
+    }
+}
+
+/// Sets the bounds that depend on the configuration: TTLs, and keys per call.
+pub fn set_bounds(document: &mut Value, app: &App) {
     let of = |repo: &Repository| [repo.policy().file_ttl, repo.policy().name_ttl];
     let bounds: Vec<_> = app.repositories.values().flat_map(|repo| of(repo)).collect();
     let min = bounds.iter().map(|ttl| ttl.min).min();
@@ -72,7 +93,7 @@ fn finish_operation(operation: &mut Value) {
     }
     if let Some(body) = operation.get_mut("requestBody") {
         body_may_be_empty(body);
-        body["content"]["application/json"]["examples"] = examples::asked(&id);
+        body["content"]["application/json"]["examples"] = examples::requests(&id);
     }
     for (_, status, name, to, parameters) in links().into_iter().filter(|(from, ..)| *from == id) {
         operation["responses"][status]["links"][name] = json!({ "operationId": to, "parameters": parameters });
@@ -83,7 +104,7 @@ fn finish_operation(operation: &mut Value) {
                 ["Event", "Reset", "Notices"].map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
             content["schema"] = json!({
                 "type": "object",
-                "description": "Each event; the fields are those of server-sent events.",
+                "description": "One event, with the fields of server-sent events.",
                 "required": ["event", "data"],
                 "properties": {
                     "id": { "type": "string", "pattern": "^[0-9]+$" },
@@ -96,12 +117,12 @@ fn finish_operation(operation: &mut Value) {
             content["examples"] = json!({ "text": { "value": text } });
         }
     }
-    if let Some((status, answer)) = examples::answered(&id) {
+    if let Some((status, answer)) = examples::answers(&id) {
         operation["responses"][status]["content"]["application/json"]["examples"] = answer;
     }
 }
 
-/// Where an answer leads: the call that gave it, its status, a name, the call it leads to, and what to give that.
+/// Links from an answer to a further call: the call, its status, the name of the link, the further call, its parameters.
 fn links() -> Vec<(&'static str, &'static str, &'static str, &'static str, Value)> {
     let session = json!({ "id": "$response.body#/sessionId" });
     let asked = json!({ "id": "$request.path.id", "reqId": "$response.body#/id" });
@@ -125,16 +146,16 @@ fn links() -> Vec<(&'static str, &'static str, &'static str, &'static str, Value
     ]
 }
 
-/// A body whose fields are all optional may be left out. It is described as "that or null", and null is refused.
+/// A body whose fields are all optional may be left out. utoipa describes it as "the body or null", but null is refused.
 fn body_may_be_empty(body: &mut Value) {
     let schema = &mut body["content"]["application/json"]["schema"];
     let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else { return };
-    let shape = choices.iter().find(|choice| choice["type"] != "null").expect("that or null").clone();
+    let shape = choices.iter().find(|choice| choice["type"] != "null").expect("the body or null").clone();
     *schema = shape;
     body["required"] = false.into();
 }
 
-/// Null is the same as absent, so one of the two fields is there and the other is not, or is null.
+/// Exactly one of the two fields is required. The other is absent or null, which is the same.
 fn exactly_one(schema: &mut Value, one: &str, other: &str) {
     let kind = |field: &str| if field == "filePath" { "string" } else { "array" };
     let only = |one: &str, other: &str| json!({ "required": [one], "properties": { one: { "type": kind(one) }, other: { "type": "null" } } });
@@ -145,26 +166,26 @@ fn shared_parameters() -> Value {
     json!({
         "repo": {
             "name": "repo", "in": "query", "required": false,
-            "description": "The repository, for a token that is good for several; another one than the token's is refused.",
+            "description": "The repository, for a token that is for several. A repository that the token is not for is refused.",
             "schema": { "type": "string" }, "example": "app",
         },
         "requestId": {
             "name": "x-request-id", "in": "header", "required": false,
-            "description": "Comes back with the answer and is in the server's log, if it is 1 to 128 of A-Z, a-z, 0-9 and `-_.:/+=`; anything else is replaced.",
+            "description": "The answer and the log of the server repeat it, if it is 1 to 128 of A-Z, a-z, 0-9 and `-_.:/+=`. Any other value is replaced.",
             "schema": { "type": "string" }, "example": "7b0f3c1e-5a5f-4d0c-8a5e-0d8f5f7f9a11",
         },
     })
 }
 
 fn introduction() -> String {
-    let mut text = "File reservations for repositories that many worker sessions share. A session calls dibs on what it is \
-        about to change; nobody else may commit or push a change to it until it lets go, its time runs out, or the session \
-        ends.\n\n\
+    let mut text = "File reservations for repositories that many worker sessions share. A session reserves what it is \
+        about to change. No other session can commit or push a change to it until the session releases it, the \
+        reservation expires, or the session ends.\n\n\
         JSON in, JSON out. Unknown fields of a request are ignored, null is the same as absent, and a wrong type is a 400 \
-        that names the field. Every mutating call is safe to repeat. Every refusal has the shape of `ErrorBody`; a path that \
-        does not exist answers 404, a method that a path does not take 405 with `Allow`.\n\n\
-        Before anything else, requests are refused that call the server by a name it does not go by or that come from \
-        a web page of another site (403), and those with a token in the URL (401).\n\n\
+        that names the field. Every mutating call is safe to repeat. Every error has the shape of `ErrorBody`. An unknown \
+        path is a 404, a method that a path does not support a 405 with `Allow`.\n\n\
+        Requests with a `Host` that the server does not accept, or from a web page of another site, are refused with 403, \
+        requests with a token in the URL with 401.\n\n\
         | status | code | meaning |\n|---|---|---|\n"
         .to_owned();
     for code in Code::ALL {

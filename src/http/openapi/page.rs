@@ -1,20 +1,17 @@
-//! The page at `/docs`: three files in the binary, so that it works where nothing else can be reached.
+//! The page at `/docs`: three files inside the binary, so that it works without access to other servers.
 
-/// One file.
+/// One file of the page.
 pub struct Part {
-    /// Its name under `/docs/`.
+    /// The name under `/docs/`.
     pub name: &'static str,
-    /// What a browser should take it for.
     pub content_type: &'static str,
-    /// All of it.
     pub text: &'static str,
 }
 
-/// The page itself.
 pub static PAGE: Part =
     Part { name: "", content_type: "text/html; charset=utf-8", text: include_str!("page/page.html") };
 
-/// What it loads.
+/// The files that the page loads.
 pub static PARTS: [Part; 2] = [
     Part { name: "page.js", content_type: "text/javascript; charset=utf-8", text: include_str!("page/page.js") },
     Part { name: "page.css", content_type: "text/css; charset=utf-8", text: include_str!("page/page.css") },

@@ -1,11 +1,12 @@
-//! The variable parts of paths and queries, as the document describes them. Handlers read them by hand, because they
-//! complain in our own words; these shapes are only ever described.
+//! Parameters in paths, queries and headers, as the document describes them.
+//!
+//! The handlers parse them by hand, so that errors have the envelope of the contract. These types are only described.
 
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::wire::schema::{AskedMode, Key};
-use crate::wire::{Encoding, SessionState, Time};
+use crate::wire::schema::{Key, RequestMode};
+use crate::wire::{Encoding, Intent, SessionState, Time};
 
 /// The session in a path.
 #[derive(IntoParams)]
@@ -37,15 +38,15 @@ pub struct ReservationAt {
     reservation_id: String,
 }
 
-/// Which part of a list.
+/// Which page of a list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
 pub struct Page {
-    /// The most to list.
+    /// The most items on the page.
     #[param(required = false, minimum = 1, maximum = 1000, example = 100)]
     limit: u64,
-    /// Where to go on: `nextCursor` of the page before.
+    /// `nextCursor` of the previous page.
     #[param(required = false, pattern = "^[0-9]{1,19}$", example = "0")]
     cursor: String,
 }
@@ -55,7 +56,7 @@ pub struct Page {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
 pub struct Sessions {
-    /// Only those that stand so.
+    /// Only sessions in this state.
     #[param(required = false, inline, example = "active")]
     state: SessionState,
 }
@@ -65,85 +66,88 @@ pub struct Sessions {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
 pub struct Reservations {
-    /// Only keys that begin so.
+    /// Only keys that start with this text.
     #[param(required = false, example = "src/")]
     prefix: String,
-    /// Only those of this session.
+    /// Only reservations of this session.
     #[param(required = false, example = "ana")]
     session: String,
 }
 
-/// Which events, and from where on.
+/// Which events, and after which one.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
 pub struct Following {
-    /// Only what is about this session.
+    /// Only events of this session.
     #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
     session: String,
-    /// Only what is about keys that begin so.
+    /// Only events about keys that start with this text.
     #[param(required = false, example = "src/")]
     prefix: String,
-    /// The events after this one; from now on where nothing is said.
+    /// The events after this one. Default: only new events.
     #[param(required = false, pattern = "^[0-9]{1,19}$", example = "0")]
     after: String,
 }
 
-/// Where a follower was.
+/// The position of a client that reconnects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only described")]
 pub struct LastEvent {
-    /// The same as `after`, as browsers send it when they come back; goes before it.
+    /// The same as `after`, as browsers send it when they reconnect. It takes precedence.
     #[param(rename = "Last-Event-ID", required = false, pattern = "^[0-9]{1,19}$", example = "42")]
     last_event_id: String,
 }
 
-/// Which part of the past.
+/// Which part of the history.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Past {
-    /// Only what is about this key, or about one that covers it.
+pub struct History {
+    /// Only events about keys that overlap this one.
     #[param(required = false, value_type = Key, example = "src/a.rs")]
     path: String,
-    /// How `path` is written.
+    /// How `path` is written, if not as plain text.
     #[param(required = false, inline, example = "percent")]
     encoding: Encoding,
-    /// Only what this session did.
+    /// Only events of this session.
     #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
     session: String,
-    /// Only what happened since.
+    /// Only events at or after this time.
     #[param(required = false, value_type = Time, example = "2026-01-31T09:30:00.250Z")]
     since: String,
-    /// The most to list.
+    /// The most items on the page.
     #[param(required = false, minimum = 1, maximum = 1000, example = 100)]
     limit: u64,
-    /// Where to go on: `nextCursor` of the page before.
+    /// `nextCursor` of the previous page.
     #[param(required = false, pattern = "^[1-9][0-9]{0,18}(-[0-9a-f]{40})?$", example = "42")]
     cursor: String,
 }
 
-/// What a check by query asks about.
+/// The paths and options of a check in a URL.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
 pub struct Paths {
-    /// Keys, separated by commas. Either this or `path` must be there.
+    /// Keys, separated by commas. Either this or `path` is required.
     #[param(required = false, style = Form, explode = false, value_type = Vec<Key>, example = json!(["src/a.rs", "src/b.rs"]))]
     paths: Vec<String>,
-    /// One key, which may have commas in it; repeat it for more.
+    /// One key, which may contain commas. Repeat the parameter for more.
     #[param(required = false, style = Form, explode = true, value_type = Vec<Key>, example = json!(["docs/a,b.md"]))]
     path: Vec<String>,
-    /// How it would be held; exclusive where nothing is said.
-    #[param(required = false, inline, value_type = AskedMode, example = "shared")]
+    /// The mode in which they would be held. Default: exclusive.
+    #[param(required = false, inline, value_type = RequestMode, example = "shared")]
     mode: String,
-    /// How the names are written.
+    /// What the caller is about to do. With it, `mode` is ignored; without it, the check is for a reservation in `mode`.
+    #[param(required = false, inline, example = "change")]
+    intent: Intent,
+    /// How the file names are written, if not as plain text.
     #[param(required = false, inline, example = "percent")]
     encoding: Encoding,
 }
 
-/// A part of the page.
+/// A file of the page.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only described")]
@@ -153,7 +157,6 @@ pub struct PartAt {
     file: String,
 }
 
-/// The parts there are.
 #[derive(Serialize, ToSchema)]
 #[expect(dead_code, reason = "only described")]
 enum PartName {

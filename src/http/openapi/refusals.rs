@@ -1,4 +1,4 @@
-//! What each call may refuse, by code. The tests hold every answer they get against it.
+//! The error codes of each call. The tests compare every answer that they get with this list.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
 use crate::wire::Code::{self, *};
 
-/// Every call, before anybody looks at a token: the wrong Host or Origin, a token in the URL, too many connections.
-const GATE: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
+/// Every call, before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
+const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
 /// Every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
-/// Every such call but ending a session, which may be repeated.
-const LIFE: &[Code] = &[SessionEnded];
-/// Every call that takes a body.
+/// Every such call except ending a session, which may be repeated.
+const ENDED: &[Code] = &[SessionEnded];
+/// Every call with a body.
 const BODY: &[Code] = &[PayloadTooLarge, UnsupportedMediaType];
-/// Every call that names keys.
+/// Every call with keys.
 const KEYS: &[Code] = &[InvalidPath, InvalidKey, OperationNotPermitted];
 
 macro_rules! refusals {
@@ -38,47 +38,36 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Looking at what belongs to everybody.
-    Look = TOKEN, LIFE;
-    /// Looking at one session.
-    LookAtOne = TOKEN, LIFE, &[NotFound];
-    /// Making a session.
-    Create = TOKEN, LIFE, BODY, &[TtlOutOfRange];
-    /// A heartbeat, or releasing everything.
-    Act = TOKEN, LIFE, BODY, &[NotFound];
-    /// Ending a session.
+    Look = TOKEN, ENDED;
+    LookAtOne = TOKEN, ENDED, &[NotFound];
+    Create = TOKEN, ENDED, BODY, &[TtlOutOfRange];
+    /// A heartbeat, or release-all.
+    Act = TOKEN, ENDED, BODY, &[NotFound];
     End = TOKEN, BODY, &[NotFound];
-    /// Reserving.
-    Reserve = TOKEN, LIFE, BODY, KEYS, &[
+    Reserve = TOKEN, ENDED, BODY, KEYS, &[
         TtlOutOfRange, NotFound, ResourceLocked, LockAcquisitionFailed, PossibleDeadlock, VersionMismatch, FeaturePaused,
     ];
-    /// Releasing.
-    Release = TOKEN, LIFE, BODY, KEYS, &[NotFound, LockNotHeld];
-    /// Renewing.
-    Renew = TOKEN, LIFE, BODY, KEYS, &[NotFound, TtlOutOfRange, LockNotHeld, LockTimeout];
-    /// Checking.
-    Check = TOKEN, LIFE, BODY, KEYS;
-    /// Naming keys in a query.
-    CheckQuery = TOKEN, LIFE, KEYS;
-    /// Asking a holder to let go.
-    Ask = TOKEN, LIFE, BODY, KEYS, &[NotFound];
-    /// Approving, which may hand over.
-    Approve = TOKEN, LIFE, BODY, &[NotFound, OperationNotPermitted, ResourceLocked, PossibleDeadlock];
-    /// Rejecting.
-    Reject = TOKEN, LIFE, BODY, &[NotFound, OperationNotPermitted];
-    /// Withdrawing.
-    Withdraw = TOKEN, LIFE, &[NotFound, OperationNotPermitted];
-    /// Taking a reservation away.
+    Release = TOKEN, ENDED, BODY, KEYS, &[NotFound, LockNotHeld];
+    Renew = TOKEN, ENDED, BODY, KEYS, &[NotFound, TtlOutOfRange, LockNotHeld, LockTimeout];
+    Check = TOKEN, ENDED, BODY, KEYS;
+    /// A call with keys in its query.
+    CheckQuery = TOKEN, ENDED, KEYS;
+    /// Asking for an unlock.
+    Ask = TOKEN, ENDED, BODY, KEYS, &[NotFound];
+    /// Approving, which may hand the key over.
+    Approve = TOKEN, ENDED, BODY, &[NotFound, OperationNotPermitted, ResourceLocked, PossibleDeadlock];
+    Reject = TOKEN, ENDED, BODY, &[NotFound, OperationNotPermitted];
+    Withdraw = TOKEN, ENDED, &[NotFound, OperationNotPermitted];
+    /// Overriding a reservation.
     TakeAway = TOKEN, BODY, &[NotFound];
-    /// Numbers, where others than this machine could ask for them.
-    Metrics = GATE, &[Unauthenticated];
-    /// What needs no token; where a server that is not ready says so, that is among it.
-    Anybody = GATE;
-    /// Nothing there.
-    NoSuchFile = GATE, &[NotFound];
+    /// Metrics, if they need a token.
+    Metrics = CONNECTION, &[Unauthenticated];
+    /// Calls without a token, including a server that is not ready.
+    Anybody = CONNECTION;
+    NoSuchFile = CONNECTION, &[NotFound];
 }
 
-/// One response for each status, with its codes and an example of each.
+/// One response for each status, with its codes and their examples.
 fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
     let mut by_status = BTreeMap::<u16, Vec<Code>>::new();
     for code in Code::ALL.iter().filter(|code| codes.contains(code)) {
@@ -114,7 +103,7 @@ fn response(status: u16, codes: &[Code]) -> Response {
     .build()
 }
 
-/// What a refusal with this code looks like.
+/// An example of an error with this code.
 pub fn example(code: Code) -> Value {
     let conflict = json!({
         "filePath": "src/a.rs", "key": "src/**", "reservedBy": "bo", "reservedByName": "Bo", "mode": "exclusive",
@@ -135,7 +124,7 @@ pub fn example(code: Code) -> Value {
         InvalidPath => json!({ "error": "\"../a\" is not a path that can be reserved: it leaves the repository." }),
         InvalidKey => json!({ "error": "\"db:Users!\" is not a key: db: takes lower-case identifiers." }),
         TtlOutOfRange => {
-            json!({ "error": "ttlSeconds is 301, and must be 1 to 300", "field": "ttlSeconds", "min": 1, "max": 300 })
+            json!({ "error": "ttlSeconds is 301; it must be 1 to 300", "field": "ttlSeconds", "min": 1, "max": 300 })
         }
         Unauthenticated => {
             json!({ "error": "this call needs a token; send it as Authorization: Bearer <token>" })
@@ -148,36 +137,36 @@ pub fn example(code: Code) -> Value {
             "error": "\"foo:bar\" cannot be reserved: there is no namespace \"foo\"; a file that really has this name is written \"file:foo:bar\".",
         }),
         NotFound => json!({ "error": "there is nothing of this name in this repository" }),
-        MethodNotAllowed => json!({ "error": "this path does not take this method; see the Allow header" }),
-        PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes this call takes" }),
+        MethodNotAllowed => json!({ "error": "this path does not support this method; see the Allow header" }),
+        PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes that this call accepts" }),
         UnsupportedMediaType => {
             json!({ "error": "the body must be JSON; send it with Content-Type: application/json" })
         }
         ResourceLocked => blocked("File already reserved"),
-        LockAcquisitionFailed => blocked("waited, and it is still reserved by somebody else"),
+        LockAcquisitionFailed => blocked("the wait timed out; another session still holds it"),
         PossibleDeadlock => json!({
-            "error": "waiting would never end: ana, bo wait for each other in a circle; release something first",
+            "error": "waiting would never end, because ana, bo would wait for each other; release something first",
             "cycle": [
                 { "session": "ana", "holds": "src/b.rs", "wants": "src/a.rs" },
                 { "session": "bo", "holds": "src/a.rs", "wants": "src/b.rs" },
             ],
         }),
         VersionMismatch => json!({
-            "error": "\"src/a.rs\" is at version 4 by now; look at it again before changing it", "field": "src/a.rs", "version": 4,
+            "error": "\"src/a.rs\" is at version 4 now; read it again before changing it", "field": "src/a.rs", "version": 4,
         }),
         SessionEnded => {
-            json!({ "error": "session ana has ended (completed); its token is dead", "state": "completed" })
+            json!({ "error": "session ana has ended (completed); its token is no longer valid", "state": "completed" })
         }
-        LockTimeout => json!({ "error": "the reservation of \"src/a.rs\" ran out in the meantime; reserve it again" }),
+        LockTimeout => json!({ "error": "the reservation of \"src/a.rs\" has expired; reserve it again" }),
         FeaturePaused => json!({
-            "error": "feature F-1 is paused by Bo (bo) (release night); wait until that is over", "reservedBy": "bo",
+            "error": "feature F-1 is paused by Bo (bo) (release night); wait until the pause ends", "reservedBy": "bo",
             "reservedByName": "Bo", "reason": "release night", "expiresAt": "2026-01-31T10:00:00.000Z",
         }),
         QuotaExceeded => json!({
-            "error": "the limit of 1000 waiting requests of one session is reached; release something or ask for a higher one",
+            "error": "the limit of 1000 waiting requests of one session is reached; release something, or ask an admin for a higher limit",
             "limit": 1000,
         }),
-        Unavailable => json!({ "error": "the server is stopping; ask again in a moment" }),
+        Unavailable => json!({ "error": "the server is stopping; try again in a moment" }),
         Unrecognized => json!({ "error": "never sent" }),
     };
     body["code"] = code.as_str().into();

@@ -1,4 +1,4 @@
-//! The file itself: whose it is, what format it has, and how it comes into being.
+//! The file itself: its owner lock, its format, its creation, and connections to it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -10,27 +10,27 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::journal::JournalError;
 
-/// The format this version writes. A version that adds events or changes a table counts it up, so that older ones say
-/// so instead of stumbling.
+/// The format this version writes. A version that adds events or changes a table increments it, so that older versions
+/// refuse the file with a clear message.
 pub(in crate::journal) const FORMAT: i64 = 1;
 
-/// "dibs" in ASCII; tells our files from every other SQLite file.
+/// "dibs" in ASCII; distinguishes journals from other SQLite files.
 const APPLICATION_ID: i32 = 0x6469_6273;
 
-/// Where these two stand in SQLite's header, as big-endian numbers of four bytes.
+/// The offsets of these two in SQLite's header, where they are big-endian numbers of four bytes.
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 const HEADER_BYTES: usize = 100;
 
-/// Another connection writes for milliseconds at a time; whoever blocks longer than all these tries is not one of ours.
+/// Our other connections write for milliseconds at a time. What blocks for longer than all these tries is another program.
 const BUSY_PAUSE: Duration = Duration::from_micros(250);
 const BUSY_TRIES: i32 = 20_000;
 
 /// The write-ahead log is copied into the file each time it has grown by this many pages of 4 KiB, on the thread that
-/// appends; larger means fewer syncs, and a longer pause for each.
+/// appends. A larger value means fewer but longer pauses.
 const CHECKPOINT_PAGES: i64 = 2000;
 
-/// What a burst may leave behind as the size of the write-ahead log.
+/// The write-ahead log is truncated to this size after a burst.
 const LOG_KEEP_BYTES: i64 = 32 << 20;
 
 const SCHEMA: &str = "
@@ -69,14 +69,14 @@ const SCHEMA: &str = "
           FROM batch, json_each(batch.records) AS one, json_each(one.value, '$.event') AS event;
 ";
 
-/// Says that this process owns the journal, until it is dropped or the process ends in whatever way.
+/// Marks the journal as owned by this process, until it is dropped or the process ends, also by a crash.
 pub(in crate::journal) struct OwnerLock {
     _file: File,
 }
 
 impl OwnerLock {
-    /// Takes the lock beside the journal, or says who has it. The file stays when the lock is let go: deleting it would
-    /// let two processes lock two files of the same name.
+    /// Takes the lock beside the journal, or reports which process has it. The lock file is never deleted: otherwise two
+    /// processes could lock two files of the same name.
     pub(in crate::journal) fn take(journal: &Path) -> Result<OwnerLock, JournalError> {
         let path = beside(journal, ".lock");
         let failed = |error| JournalError::from_io("lock", &path, error);
@@ -86,7 +86,7 @@ impl OwnerLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Its owner may be about to write its number; then nobody is named.
+                // The owner may not have written its process id yet; then the error has none.
                 let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
                 return Err(JournalError::InUse { path: journal.to_owned(), pid });
             }
@@ -100,9 +100,8 @@ impl OwnerLock {
     }
 }
 
-/// Locks a file, and tries again while somebody else has the lock, but not for long. An owner that just ended may have
-/// started a program at that moment, and until that program is really running it has a copy of every open file, this lock
-/// among them.
+/// Locks a file. Retries for a moment while another process has the lock: if the owner has just ended while it was
+/// starting a program, that program still has a copy of every open file, and with it the lock, until its `exec`.
 pub(crate) fn lock_soon(file: &File) -> Result<(), TryLockError> {
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
@@ -113,20 +112,19 @@ pub(crate) fn lock_soon(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-/// How often a lock somebody has is tried again, and how long to wait in between: half a second in all.
+/// How often [`lock_soon`] retries, and how long it waits in between: half a second in total.
 const LOCK_TRIES: usize = 50;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::journal) enum Found {
-    /// No file.
-    Nothing,
-    /// A journal of a format we know.
+pub(in crate::journal) enum FileState {
+    Missing,
+    /// A journal in a format this version knows.
     Journal,
 }
 
-/// The path without symbolic links, so that two ways to one file share one lock.
+/// The path without symbolic links, so that two paths to one file share one lock.
 pub(in crate::journal) fn resolve(path: &Path) -> Result<PathBuf, JournalError> {
     let failed = |error| JournalError::from_io("find", path, error);
     match fs::canonicalize(path) {
@@ -141,22 +139,22 @@ pub(in crate::journal) fn resolve(path: &Path) -> Result<PathBuf, JournalError> 
     }
 }
 
-/// Looks without touching: SQLite itself would change a file of the wrong kind just by being asked for a log.
-pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
+/// Inspects a file without changing it. SQLite would change a foreign file as soon as it is asked for a log.
+pub(in crate::journal) fn inspect(path: &Path) -> Result<FileState, JournalError> {
     let failed = |error| JournalError::from_io("read", path, error);
     let foreign = || JournalError::Foreign { path: path.to_owned() };
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => return Err(foreign()),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A new file would take over the changes of a lost one.
+            // A new file would inherit the log of the lost one.
             if fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0) {
                 return Err(JournalError::corrupt(
                     path,
                     "the file is gone, but what was written to it last is in the -wal beside it",
                 ));
             }
-            return Ok(Found::Nothing);
+            return Ok(FileState::Missing);
         }
         Err(error) => return Err(failed(error)),
     }
@@ -167,11 +165,11 @@ pub(in crate::journal) fn look(path: &Path) -> Result<Found, JournalError> {
         return Err(foreign());
     }
     check_format(path, number(USER_VERSION_AT).unwrap_or_default().into())?;
-    Ok(Found::Journal)
+    Ok(FileState::Journal)
 }
 
-/// Makes an empty journal under another name and renames it once it is complete, so that a crash leaves nothing that
-/// looks like a broken journal. Only for the owner of the lock.
+/// Creates an empty journal under another name and renames it once it is complete, so that a crash leaves nothing that
+/// looks like a damaged journal. Only for the owner of the lock.
 pub(in crate::journal) fn create(path: &Path) -> Result<(), JournalError> {
     let new = beside(path, ".new");
     for leftover in [new.clone(), beside(&new, "-wal"), beside(&new, "-shm"), beside(&new, "-journal")] {
@@ -182,7 +180,7 @@ pub(in crate::journal) fn create(path: &Path) -> Result<(), JournalError> {
             _ => {}
         }
     }
-    // SQLite gives the files beside it the same mode.
+    // SQLite creates the files beside it with the same mode.
     let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).to_owned();
     let file = options.open(&new).map_err(|error| JournalError::from_io("create", &new, error))?;
     fill(&new).map_err(|error| JournalError::from_sqlite("create", path, error))?;
@@ -192,14 +190,14 @@ pub(in crate::journal) fn create(path: &Path) -> Result<(), JournalError> {
         .map_err(|error| JournalError::from_io("create", path, error))
 }
 
-/// Opens a connection to a journal that is there, and sets what every connection of a server needs.
+/// Opens a connection to an existing journal, with the settings that a server needs.
 pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::from_sqlite("open", path, error);
     let db = connect_to_read(path)?;
     if db.is_readonly("main").map_err(failed)? {
         return Err(JournalError::ReadOnly { path: path.to_owned() });
     }
-    // A new file and a backup come without the log, so it is asked for each time.
+    // A new file and a backup have no log, so it is requested each time.
     let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
     if mode != "wal" {
         return Err(JournalError::Io {
@@ -215,7 +213,7 @@ pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalErro
     Ok(db)
 }
 
-/// Opens a connection that leaves the file's settings as they are. Also where the file cannot be written.
+/// Opens a connection that does not change the file's settings. Works for files that cannot be written, too.
 pub(in crate::journal) fn connect_to_read(path: &Path) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::from_sqlite("open", path, error);
     let db = open(path).map_err(failed)?;
@@ -224,14 +222,14 @@ pub(in crate::journal) fn connect_to_read(path: &Path) -> Result<Connection, Jou
     Ok(db)
 }
 
-/// The name with something added to its end.
+/// The path with `suffix` appended to the file name.
 pub(in crate::journal) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Makes a created or renamed name as durable as the file.
+/// Makes the creation or renaming of a file durable.
 pub(in crate::journal) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
@@ -242,7 +240,7 @@ pub(in crate::journal) fn sync_directory(path: &Path) -> io::Result<()> {
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let mut db =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    // SQLite's own waiting grows to tenths of a second, which would be an append's delay behind a snapshot.
+    // SQLite's own handler sleeps up to tenths of a second, which would delay appends during a snapshot.
     db.busy_handler(Some(|tries| {
         std::thread::sleep(BUSY_PAUSE);
         tries < BUSY_TRIES
@@ -250,8 +248,8 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Without a log of any kind: a log that cannot be copied into the file for lack of room would be left behind by the
-/// rename, and with it half of the file.
+/// Uses no log file: if a log could not be copied into the file for lack of space, the rename would leave it behind, and
+/// half of the content with it.
 fn fill(path: &Path) -> rusqlite::Result<()> {
     let db = open(path)?;
     db.execute_batch(&format!(

@@ -1,4 +1,4 @@
-//! Whose file it is: locks, formats, modes, and files that are not ours.
+//! Locks, formats, file modes, and files that are not journals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn refusal(path: &Path) -> JournalError {
 }
 
 #[test]
-fn a_second_open_is_told_who_has_it() {
+fn a_second_open_names_the_process_that_has_it() {
     let place = OnDisk::new();
     let journal = SqliteJournal::open(&place.path()).unwrap();
     let link = place.directory.path().join("also.db");
@@ -45,7 +45,7 @@ fn a_second_open_is_told_who_has_it() {
 }
 
 #[test]
-fn a_stale_lock_file_keeps_nobody_out() {
+fn a_stale_lock_file_does_not_lock() {
     let place = OnDisk::new();
     fs::write(beside(&place.path(), ".lock"), "4000000000 and more than a number\n").unwrap();
     let journal = SqliteJournal::open(&place.path()).unwrap();
@@ -66,7 +66,7 @@ fn only_its_user_may_read_it() {
     assert_eq!(seen, 4, "the file, its -wal, its -shm and its .lock");
 }
 
-/// Nothing else would notice until the power fails.
+/// Without this, a missing sync would only show after a power failure.
 #[test]
 fn every_commit_is_synced() {
     let place = OnDisk::new();
@@ -90,7 +90,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     assert_eq!(contents(place.directory.path()), before);
 }
 
-/// A newer version may have died before its number reached the file itself.
+/// A newer version may have crashed before its format number was copied from the log to the file.
 #[test]
 fn a_newer_format_is_seen_in_the_log_too() {
     let place = OnDisk::new();
@@ -106,7 +106,7 @@ fn a_newer_format_is_seen_in_the_log_too() {
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone_byte_for_byte() {
+fn foreign_files_are_not_changed() {
     let text = OnDisk::new();
     fs::write(text.path(), "Dear diary, …\n".repeat(100)).unwrap();
     let empty = OnDisk::new();
@@ -122,7 +122,7 @@ fn what_is_not_ours_is_left_alone_byte_for_byte() {
         let before = contents(place.directory.path());
         let refused = refusal(&place.path());
         assert!(matches!(refused, JournalError::Foreign { .. }), "{refused}");
-        assert!(refused.to_string().contains("not a git-dibs journal and was left as it is"), "{refused}");
+        assert!(refused.to_string().contains("not a git-dibs journal and was not changed"), "{refused}");
         assert_eq!(contents(place.directory.path()), before);
     }
     let directory = OnDisk::new();
@@ -143,7 +143,7 @@ fn a_lost_file_is_not_replaced_while_its_log_is_there() {
 }
 
 #[test]
-fn a_start_that_died_while_creating_leaves_nothing_in_the_way() {
+fn leftovers_of_a_crash_during_creation_are_removed() {
     let place = OnDisk::new();
     for suffix in [".new", ".new-wal", ".new-shm", ".new-journal"] {
         fs::write(beside(&place.path(), suffix), "half of something").unwrap();
@@ -154,7 +154,7 @@ fn a_start_that_died_while_creating_leaves_nothing_in_the_way() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_missing_directory_is_named() {
     let place = OnDisk::new();
     let refused = refusal(&place.directory.path().join("no/such/journal.db"));
     assert!(matches!(refused, JournalError::Io { .. }));

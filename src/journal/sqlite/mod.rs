@@ -1,17 +1,17 @@
-//! Records in an SQLite file: one row for what was appended together, one sync to make it durable.
+//! Records in an SQLite file: one row and one sync for each append.
 //!
-//! The file belongs to one process, which says so with a lock beside it (see [`file`]); how rows become records again is
-//! in [`rows`]. SQLite's write-ahead log lets readers look while the one writer writes.
+//! The file belongs to one process, which holds a lock beside it (see [`file`]). How rows become records again is in
+//! [`rows`]. SQLite's write-ahead log lets readers read while the one writer writes.
 
 pub(super) mod file;
 pub(super) mod rows;
 
 #[cfg(test)]
+mod failure_tests;
+#[cfg(test)]
 mod file_tests;
 #[cfg(test)]
 mod torn_tests;
-#[cfg(test)]
-mod trouble_tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,38 +24,37 @@ use self::rows::sql;
 use super::{Journal, JournalError, JournalReader, OnLoaded, Page, assert_numbered};
 use crate::engine::{Record, Seq};
 
-/// Snapshots are cut into rows of this size, because SQLite handles a row as a whole and refuses those over a gigabyte.
+/// Snapshots are split into rows of this size, because SQLite reads and writes whole rows, of at most a gigabyte.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How many rows are dropped in one go. Appends wait meanwhile, so it must be over in milliseconds.
+/// How many rows are dropped in one transaction. Appends wait for it, so it must take milliseconds only.
 const DROP_BATCHES: i64 = 64;
 const DROP_PIECES: i64 = 8;
 
-/// Between two steps of storing a snapshot, so that an append that waited for the first comes before the second.
+/// The pause between two transactions of a snapshot, in which a waiting append gets its turn.
 const STEP_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the append buffer may keep for itself between appends; a larger batch is rare.
+/// The capacity the append buffer may keep between appends; larger batches are rare.
 const BUFFER_KEEP_BYTES: usize = 4 << 20;
 
-/// Only adds where the journal still ends where the caller believes: elsewhere `last` would be NULL, and such a row is
-/// left out. One statement, so one transaction and one sync. An INSERT of a SELECT would say it more plainly, but copies
-/// the records once more.
+/// Adds a row only if the journal still ends where the caller expects: otherwise `last` is NULL, and the row is ignored.
+/// One statement is one transaction and one sync. An INSERT of a SELECT would be plainer, but copies the records again.
 const APPEND: &str = "INSERT OR IGNORE INTO batch (first, last, records)
     VALUES (?1, CASE WHEN ?1 - 1 = (SELECT seq FROM head) THEN ?2 END, ?3)";
 
-/// The journal servers use.
+/// The journal that servers use.
 pub struct SqliteJournal {
     path: PathBuf,
     db: Connection,
     head: Seq,
-    /// Set once an append failed in a way that leaves open what is in the file.
+    /// An append has failed, and it is not known what is in the file.
     broken: bool,
     buffer: Vec<u8>,
-    /// What the latest append spent in SQLite.
+    /// The time that the last append spent in SQLite.
     sync_time: Option<Duration>,
-    /// One snapshot at a time, whichever reader stores it: each sweeps the pieces it does not know.
+    /// Held while a snapshot is stored. Only one reader may do that at a time, because it deletes all unknown pieces.
     storing: Arc<Mutex<()>>,
-    /// Held for life; the last field, so that it is let go after the connection.
+    /// The last field, so that it is released after the connection.
     _lock: OwnerLock,
 }
 
@@ -67,14 +66,13 @@ struct SqliteReader {
 }
 
 impl SqliteJournal {
-    /// Opens the journal at `path`, or makes a new one there, readable and writable for this user only. Its directory
-    /// must exist.
+    /// Opens the journal at `path`, or creates one that only this user can read and write. The directory must exist.
     pub fn open(path: &Path) -> Result<SqliteJournal, JournalError> {
         let path = file::resolve(path)?;
-        // Looked at before anything is put beside it: a foreign file gets no lock of ours as a neighbour.
-        file::look(&path)?;
+        // Checked before the lock file is created, so that a foreign file gets no lock file beside it.
+        file::inspect(&path)?;
         let lock = OwnerLock::take(&path)?;
-        if file::look(&path)? == file::Found::Nothing {
+        if file::inspect(&path)? == file::FileState::Missing {
             file::create(&path)?;
         }
         let db = file::connect(&path)?;
@@ -83,7 +81,6 @@ impl SqliteJournal {
         Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, storing, _lock: lock })
     }
 
-    /// The file it is in.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,10 +90,10 @@ impl SqliteJournal {
         self.buffer.shrink_to(BUFFER_KEEP_BYTES);
         serde_json::to_writer(&mut self.buffer, records).expect("records are plain data, and memory takes every write");
         let text = std::str::from_utf8(&self.buffer).expect("JSON is UTF-8");
-        let begun = Instant::now();
+        let start = Instant::now();
         let done =
             self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(params![sql(first), sql(last), text]));
-        self.sync_time = Some(begun.elapsed());
+        self.sync_time = Some(start.elapsed());
         done.map(|rows| rows == 1).map_err(|error| JournalError::from_sqlite("write", &self.path, error))
     }
 }
@@ -116,7 +113,7 @@ impl Journal for SqliteJournal {
             return Err(JournalError::Superseded { expected: after, found: self.head });
         }
         let Some(last) = records.last().map(|record| record.seq) else { return Ok(()) };
-        // Until the answer is definite, it is open what the file holds.
+        // Until the append has certainly succeeded or failed, it is not known what the file holds.
         self.broken = true;
         let written = self.insert(after.next(), last, records)?;
         self.broken = false;
@@ -152,7 +149,7 @@ impl JournalReader for SqliteReader {
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         let storing = Arc::clone(&self.storing);
-        // Whoever panicked while it was held has left pieces that are swept now.
+        // After a panic only loose pieces are left, and they are deleted below.
         let _one_at_a_time = storing.lock().unwrap_or_else(PoisonError::into_inner);
         let head = rows::head(&self.db, &self.path)?;
         assert!(at <= head, "a snapshot at {at} was taken of a journal that ends at {head}");
@@ -163,8 +160,8 @@ impl JournalReader for SqliteReader {
 }
 
 impl SqliteReader {
-    /// Many short transactions rather than one long one, since appends wait while one is open. The snapshot counts from
-    /// the moment its row in `snapshot` is there; pieces without that row are leftovers of a crash.
+    /// Uses many short transactions instead of a long one, because appends wait for each. The snapshot is valid once its
+    /// row in `snapshot` exists; pieces without that row are left over from a crash.
     fn store(&mut self, at: Seq, state: &[u8]) -> rusqlite::Result<()> {
         let newest: i64 = self.db.query_row("SELECT ifnull(max(at), 0) FROM snapshot", [], |row| row.get(0))?;
         if sql(at) <= newest {
@@ -197,8 +194,8 @@ impl SqliteReader {
         )
     }
 
-    /// Oldest first, so that what is left has no gap whenever this ends. `first` is asked for too, because only it has
-    /// an index: without that, the last step would look at every row that stays.
+    /// Oldest first, so that the rest has no gap, whenever this is interrupted. The condition on `first` is there because
+    /// only `first` has an index; without it, the last step would read every remaining row.
     fn trim(&mut self, keep_from: Seq) -> rusqlite::Result<()> {
         self.drop_in_steps(
             "DELETE FROM batch WHERE first IN

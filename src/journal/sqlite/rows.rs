@@ -1,4 +1,4 @@
-//! From rows back to records, with a look at whether anything is missing.
+//! Reads rows back into records, and checks that none is missing.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(in crate::journal) fn head(db: &Connection, path: &Path) -> Result<Seq, Jour
     head.map_err(|error| unread(path, error))
 }
 
-/// The newest snapshot and the records after it, as they were at one moment. Answers the last number seen.
+/// Reads the newest snapshot and the records after it in one transaction. Returns the last number it read.
 pub(in crate::journal) fn load(
     db: &Connection,
     path: &Path,
@@ -45,7 +45,7 @@ pub(in crate::journal) fn read(db: &Connection, path: &Path, after: Seq, limit: 
     let moment = db.unchecked_transaction().map_err(|error| unread(path, error))?;
     let oldest = oldest(&moment, path)?;
     let mut page = Page { records: Vec::new(), oldest };
-    // Whoever asks for something older gets what is left.
+    // If the requested records were dropped, the page begins with the oldest that is left.
     let after = after.max(Seq(oldest.0.saturating_sub(1)));
     walk(&moment, path, after, |records| {
         let room = limit - page.records.len();
@@ -55,7 +55,7 @@ pub(in crate::journal) fn read(db: &Connection, path: &Path, after: Seq, limit: 
     Ok(page)
 }
 
-/// The oldest record still stored, or the number the next one will get.
+/// The oldest record that is still stored; if there is none, the number of the next one.
 pub(in crate::journal) fn oldest(db: &Connection, path: &Path) -> Result<Seq, JournalError> {
     let oldest = db.query_row("SELECT first FROM batch ORDER BY first LIMIT 1", [], |row| number(row, 0)).optional();
     match oldest.map_err(|error| unread(path, error))? {
@@ -64,7 +64,7 @@ pub(in crate::journal) fn oldest(db: &Connection, path: &Path) -> Result<Seq, Jo
     }
 }
 
-/// The snapshot in force, whole.
+/// The complete current snapshot.
 pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Option<(Seq, Vec<u8>)>, JournalError> {
     let failed = |error| unread(path, error);
     let newest: Option<(Seq, i64, i64)> = db
@@ -96,8 +96,7 @@ pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Optio
     Ok(Some((at, state)))
 }
 
-/// Hands out the records after `after`, what was appended together at a time, until told to stop. Each must follow the
-/// one before.
+/// Passes the records after `after` to `on`, one append at a time, until `on` returns false. Fails at a gap.
 pub(in crate::journal) fn walk(
     db: &Connection,
     path: &Path,
@@ -105,7 +104,7 @@ pub(in crate::journal) fn walk(
     mut on: impl FnMut(Vec<Record>) -> Result<bool, JournalError>,
 ) -> Result<(), JournalError> {
     let failed = |error| unread(path, error);
-    // Begins at the row that holds `after`, found by its key, and passes over it if it holds nothing later.
+    // Begins at the row that contains `after`, found by the primary key, and skips it if it has no later record.
     let mut statement = db
         .prepare_cached(
             "SELECT first, last, records FROM batch
@@ -132,7 +131,7 @@ pub(in crate::journal) fn walk(
     Ok(())
 }
 
-/// A number as SQLite keeps it. One that is too large is beyond every record, and so is the largest there is.
+/// A number as SQLite stores it. A larger one is beyond every record, so the maximum stands for it.
 pub(in crate::journal) fn sql(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }
@@ -146,12 +145,12 @@ fn parse(row: &Row<'_>, path: &Path) -> Result<Vec<Record>, JournalError> {
     let failed = |error| unread(path, error);
     let (first, last) = (number(row, 0).map_err(failed)?, number(row, 1).map_err(failed)?);
     let unreadable = |why: &dyn std::fmt::Display| {
-        JournalError::corrupt(path, format!("the records {first} to {last} do not read: {why}"))
+        JournalError::corrupt(path, format!("the records {first} to {last} cannot be read: {why}"))
     };
     let text = row.get_ref(2).map_err(failed)?.as_str().map_err(|error| unreadable(&error))?;
     let records: Vec<Record> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
     if !records.iter().map(|record| record.seq.0).eq(first.0..=last.0) {
-        let what = format!("the row for the records {first} to {last} has others in it");
+        let what = format!("the row of the records {first} to {last} has other records");
         return Err(JournalError::corrupt(path, what));
     }
     Ok(records)

@@ -1,5 +1,5 @@
-//! Files that end anywhere, as a machine that lost its power or somebody's copy may leave them: what is there is a
-//! beginning of what was acknowledged, or the damage is named. `DIBS_TORN=all` cuts at every single byte.
+//! Truncated files, as a power failure or an incomplete copy may leave them: what loads is a prefix of what was
+//! acknowledged, or the damage is reported. `DIBS_TORN=all` cuts at every single byte.
 
 use std::fs;
 
@@ -9,20 +9,20 @@ use crate::engine::Seq;
 use crate::journal::suite::{OnDisk, Place, load, record, records};
 use crate::journal::{Journal, JournalError};
 
-/// A page, and a page with what stands before it in the log.
+/// A page of the file, and a page of the log with its header.
 const PAGE_BYTES: usize = 4096;
 const FRAME_BYTES: usize = PAGE_BYTES + 24;
 
-/// Somewhere a thousand journals are opened quickly; what a disk does is not in question here.
+/// A directory in memory where possible: a thousand journals are opened, and the disk itself is not under test.
 fn scratch() -> OnDisk {
     let in_memory = tempfile::tempdir_in("/dev/shm");
     in_memory.map_or_else(|_| OnDisk::new(), |directory| OnDisk { directory })
 }
 
-/// Where a file is cut: everywhere, or around the seams and here and there between them.
+/// Where to cut a file: everywhere, or around page boundaries and at some places between them.
 fn cuts(length: usize, seam: usize) -> Vec<usize> {
     let all = std::env::var_os("DIBS_TORN").is_some_and(|how| how == "all");
-    // A header of 32 bytes stands before the log, and one of 24 before each of its pages.
+    // The log has a header of 32 bytes, and each of its pages has one of 24 bytes.
     let at_seam = |at: usize| at < 60 || at + 60 > length || [0, 1, 31, 32, 33, 45, 56, 57].contains(&(at % seam));
     (0..=length).filter(|at| all || at % 1021 == 0 || at_seam(*at)).collect()
 }
@@ -80,7 +80,7 @@ fn a_log_cut_off_anywhere_is_a_prefix() {
     }
 }
 
-/// The file itself has no beginning that could pass for the whole: where anything of it is missing, that is said.
+/// No prefix of the file is a valid journal: anything that is missing is reported.
 #[test]
 fn a_file_cut_off_anywhere_is_whole_or_damaged() {
     let place = OnDisk::new();

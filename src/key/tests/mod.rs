@@ -1,4 +1,4 @@
-//! What keys promise to everybody else, as tables; [`properties`] has the same for random texts.
+//! The behaviour of keys, as tables; [`properties`] checks random texts.
 
 mod naive;
 mod overlaps;
@@ -25,7 +25,7 @@ fn literal(name: &[u8]) -> Key {
 }
 
 #[test]
-fn every_form_is_read_as_what_it_is() {
+fn every_form_is_parsed_as_its_kind() {
     let table = [
         ("src/api/users.py", Kind::Path, "src/api/users.py"),
         ("./src//api/./users.py", Kind::Path, "src/api/users.py"),
@@ -99,7 +99,7 @@ fn spelling_is_kept_and_does_not_matter() {
     assert_eq!(folding_key("Straße"), folding_key("STRASSE"));
     assert_eq!(folding_key("SRC/*.[RT]S"), folding_key("src/*.[rt]s"));
     assert_eq!(folding_key("contract:API.yaml"), folding_key("contract:api.yaml"));
-    // Names outside the file tree have case wherever the files are.
+    // Names outside the file tree always have case.
     assert_ne!(folding_key("env:CI"), folding_key("env:ci"));
     assert_ne!(folding_key("deploy://A"), folding_key("deploy://a"));
 
@@ -114,14 +114,14 @@ fn equal_means_the_same_thing() {
     use std::collections::HashSet;
     let same = [key("a/b"), key("./a//b"), key("file:a/b"), literal(b"a/b")];
     assert_eq!(same.iter().collect::<HashSet<_>>().len(), 1);
-    // The same text as path, pattern and name is three things.
+    // The same text as a path, a pattern and a name is three different keys.
     assert_ne!(key("file:src/[id].ts"), key("src/[id].ts"));
     assert_ne!(key("file:db:x"), key("db:x"));
     assert!(size_of::<Key>() <= 48);
 }
 
 #[test]
-fn names_out_of_git_travel() {
+fn names_from_git_can_be_written_and_parsed_again() {
     let table: [(&[u8], &str, &str, bool); 12] = [
         (b"src/a.rs", "src/a.rs", "src/a.rs", false),
         (b"src/[id].ts", "file:src/[id].ts", "file:src/[id].ts", false),
@@ -153,7 +153,7 @@ fn names_out_of_git_travel() {
 
 #[test]
 fn old_journals_load() {
-    // Purposes, namespaces and limits of another day: what was once granted must be found again.
+    // Purposes, namespaces and limits of older versions: keys that were granted once must still load.
     for (text, kind) in [
         ("feature:F:freeze", Kind::Logical),
         ("port:8080", Kind::Logical),

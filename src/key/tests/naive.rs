@@ -1,5 +1,5 @@
-//! A second opinion on patterns, written from their documentation and sharing nothing with the automata: matching by
-//! trying everything, and overlap by a search through two lists of pieces.
+//! A second implementation of patterns, written from their documentation and independent of the automata: it matches by
+//! trying everything, and finds overlaps by a search through two lists of pieces.
 //!
 //! It knows the patterns that [`super::random`] makes: no `**` that touches a brace.
 
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashSet;
 
-/// A pattern, taken apart.
+/// A pattern, split into pieces.
 pub struct Pattern(Vec<Vec<Piece>>);
 
 impl Pattern {
@@ -22,7 +22,7 @@ impl Pattern {
 }
 
 /// All the patterns without braces that a pattern with braces stands for.
-/// An empty choice is as good as none, unless there is no other.
+/// An empty choice is ignored, unless there is no other.
 fn expanded(pattern: &str) -> Vec<String> {
     let Some(open) = find_outside_classes(pattern, '{') else { return vec![pattern.to_owned()] };
     let (mut depth, mut choices, mut from, mut close) = (0, Vec::new(), open + 1, pattern.len());

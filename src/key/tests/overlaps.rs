@@ -1,8 +1,8 @@
-//! Which keys meet, where, and what is known of a pattern.
+//! Which keys overlap, where, and the properties of patterns.
 
 use super::*;
 
-/// What two keys answer in either order.
+/// The overlap of two keys, checked in both orders.
 fn overlap(a: &Key, b: &Key) -> Option<Option<String>> {
     let there = a.overlaps(b);
     assert_eq!(there, b.overlaps(a), "{a:?} and {b:?}");
@@ -15,7 +15,7 @@ fn glob(key: &Key) -> &Glob {
 }
 
 #[test]
-fn who_meets_whom() {
+fn which_keys_overlap() {
     let apart = None;
     let meet = Some(None);
     let at = |example: &'static str| Some(Some(example));
@@ -84,7 +84,7 @@ fn who_meets_whom() {
         ("deploy://a", "DEPLOY://a", meet),
         ("deploy://a", "deploy://a/b", apart),
         ("flag://a/*", "flag://a/b", apart),
-        // Never across.
+        // Never between different kinds.
         ("**", "db:a", apart),
         ("**", "deploy://a", apart),
         ("contract:a/b", "a/b", apart),
@@ -98,13 +98,13 @@ fn who_meets_whom() {
 }
 
 #[test]
-fn names_that_are_not_text_meet_patterns() {
+fn names_that_are_not_utf8_overlap_patterns() {
     assert_eq!(overlap(&literal(b"src/\xff.rs"), &key("src/*.rs")), Some(Some("file:src/%FF.rs".to_owned())));
     assert_eq!(overlap(&literal(b"src/a\\b"), &key("src/**")), Some(Some("src/a\\b".to_owned())));
     assert_eq!(overlap(&literal(b"src/a\nb"), &key("src/?*")), Some(Some("src/a\nb".to_owned())));
     assert_eq!(overlap(&literal(b"src/\xff"), &literal(b"src/\xff/x")), Some(None));
     assert_eq!(overlap(&literal(b"src/\xff"), &literal(b"src/\xfe")), None);
-    // Where only such names match, the example is one.
+    // If only such names match, the example is one.
     assert_eq!(overlap(&key("[! -~]"), &key("?")), Some(Some("file:%80".to_owned())));
 }
 
@@ -130,7 +130,7 @@ fn case_is_folded_in_patterns_too() {
 }
 
 #[test]
-fn what_is_known_of_a_pattern() {
+fn prefix_suffix_and_shortest_match_of_a_pattern() {
     for (text, anchor, suffix) in [
         ("**", "", ""),
         ("src/**", "src", ""),
@@ -175,7 +175,7 @@ fn which_directories_a_pattern_claims() {
 }
 
 #[test]
-fn a_walk_goes_on_while_something_can_match() {
+fn a_walk_continues_while_a_match_is_possible() {
     for (text, walk, goes_on, accepted) in [
         ("src/api/*.rs", "", true, false),
         ("src/api/*.rs", "src", true, false),
@@ -208,7 +208,7 @@ fn a_walk_goes_on_while_something_can_match() {
 
 #[test]
 fn a_glob_is_shared_between_threads() {
-    // The engine sits on one thread and the doors parse on others.
+    // The engine is on one thread, and requests are parsed on others.
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Key>();
     let keys: Vec<Key> = std::thread::scope(|scope| {

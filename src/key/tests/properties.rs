@@ -1,4 +1,4 @@
-//! Keys against a second opinion, over many random pairs. Everything comes from a fixed seed and names what failed.
+//! Keys compared with a second implementation, for many random pairs from a fixed seed.
 
 use globset::GlobBuilder;
 
@@ -12,14 +12,14 @@ fn glob_of(key: &Key) -> &Glob {
     glob
 }
 
-/// Patterns are compiled once and paired often: building them is what costs.
+/// Patterns are compiled once and paired often, because compiling is expensive.
 fn patterns(random: &mut Random, count: usize) -> Vec<(String, Key)> {
     let mut patterns = Vec::new();
     while patterns.len() < count {
         let text = random.pattern();
         match Key::parse(&text, &KeyRules::default()) {
             Ok(key) => patterns.push((text, key)),
-            // A few can match nothing at all; the second opinion must say the same.
+            // A few match nothing at all; the second implementation must agree.
             Err(BadKey::Form(_)) => {
                 assert_eq!(naive::shortest_overlap(&naive::Net::new(&text), &naive::Net::new(&text)), None, "{text}")
             }
@@ -68,7 +68,7 @@ fn overlap_agrees_with_the_naive_search() {
             met += 1;
         }
     }
-    assert!((20_000..80_000).contains(&met), "{met} of the pairs meet: too one-sided to tell much");
+    assert!((20_000..80_000).contains(&met), "{met} of the pairs overlap: too one-sided a sample");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn matching_agrees_with_globset_in_every_syntax() {
 }
 
 #[test]
-fn a_walk_ends_where_nothing_can_match() {
+fn a_walk_ends_where_no_match_is_possible() {
     // Everything over two letters, the dot and the slash up to some length tells which beginnings lead somewhere.
     let mut random = Random::new(4);
     let words = words(5);

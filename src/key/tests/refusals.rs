@@ -1,4 +1,4 @@
-//! What is refused, as what, and whether the sentence says enough.
+//! Texts that are refused, with which error, and with which message.
 
 use super::*;
 use crate::key::text::quoted;
@@ -82,7 +82,7 @@ fn bad_paths() {
         (".git/**", ".git"),
         ("**/.git/*", ".git"),
         ("*/GIT~1/*.rs", ".git"),
-        ("file:src/", "slash at its end"),
+        ("file:src/", "slash at the end"),
     ];
     for (text, reason) in table {
         let bad = refused(text);
@@ -224,7 +224,7 @@ fn patterns_that_would_be_slow() {
         assert!(matches!(bad, BadKey::Form(_)), "{bad:?}");
         assert!(bad.to_string().contains(reason), "{bad}");
     }
-    // Long is not slow.
+    // A long pattern is not necessarily slow.
     for text in [
         "{a,b,c}".repeat(30),
         "[a-z]*".repeat(100),

@@ -9,10 +9,11 @@ use std::time::Duration;
 use super::toml_table::{TomlDocument, TomlTable};
 use super::{ConfigProblem, ConfigValue, Options};
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits, Only, TtlBounds};
+use crate::http::{ExclusiveRule, KeyPolicy, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
 use crate::serve::LogFormat;
 use crate::serve::repositories::split_name;
+use crate::wire::limits::TtlBounds;
 
 /// The longest time a reservation can be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
@@ -29,7 +30,7 @@ pub struct ConfigFile {
     /// `[policy]`.
     pub key_policy: KeyPolicy,
     /// `[limits]`, as far as `http` keeps them.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// `[limits]`, as far as the engine keeps them.
     pub engine_policy: Policy,
 }
@@ -117,8 +118,8 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
     policy.pattern_depth = number(&mut table, "pattern-depth", 0..=64, policy.pattern_depth);
     policy.pattern_states = number(&mut table, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
     for text in table.texts("exclusive").unwrap_or_default() {
-        match Only::parse(&text.value, &policy.rules) {
-            Ok(only) => policy.exclusive.push(only),
+        match ExclusiveRule::parse(&text.value, &policy.rules) {
+            Ok(rule) => policy.exclusive.push(rule),
             Err(sentence) => document.problem(text.line, sentence.trim_end_matches('.')),
         }
     }
@@ -151,11 +152,11 @@ fn bounds(
     TtlBounds { default: number(default), min: number(min), max: number(max) }
 }
 
-fn limits(mut table: TomlTable<'_, '_>) -> (Limits, Policy) {
+fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
     const MANY: u64 = 1_000_000_000;
-    let http = Limits::default();
+    let http = ServerLimits::default();
     let engine = Policy { reservations_per_session: RESERVATIONS, ..Policy::default() };
-    let limits = Limits {
+    let limits = ServerLimits {
         body_bytes: number(&mut table, "body-bytes", 1024..=http.body_bytes as u64, http.body_bytes),
         keys_per_check: number(&mut table, "keys-per-check", 1..=1_000_000, http.keys_per_check),
         keys_per_reserve: number(

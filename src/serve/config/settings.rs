@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{CommandLine, ConfigFile, ConfigProblem, ConfigValue};
 use crate::engine::Policy;
-use crate::http::{KeyPolicy, Limits};
+use crate::http::{KeyPolicy, ServerLimits};
 use crate::serve::LogFormat;
 use crate::token::KeyringConfig;
 use crate::token::mint::secret_from_environment;
@@ -46,7 +46,7 @@ pub struct ReloadableSettings {
     pub log_level_line: Option<usize>,
     /// Which keys may be reserved, and how.
     pub key_policy: KeyPolicy,
-    pub limits: Limits,
+    pub limits: ServerLimits,
     pub engine_policy: Policy,
 }
 

@@ -16,7 +16,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<Seq> {
 }
 
 /// Reads the whole journal at `path`.
-pub fn check(path: &Path) -> Result<db::Checked> {
+pub fn check(path: &Path) -> Result<db::JournalReport> {
     require(path)?;
     Ok(db::check(path)?)
 }

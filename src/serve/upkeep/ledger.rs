@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::engine::{SessionId, Timestamp};
 use crate::git::{Git, Repo};
-use crate::http::told;
+use crate::http::event_json;
 use crate::key::{Key, KeyRules};
-use crate::ledger::{self, BRANCH, History, Holding, Query, Reading, Verified};
+use crate::ledger::{self, BRANCH, HistoryReader, Holding, LedgerReader, Query};
 use crate::local::data_dir;
 use crate::text::terminal::clean;
 use crate::wire::{self, Time};
@@ -30,7 +30,7 @@ pub struct HistoryFilter {
 }
 
 /// Checks that every event is there, that every tree is what the events add up to, and that git finds no damage.
-pub fn verify(path: &Path) -> Result<Verified> {
+pub fn verify(path: &Path) -> Result<ledger::VerifyReport> {
     let report = ledger::verify(path)?;
     ledger::git(path).args(["fsck", "--no-dangling", "--no-progress"]).output()?;
     Ok(report)
@@ -38,7 +38,7 @@ pub fn verify(path: &Path) -> Result<Verified> {
 
 /// Pushes the ledger to a remote of the repository around here, or to a URL.
 pub fn push(path: &Path, remote: &str) -> Result<()> {
-    if Reading::open(path)?.tip()?.is_none() {
+    if LedgerReader::open(path)?.tip()?.is_none() {
         bail!("the ledger {} has no commit yet, so there is nothing to push", path.display());
     }
     let url = remote_url(remote, true)?;
@@ -59,7 +59,7 @@ pub fn fetch(path: &Path, remote: &str) -> Result<()> {
         data_dir::make_private(path.parent().unwrap_or(Path::new(".")))?;
         ledger::create(path)?;
     }
-    Reading::open(path)?;
+    LedgerReader::open(path)?;
     let refspec = format!("+{SHARED}:{SHARED}");
     git_at(path).args(["fetch", "--quiet", "--no-tags", "--"]).arg(&url).arg(&refspec).output().with_context(|| {
         let remote = clean(remote, 200);
@@ -68,15 +68,15 @@ pub fn fetch(path: &Path, remote: &str) -> Result<()> {
     Ok(())
 }
 
-/// The path in the ledger's tree at which a percent-encoded key is shown while it is held.
-pub fn path_in_tree(key: &str) -> Result<String> {
+/// The path in the tree of the ledger at `path` at which a percent-encoded key is shown while it is held.
+pub fn path_in_tree(path: &Path, key: &str) -> Result<String> {
     let key = Key::parse_percent(key, &KeyRules::default())?;
-    Ok(String::from_utf8_lossy(&ledger::shelf_of(&key)).into_owned())
+    Ok(String::from_utf8_lossy(&ledger::path_in_tree(path, &key)?).into_owned())
 }
 
 /// The events in the ledger, the latest first, at most `limit`.
-pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire::History> {
-    let history = History::of_ledger(path.to_owned());
+pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire::HistoryReply> {
+    let history = HistoryReader::of_ledger(path.to_owned());
     let session = match &filter.session {
         Some(id) => match SessionId::parse(id) {
             Some(session) => Some(session),
@@ -86,7 +86,7 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
     };
     let key = filter.key.as_deref().map(|text| parse_key(text, filter.percent)).transpose()?;
     let since = filter.since.map(|since| Timestamp(since.0));
-    let mut all = wire::History::default();
+    let mut all = wire::HistoryReply::default();
     let mut cursor = None;
     loop {
         let page = history.page(&Query {
@@ -97,8 +97,9 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
             limit: limit - all.events.len(),
             cursor,
         })?;
-        all.events.extend(page.events.into_iter().map(|line| told(&line.record(), line.name.clone())));
-        let missing = page.missing.into_iter().map(|(first, last)| wire::Missing { first: first.0, last: last.0 });
+        all.events.extend(page.events.into_iter().map(|line| event_json(&line.record(), line.name.clone())));
+        let missing =
+            page.missing.into_iter().map(|(first, last)| wire::MissingEvents { first: first.0, last: last.0 });
         all.missing.extend(missing);
         cursor = page.next;
         if cursor.is_none() || all.events.len() >= limit {
@@ -111,10 +112,10 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
 /// The reservations in the ledger's latest tree that overlap a key.
 pub fn holders(path: &Path, key: &str, percent: bool) -> Result<Vec<Holding>> {
     let wanted = parse_key(key, percent)?;
-    let reading = Reading::open(path)?;
+    let reading = LedgerReader::open(path)?;
     let Some(tip) = reading.tip()? else { return Ok(Vec::new()) };
-    let live = reading.live(&tip)?;
-    Ok(live.holdings().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
+    let holdings = reading.holdings(&tip)?;
+    Ok(holdings.iter().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
 }
 
 fn parse_key(text: &str, percent: bool) -> Result<Key> {

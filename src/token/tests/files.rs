@@ -263,7 +263,10 @@ fn a_new_secret_replaces_the_old_one() {
 #[test]
 fn a_keyring_needs_something_to_verify_with_and_only_one_secret() {
     let said = |config: KeyringConfig| Keyring::new(config).expect_err("no keyring").to_string();
-    assert_eq!(said(KeyringConfig::default()), "nothing to verify tokens with: give a secret or a JWKS file");
+    assert_eq!(
+        said(KeyringConfig::default()),
+        "there is nothing to verify tokens with; configure a secret or a JWKS file"
+    );
     let short = KeyringConfig { secret: Some(b"hunter2".to_vec()), ..KeyringConfig::default() };
     assert_eq!(said(short), "the secret has 7 bytes and needs at least 32; make one with: openssl rand -hex 32");
     let both = KeyringConfig {
@@ -271,7 +274,7 @@ fn a_keyring_needs_something_to_verify_with_and_only_one_secret() {
         secret_file: Some("/nowhere/secret".into()),
         ..KeyringConfig::default()
     };
-    assert_eq!(said(both), "a secret and a secret file are both given; give only one of them");
+    assert_eq!(said(both), "both a secret and a secret file are configured; configure only one of them");
 }
 
 #[test]

@@ -194,5 +194,5 @@ fn nothing_is_minted_without_a_secret() {
     let keyring = Keyring::new(KeyringConfig { secret: None, ..config() }).expect("public keys will do");
     let mint = Mint { subject: "s".into(), issued: NOW, expires: NOW + 60, ..Mint::default() };
     let error = keyring.mint(&mint).expect_err("nothing to sign with");
-    assert_eq!(error.to_string(), "cannot make a token without a secret; give the server one");
+    assert_eq!(error.to_string(), "cannot make a token without a secret; configure one");
 }

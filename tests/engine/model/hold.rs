@@ -1,42 +1,36 @@
-//! Granting and letting go.
+//! Granting and releasing.
 
 use super::*;
 
 impl Model {
-    pub(super) fn reserve(&mut self, ask: Wait, may_wait: bool, now: Timestamp) -> Outcome {
+    pub(super) fn reserve(&mut self, ask: Wait, may_wait: bool, now: Timestamp) -> Result<Outcome, Refusal> {
         let fresh = ask.wants.iter().filter(|(_, key, _)| self.held_at(ask.session, *key).is_none()).count();
         if fresh > 0 {
             if let Some(pause) = self.pause_of(ask.session, ask.feature) {
-                return Outcome::Paused(Box::new(pause));
+                return Err(Refusal::Paused(Box::new(pause)));
             }
-            if let Some(full) = self.over_quota(ask.session, fresh) {
-                return full;
-            }
+            self.within_quota(ask.session, fresh)?;
         }
-        let wrong_version = self.wrong_version(&ask);
+        let version = self.at_version(&ask);
         if !self.is_blocked(&ask) {
-            if let Some(refusal) = wrong_version {
-                return refusal;
-            }
-            return Outcome::Granted(self.grant(&ask, now).into());
+            version?;
+            return Ok(Outcome::Granted(self.grant(&ask, now).into()));
         }
         if !may_wait {
-            return Outcome::Refused(self.conflicts(&ask));
+            return Err(Refusal::Locked(self.conflicts(&ask)));
         }
         let limit = self.policy.waiters_per_session;
         if self.waits.iter().filter(|wait| wait.session == ask.session).count() >= limit {
-            return Outcome::OverQuota { what: "waiting requests of one session", limit };
+            return Err(Refusal::OverQuota { what: "waiting requests of one session", limit });
         }
-        if let Some(refusal) = wrong_version {
-            return refusal;
-        }
+        version?;
         let (seq, session) = (ask.seq, ask.session);
         self.waits.push(ask);
-        if self.is_in_a_circle(session) {
+        if self.is_in_a_cycle(session) {
             self.waits.pop();
-            return Outcome::Deadlock(Vec::new());
+            return Err(Refusal::Deadlock(Vec::new()));
         }
-        Outcome::Queued(seq)
+        Ok(Outcome::Queued(seq))
     }
 
     pub(super) fn grant(&mut self, ask: &Wait, now: Timestamp) -> Vec<Grant> {
@@ -58,7 +52,7 @@ impl Model {
                     });
                     self.totals.granted += 1;
                     self.sessions[ask.session].lapsed.retain(|lapsed| lapsed != key);
-                    pauses.extend(self.world.pauses[*key]);
+                    pauses.extend(self.keyset.pauses[*key]);
                 }
             }
             let at = self.held_at(ask.session, *key).unwrap();
@@ -82,17 +76,23 @@ impl Model {
         }
     }
 
-    pub(super) fn renew(&mut self, session: usize, keys: &[usize], ttl: Option<Ttl>, now: Timestamp) -> Outcome {
+    pub(super) fn renew(
+        &mut self,
+        session: usize,
+        keys: &[usize],
+        ttl: Option<Ttl>,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
         let mut found = Vec::new();
         for key in keys {
             let Some(at) = self.own(session, *key) else {
                 let lapsed = &self.sessions[session].lapsed;
-                let literal = self.world.literal[*key];
-                let name = self.world.key(*key).clone();
+                let literal = self.keyset.literal[*key];
+                let name = self.keyset.key(*key).clone();
                 if lapsed.contains(key) || literal.is_some_and(|key| lapsed.contains(&key)) {
-                    return Outcome::Lapsed { key: name };
+                    return Err(Refusal::Lapsed { key: name });
                 }
-                return Outcome::NotHeld { key: name, holder: self.holder_of(*key) };
+                return Err(Refusal::NotHeld { key: name, holder: self.holder_of(*key) });
             };
             found.push(at);
         }
@@ -100,7 +100,7 @@ impl Model {
             let held = &self.held[*at];
             self.amend(*at, held.mode, ttl.unwrap_or(held.ttl), None, now);
         }
-        Outcome::Granted(found.into_iter().map(|at| self.grant_of(at)).collect())
+        Ok(Outcome::Granted(found.into_iter().map(|at| self.grant_of(at)).collect()))
     }
 
     pub(super) fn heartbeat(&mut self, session: usize, now: Timestamp) -> Outcome {
@@ -116,28 +116,32 @@ impl Model {
         Outcome::Alive { renewed, expires }
     }
 
-    pub(super) fn over_quota(&self, session: usize, more: usize) -> Option<Outcome> {
+    pub(super) fn within_quota(&self, session: usize, more: usize) -> Result<(), Refusal> {
         let held = self.held.iter().filter(|held| held.session == session).count();
         let waited_for: usize = self.waits_of(session).map(|wait| wait.wants.len()).sum();
         let limit = self.policy.reservations_per_session;
         let over = more > 0 && held + waited_for + more > limit;
-        over.then_some(Outcome::OverQuota { what: "reservations of one session", limit })
+        if over { Err(Refusal::OverQuota { what: "reservations of one session", limit }) } else { Ok(()) }
     }
 
-    pub(super) fn wrong_version(&self, ask: &Wait) -> Option<Outcome> {
-        let wanted = ask.if_version?;
-        let (_, key, _) = ask.wants.iter().find(|(_, key, _)| self.versions[*key] != wanted)?;
-        Some(Outcome::WrongVersion { key: self.world.key(*key).clone(), version: self.versions[*key] })
+    pub(super) fn at_version(&self, ask: &Wait) -> Result<(), Refusal> {
+        let Some(expected) = ask.if_version else { return Ok(()) };
+        match ask.wants.iter().find(|(_, key, _)| self.versions[*key] != expected) {
+            Some((_, key, _)) => {
+                Err(Refusal::WrongVersion { key: self.keyset.key(*key).clone(), version: self.versions[*key] })
+            }
+            None => Ok(()),
+        }
     }
 
-    pub(super) fn release(&mut self, session: usize, keys: &[usize], now: Timestamp) -> Outcome {
+    pub(super) fn release(&mut self, session: usize, keys: &[usize], now: Timestamp) -> Result<Outcome, Refusal> {
         let mut ids = Vec::new();
         for key in keys {
             match self.own(session, *key) {
                 Some(at) => ids.push(self.held[at].id),
                 None => {
                     if let Some(person) = self.holder_of(*key) {
-                        return Outcome::NotHeld { key: self.world.key(*key).clone(), holder: Some(person) };
+                        return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
                     }
                 }
             }
@@ -148,7 +152,7 @@ impl Model {
                 released.push(self.let_go(at, &Why::Released, now));
             }
         }
-        Outcome::Released(released.into())
+        Ok(Outcome::Released(released.into()))
     }
 
     pub(super) fn release_everything(&mut self, session: usize, why: &Why, now: Timestamp) -> Vec<Key> {
@@ -165,7 +169,7 @@ impl Model {
         self.versions[held.key] += 1;
         self.totals.over += 1;
         self.totals.held_ms += (now.0 - held.since.0) as u64;
-        let key = self.world.key(held.key).clone();
+        let key = self.keyset.key(held.key).clone();
         let session = &mut self.sessions[held.session];
         match why {
             Why::Expired => {
@@ -173,13 +177,18 @@ impl Model {
                 session.lapsed.push(held.key);
             }
             Why::Overridden { .. } => {
-                session.told.push(Notice::ReleasedEarly { id: held.id, key: key.clone(), at: now, why: why.clone() });
+                session.notices.push(Notice::ReleasedEarly {
+                    id: held.id,
+                    key: key.clone(),
+                    at: now,
+                    why: why.clone(),
+                });
             }
             _ => {}
         }
         for at in 0..self.requests.len() {
             if self.requests[at].reservation == held.id && self.requests[at].answer.is_none() {
-                self.answer(at, Answer::Moot, None, now);
+                self.answer(at, UnlockAnswer::Moot, None, now);
             }
         }
         key
@@ -188,20 +197,20 @@ impl Model {
     pub(super) fn end(&mut self, session: usize, state: EndState, now: Timestamp) {
         let held: Vec<usize> = self.held.iter().filter(|held| held.session == session).map(|held| held.key).collect();
         self.release_everything(session, &Why::Ended, now);
-        let waits: Vec<Seq> = self.waits_of(session).map(|wait| wait.seq).collect();
+        let waits: Vec<WaiterId> = self.waits_of(session).map(|wait| wait.seq).collect();
         for seq in waits {
             self.leave(seq, LeftWhy::Ended, now);
         }
         let id = self.sessions[session].id.clone();
         for at in 0..self.requests.len() {
             if self.requests[at].by == id && self.requests[at].answer.is_none() {
-                self.answer(at, Answer::Withdrawn, None, now);
+                self.answer(at, UnlockAnswer::Withdrawn, None, now);
             }
         }
         let session = &mut self.sessions[session];
         session.ended = Some((state, held));
         session.lapsed.clear();
-        session.told.clear();
+        session.notices.clear();
     }
 
     pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {
@@ -218,7 +227,7 @@ impl Model {
             self.end(session, EndState::Lost, now);
         }
         self.settle(now);
-        let mut due: Vec<(Timestamp, Seq)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
+        let mut due: Vec<(Timestamp, WaiterId)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
         due.retain(|(until, _)| *until <= now);
         due.sort();
         for (_, seq) in due {

@@ -1,8 +1,8 @@
-//! The rules once more, written to be obviously right: plain lists, walked from one end to the other.
+//! The rules once more, written to be obviously right: plain lists, read from one end to the other.
 //!
-//! What the engine finds by index, timer and search, this finds by looking at everything. It takes the same commands
-//! and gives the same outcomes, except that it knows no record numbers: fences are left at zero, the places of waiters
-//! are told to it, and of a deadlock it only says that there is one.
+//! What the engine finds with an index, timers and a search, the model finds by looking at everything. It takes the same
+//! commands and has the same results, except for record numbers: fences are zero, the numbers of waits are passed in,
+//! and a deadlock has no cycle.
 
 mod hold;
 mod unlock;
@@ -11,16 +11,16 @@ mod wait;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Answer, Checked, Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Person, Policy, ReservationId,
-    Seq, SessionId, Text, Timestamp, Totals, Ttl, UnlockRequest, Why,
+    Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Policy, Refusal, ReservationId,
+    Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, WaiterId, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::keys::KeySet;
 
 pub struct Model {
-    pub world: World,
+    pub keyset: KeySet,
     pub policy: Policy,
     /// Every session there ever was.
     pub sessions: Vec<Session>,
@@ -28,14 +28,14 @@ pub struct Model {
     pub held: Vec<Held>,
     /// In the order of the queue.
     pub waits: Vec<Wait>,
-    /// In the order they were made.
+    /// In the order of their creation.
     pub requests: Vec<UnlockRequest>,
     pub versions: Vec<u64>,
     pub totals: Totals,
     pub counted: (u64, u64),
-    pub settled: Vec<(Seq, Outcome)>,
+    pub settled: Vec<(WaiterId, Result<Outcome, Refusal>)>,
     /// Waits for a key their own session lost in this command.
-    weakened: Vec<Seq>,
+    weakened: Vec<WaiterId>,
 }
 
 pub struct Session {
@@ -45,7 +45,7 @@ pub struct Session {
     pub last_seen: Timestamp,
     pub ended: Option<(EndState, Vec<usize>)>,
     pub lapsed: Vec<usize>,
-    pub told: Vec<Notice>,
+    pub notices: Vec<Notice>,
 }
 
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub struct Held {
 
 #[derive(Clone)]
 pub struct Wait {
-    pub seq: Seq,
+    pub seq: WaiterId,
     pub session: usize,
     pub wants: Vec<(ReservationId, usize, Ttl)>,
     pub mode: Mode,
@@ -74,18 +74,18 @@ pub struct Wait {
     pub feature: Option<&'static str>,
 }
 
-/// Who asks.
+/// Who sends a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Who {
+pub enum ModelActor {
     /// A session by its number, with the owner and the feature of its token.
     Session(usize, usize, Option<&'static str>),
     Admin,
     Desk,
 }
 
-/// Something asked, in numbers.
+/// A command, with sessions and keys as numbers.
 #[derive(Debug, Clone)]
-pub enum Ask {
+pub enum ModelCommand {
     Touch,
     Create(Option<&'static str>),
     Reserve {
@@ -102,7 +102,7 @@ pub enum Ask {
     End(EndState),
     Override(ReservationId),
     Unheard(Vec<Grant>),
-    Leave(Seq),
+    Leave(WaiterId),
     Request {
         id: Uuid,
         key: usize,
@@ -110,7 +110,7 @@ pub enum Ask {
     },
     Respond {
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         hand_over: Option<ReservationId>,
     },
     Tick,
@@ -118,10 +118,10 @@ pub enum Ask {
 }
 
 impl Model {
-    pub fn new(world: World, policy: Policy) -> Model {
-        let versions = vec![0; world.keys.len()];
+    pub fn new(keyset: KeySet, policy: Policy) -> Model {
+        let versions = vec![0; keyset.keys.len()];
         Model {
-            world,
+            keyset,
             policy,
             sessions: Vec::new(),
             held: Vec::new(),
@@ -135,43 +135,62 @@ impl Model {
         }
     }
 
-    /// Decides one command about `session`. `hint` says what only the records know: the place a new wait would get,
-    /// and in which order sessions that are lost together end.
-    pub fn execute(&mut self, who: Who, session: &SessionId, ask: &Ask, now: Timestamp, hint: &Hint) -> Outcome {
-        let outcome = match self.admit(who, session, ask, now) {
+    /// Decides one command about `session`. `hint` has what only the records know: the number of a new wait, and the order
+    /// in which sessions that are lost together end.
+    pub fn execute(
+        &mut self,
+        who: ModelActor,
+        session: &SessionId,
+        ask: &ModelCommand,
+        now: Timestamp,
+        hint: &Hint,
+    ) -> Result<Outcome, Refusal> {
+        let result = match self.admit(who, session, ask, now) {
             Ok(number) => self.decide(who, number, session, ask, now, hint),
-            Err(refusal) => refusal,
+            Err(refusal) => Err(refusal),
         };
         self.settle(now);
-        match &outcome {
-            Outcome::Refused(_) => self.totals.conflicts += 1,
-            Outcome::Deadlock(_) => self.totals.deadlocks += 1,
+        match &result {
+            Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
+            Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
             _ => {}
         }
-        outcome
+        result
     }
 
-    fn admit(&mut self, who: Who, id: &SessionId, ask: &Ask, now: Timestamp) -> Result<Option<usize>, Outcome> {
+    fn admit(
+        &mut self,
+        who: ModelActor,
+        id: &SessionId,
+        ask: &ModelCommand,
+        now: Timestamp,
+    ) -> Result<Option<usize>, Refusal> {
         let known = self.sessions.iter().position(|session| session.id == *id);
         let about_a_session = !matches!(
             ask,
-            Ask::Touch | Ask::Create(_) | Ask::Override(_) | Ask::Unheard(_) | Ask::Leave(_) | Ask::Tick | Ask::Count
+            ModelCommand::Touch
+                | ModelCommand::Create(_)
+                | ModelCommand::Override(_)
+                | ModelCommand::Unheard(_)
+                | ModelCommand::Leave(_)
+                | ModelCommand::Tick
+                | ModelCommand::Count
         );
         let dead = |session: &Session| match &session.ended {
-            Some((state, _)) if !matches!(ask, Ask::End(_)) => {
-                Err(Outcome::SessionEnded { session: session.id.clone(), state: *state })
+            Some((state, _)) if !matches!(ask, ModelCommand::End(_)) => {
+                Err(Refusal::SessionEnded { session: session.id.clone(), state: *state })
             }
             _ => Ok(()),
         };
         match (who, known) {
-            (Who::Session(_, owner, feature), None) => {
+            (ModelActor::Session(_, owner, feature), None) => {
                 self.room_for_a_session()?;
                 Ok(Some(self.open(id, Some(owner), feature, now)))
             }
-            (Who::Session(_, owner, _), Some(number)) => {
+            (ModelActor::Session(_, owner, _), Some(number)) => {
                 let session = &mut self.sessions[number];
                 if session.owner.is_some_and(|other| other != owner) {
-                    return Err(Outcome::NotYours);
+                    return Err(Refusal::NotOwner);
                 }
                 if session.ended.is_none() {
                     session.owner = Some(owner);
@@ -180,16 +199,16 @@ impl Model {
                 session.last_seen = now;
                 Ok(known)
             }
-            (Who::Admin, None) if about_a_session => Err(Outcome::NoSession(id.clone())),
-            (Who::Admin, Some(number)) if about_a_session => dead(&self.sessions[number]).map(|()| known),
+            (ModelActor::Admin, None) if about_a_session => Err(Refusal::UnknownSession(id.clone())),
+            (ModelActor::Admin, Some(number)) if about_a_session => dead(&self.sessions[number]).map(|()| known),
             _ => Ok(known),
         }
     }
 
-    fn room_for_a_session(&self) -> Result<(), Outcome> {
+    fn room_for_a_session(&self) -> Result<(), Refusal> {
         let limit = self.policy.sessions;
         let full = self.sessions.iter().filter(|session| session.ended.is_none()).count() >= limit;
-        if full { Err(Outcome::OverQuota { what: "sessions in this repository", limit }) } else { Ok(()) }
+        if full { Err(Refusal::OverQuota { what: "sessions in this repository", limit }) } else { Ok(()) }
     }
 
     fn open(&mut self, id: &SessionId, owner: Option<usize>, feature: Option<&'static str>, now: Timestamp) -> usize {
@@ -200,39 +219,37 @@ impl Model {
             last_seen: now,
             ended: None,
             lapsed: Vec::new(),
-            told: Vec::new(),
+            notices: Vec::new(),
         });
         self.sessions.len() - 1
     }
 
     fn decide(
         &mut self,
-        who: Who,
+        who: ModelActor,
         number: Option<usize>,
         id: &SessionId,
-        ask: &Ask,
+        ask: &ModelCommand,
         now: Timestamp,
         hint: &Hint,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let session = number.unwrap_or(usize::MAX);
         match ask {
-            Ask::Touch => Outcome::Done,
-            Ask::Create(feature) => match number {
+            ModelCommand::Touch => Ok(Outcome::Done),
+            ModelCommand::Create(feature) => match number {
                 Some(number) => match &self.sessions[number].ended {
-                    Some((state, _)) => Outcome::SessionEnded { session: id.clone(), state: *state },
-                    None => Outcome::Done,
+                    Some((state, _)) => Err(Refusal::SessionEnded { session: id.clone(), state: *state }),
+                    None => Ok(Outcome::Done),
                 },
-                None => match self.room_for_a_session() {
-                    Err(full) => full,
-                    Ok(()) => {
-                        self.open(id, None, *feature, now);
-                        Outcome::Done
-                    }
-                },
+                None => {
+                    self.room_for_a_session()?;
+                    self.open(id, None, *feature, now);
+                    Ok(Outcome::Done)
+                }
             },
-            Ask::Reserve { wants, mode, reason, wait, if_version } => {
+            ModelCommand::Reserve { wants, mode, reason, wait, if_version } => {
                 let feature = match who {
-                    Who::Session(_, _, feature) => feature,
+                    ModelActor::Session(_, _, feature) => feature,
                     _ => None,
                 };
                 let mut distinct: Vec<(ReservationId, usize, Ttl)> = Vec::new();
@@ -252,66 +269,70 @@ impl Model {
                     until: wait.map_or(now, |wait| now.after(wait)),
                     feature,
                 };
-                self.reserve(wait, matches!(ask, Ask::Reserve { wait: Some(_), .. }), now)
+                self.reserve(wait, matches!(ask, ModelCommand::Reserve { wait: Some(_), .. }), now)
             }
-            Ask::Release(keys) => self.release(session, keys, now),
-            Ask::ReleaseAll => Outcome::Released(self.release_everything(session, &Why::Released, now).into()),
-            Ask::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
-            Ask::Heartbeat => self.heartbeat(session, now),
-            Ask::End(state) => {
+            ModelCommand::Release(keys) => self.release(session, keys, now),
+            ModelCommand::ReleaseAll => {
+                Ok(Outcome::Released(self.release_everything(session, &Why::Released, now).into()))
+            }
+            ModelCommand::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
+            ModelCommand::Heartbeat => Ok(self.heartbeat(session, now)),
+            ModelCommand::End(state) => {
                 if self.sessions[session].ended.is_none() {
                     self.end(session, *state, now);
                 }
                 let (state, released) = self.sessions[session].ended.clone().unwrap();
-                Outcome::Ended { state, released: self.keys(&released) }
+                Ok(Outcome::Ended { state, released: self.keys(&released) })
             }
-            Ask::Override(id) => match self.held.iter().position(|held| held.id == *id) {
+            ModelCommand::Override(id) => match self.held.iter().position(|held| held.id == *id) {
                 Some(at) => {
                     let why = Why::Overridden { by: "admin".into(), reason: "because".into() };
-                    Outcome::Released([self.let_go(at, &why, now)].into())
+                    Ok(Outcome::Released([self.let_go(at, &why, now)].into()))
                 }
-                None => Outcome::NoReservation,
+                None => Err(Refusal::UnknownReservation),
             },
-            Ask::Unheard(grants) => {
+            ModelCommand::Unheard(grants) => {
                 for grant in grants {
                     let known = |held: &Held| held.session == session && held.id == grant.id && held.renewals == 0;
                     if let Some(at) = self.held.iter().position(known) {
                         self.let_go(at, &Why::Unheard, now);
                     }
                 }
-                Outcome::Done
+                Ok(Outcome::Done)
             }
-            Ask::Leave(seq) => {
+            ModelCommand::Leave(seq) => {
                 self.leave(*seq, LeftWhy::Gone, now);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
-            Ask::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
-            Ask::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
-            Ask::Tick => {
+            ModelCommand::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
+            ModelCommand::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
+            ModelCommand::Tick => {
                 self.tick(now, &hint.lost);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
-            Ask::Count => {
+            ModelCommand::Count => {
                 self.counted = (self.totals.conflicts, self.totals.deadlocks);
-                Outcome::Done
+                Ok(Outcome::Done)
             }
         }
     }
 
-    pub fn check(&self, session: Option<usize>, key: usize, mode: Mode) -> Checked {
-        let mut checked = Checked { conflicts: Vec::new(), held: false };
-        for held in self.held.iter().filter(|held| self.world.meet(held.key, key)) {
-            if Some(held.session) == session {
-                checked.held |= self.world.covers[held.key][key];
-            } else if clash(held.mode, mode) {
-                checked.conflicts.push(self.held_conflict(0, key, held));
-            }
-        }
-        checked
+    pub fn check(&self, session: Option<usize>, key: usize, intent: Intent) -> KeyCheck {
+        let overlapping = || self.held.iter().filter(|held| self.keyset.meet(held.key, key));
+        let others: Vec<&Held> = overlapping().filter(|held| Some(held.session) != session).collect();
+        let held = overlapping().any(|held| Some(held.session) == session && self.keyset.covers[held.key][key]);
+        let all_shared = others.iter().all(|other| other.mode == Mode::Shared);
+        let in_the_way = |other: &&&Held| match intent {
+            Intent::Reserve(mode) => clash(other.mode, mode),
+            Intent::Look => other.mode == Mode::Exclusive,
+            Intent::Change => !(held && all_shared),
+        };
+        let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        KeyCheck { conflicts, held }
     }
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
-        let mut notices = std::mem::take(&mut self.sessions[session].told);
+        let mut notices = std::mem::take(&mut self.sessions[session].notices);
         let id = &self.sessions[session].id;
         let mine = |request: &&UnlockRequest| request.holder == *id && request.answer.is_none();
         notices.extend(self.requests.iter().filter(mine).cloned().map(Notice::UnlockRequested));
@@ -319,7 +340,7 @@ impl Model {
         notices
     }
 
-    /// The server was away.
+    /// After a restart of the server.
     pub fn resume(&mut self, now: Timestamp) {
         for held in &mut self.held {
             held.expires = now.after(held.ttl.duration());
@@ -332,8 +353,8 @@ impl Model {
         (self.totals.conflicts, self.totals.deadlocks) = self.counted;
     }
 
-    pub fn person(&self, session: usize) -> Person {
-        Person { session: self.sessions[session].id.clone(), name: None }
+    pub fn person(&self, session: usize) -> SessionName {
+        SessionName { session: self.sessions[session].id.clone(), name: None }
     }
 
     pub fn waits_of(&self, session: usize) -> impl Iterator<Item = &Wait> {
@@ -344,7 +365,7 @@ impl Model {
         let held = &self.held[at];
         Grant {
             id: held.id,
-            key: self.world.key(held.key).clone(),
+            key: self.keyset.key(held.key).clone(),
             mode: held.mode,
             ttl: held.ttl,
             reason: held.reason.clone(),
@@ -361,23 +382,22 @@ impl Model {
     }
 
     pub(super) fn own(&self, session: usize, key: usize) -> Option<usize> {
-        self.held_at(session, key).or_else(|| self.held_at(session, self.world.literal[key]?))
+        self.held_at(session, key).or_else(|| self.held_at(session, self.keyset.literal[key]?))
     }
 
-    pub(super) fn holder_of(&self, key: usize) -> Option<Person> {
+    pub(super) fn holder_of(&self, key: usize) -> Option<SessionName> {
         let first = |key: usize| self.held.iter().find(|held| held.key == key);
-        first(key).or_else(|| first(self.world.literal[key]?)).map(|held| self.person(held.session))
+        first(key).or_else(|| first(self.keyset.literal[key]?)).map(|held| self.person(held.session))
     }
 
     pub(super) fn keys(&self, numbers: &[usize]) -> Vec<Key> {
-        numbers.iter().map(|number| self.world.key(*number).clone()).collect()
+        numbers.iter().map(|number| self.keyset.key(*number).clone()).collect()
     }
 }
 
 /// What only the records know.
-#[derive(Default)]
 pub struct Hint {
-    pub queued: Seq,
+    pub queued: WaiterId,
     pub lost: Vec<SessionId>,
 }
 

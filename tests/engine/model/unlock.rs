@@ -1,15 +1,22 @@
-//! Asking a holder to let go.
+//! Unlock requests.
 
 use super::*;
 
 impl Model {
-    pub(super) fn request(&mut self, session: usize, id: Uuid, key: usize, reason: &Text, now: Timestamp) -> Outcome {
-        let names: Vec<usize> = [Some(key), self.world.literal[key]].into_iter().flatten().collect();
+    pub(super) fn request(
+        &mut self,
+        session: usize,
+        id: Uuid,
+        key: usize,
+        reason: &Text,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        let names: Vec<usize> = [Some(key), self.keyset.literal[key]].into_iter().flatten().collect();
         let others = || self.held.iter().filter(|held| held.session != session);
         let exactly = names.iter().find_map(|name| others().find(|held| held.key == *name));
-        let touched = || names.iter().find_map(|name| others().find(|held| self.world.meet(held.key, *name)));
+        let touched = || names.iter().find_map(|name| others().find(|held| self.keyset.meet(held.key, *name)));
         let Some(held) = exactly.or_else(touched).cloned() else {
-            return Outcome::NobodyHolds(self.world.key(key).clone());
+            return Err(Refusal::NoOtherHolder(self.keyset.key(key).clone()));
         };
         let by = self.sessions[session].id.clone();
         let again = |request: &&mut UnlockRequest| {
@@ -17,12 +24,12 @@ impl Model {
         };
         if let Some(request) = self.requests.iter_mut().find(again) {
             request.reason = reason.clone();
-            return Outcome::Request(Box::new(request.clone()));
+            return Ok(Outcome::Request(Box::new(request.clone())));
         }
         let request = UnlockRequest {
             id,
             reservation: held.id,
-            key: self.world.key(held.key).clone(),
+            key: self.keyset.key(held.key).clone(),
             holder: self.sessions[held.session].id.clone(),
             by,
             by_name: None,
@@ -34,40 +41,44 @@ impl Model {
             note: None,
         };
         self.requests.push(request.clone());
-        Outcome::Request(Box::new(request))
+        Ok(Outcome::Request(Box::new(request)))
     }
 
     pub(super) fn respond(
         &mut self,
         session: usize,
         id: Uuid,
-        answer: Answer,
+        answer: UnlockAnswer,
         hand_over: Option<ReservationId>,
         now: Timestamp,
-    ) -> Outcome {
-        let Some(at) = self.requests.iter().position(|request| request.id == id) else { return Outcome::NoRequest };
+    ) -> Result<Outcome, Refusal> {
+        let Some(at) = self.requests.iter().position(|request| request.id == id) else {
+            return Err(Refusal::UnknownRequest);
+        };
         let request = self.requests[at].clone();
         let me = &self.sessions[session].id;
-        let expected = if answer == Answer::Withdrawn { &request.by } else { &request.holder };
+        let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if me != expected {
-            if answer == Answer::Withdrawn && *me != request.holder {
-                return Outcome::NoRequest;
+            if answer == UnlockAnswer::Withdrawn && *me != request.holder {
+                return Err(Refusal::UnknownRequest);
             }
-            return Outcome::NotTheHolder(Person { session: expected.clone(), name: None });
+            return Err(Refusal::NotTheHolder(SessionName { session: expected.clone(), name: None }));
         }
         if request.answer.is_some() {
             let same = request.answer == Some(answer);
-            return if same { Outcome::Request(Box::new(request)) } else { Outcome::AnsweredBefore(Box::new(request)) };
+            return if same {
+                Ok(Outcome::Request(Box::new(request)))
+            } else {
+                Err(Refusal::AnsweredBefore(Box::new(request)))
+            };
         }
         let by = Some(me.clone());
-        if answer == Answer::Approved {
+        if answer == UnlockAnswer::Approved {
             let held = self.held.iter().position(|held| held.id == request.reservation).unwrap();
             let asker = self.sessions.iter().position(|session| session.id == request.by).unwrap();
             let given = self.held[held].clone();
-            if let Some(new) = hand_over
-                && let Some(refusal) = self.cannot_hand_over(&given, asker, new)
-            {
-                return refusal;
+            if let Some(new) = hand_over {
+                self.can_hand_over(&given, asker, new)?;
             }
             self.answer(at, answer, by, now);
             self.let_go(held, &Why::Approved { request: id }, now);
@@ -78,13 +89,13 @@ impl Model {
         } else {
             self.answer(at, answer, by, now);
         }
-        Outcome::Request(Box::new(self.requests[at].clone()))
+        Ok(Outcome::Request(Box::new(self.requests[at].clone())))
     }
 
-    /// A reservation as a request of whoever should get it, before everybody who waits.
+    /// A hand-over as a request of its receiver, ahead of every wait.
     pub(super) fn hand(&self, given: &Held, asker: usize, new: ReservationId, reason: Option<Text>) -> Wait {
         Wait {
-            seq: Seq::ZERO,
+            seq: WaiterId::FIRST,
             session: asker,
             wants: vec![(new, given.key, given.ttl)],
             mode: given.mode,
@@ -96,38 +107,36 @@ impl Model {
         }
     }
 
-    pub(super) fn cannot_hand_over(&mut self, given: &Held, asker: usize, new: ReservationId) -> Option<Outcome> {
+    pub(super) fn can_hand_over(&mut self, given: &Held, asker: usize, new: ReservationId) -> Result<(), Refusal> {
         let ask = self.hand(given, asker, new, None);
         let mut others = self.conflicts(&ask);
         let giver = &self.sessions[given.session].id;
-        others.retain(|conflict| conflict.who.session != *giver || conflict.key != *self.world.key(given.key));
+        others.retain(|conflict| conflict.who.session != *giver || conflict.key != *self.keyset.key(given.key));
         if !others.is_empty() {
-            return Some(Outcome::Refused(others));
+            return Err(Refusal::Locked(others));
         }
         let counted = self.held_at(asker, given.key).is_some()
             || self.waits_of(asker).any(|wait| wait.wants.iter().any(|want| want.1 == given.key));
-        if let Some(full) = self.over_quota(asker, usize::from(!counted)) {
-            return Some(full);
-        }
-        // As it would be then; the giver is left with it, so that a wait of its own that names it is not judged here.
+        self.within_quota(asker, usize::from(!counted))?;
+        // The state after the hand-over, except that the giver keeps the key: its own waits are not checked here.
         let had_it = self.held_at(asker, given.key).is_some();
         if !had_it {
             self.held.push(Held { session: asker, id: new, ..given.clone() });
         }
-        let circle = self.is_in_a_circle(asker);
+        let cycle = self.is_in_a_cycle(asker);
         if !had_it {
             self.held.pop();
         }
-        circle.then_some(Outcome::Deadlock(Vec::new()))
+        if cycle { Err(Refusal::Deadlock(Vec::new())) } else { Ok(()) }
     }
 
-    pub(super) fn answer(&mut self, at: usize, answer: Answer, by: Option<SessionId>, now: Timestamp) {
+    pub(super) fn answer(&mut self, at: usize, answer: UnlockAnswer, by: Option<SessionId>, now: Timestamp) {
         let request = &mut self.requests[at];
         (request.answer, request.answered_at, request.answered_by) = (Some(answer), Some(now), by);
         let request = request.clone();
-        if answer != Answer::Withdrawn {
+        if answer != UnlockAnswer::Withdrawn {
             let asker = self.sessions.iter_mut().find(|session| session.id == request.by).unwrap();
-            asker.told.push(Notice::UnlockAnswered(request));
+            asker.notices.push(Notice::UnlockAnswered(request));
         }
     }
 }

@@ -3,18 +3,18 @@
 use super::*;
 
 impl Model {
-    /// Whatever can be granted is, the first in line first; until nothing more can.
+    /// Grants every wait that can be granted, the first in the queue first.
     pub(super) fn settle(&mut self, now: Timestamp) {
         loop {
-            let ready = |wait: &&Wait| self.wrong_version(wait).is_some() || !self.is_blocked(wait);
+            let ready = |wait: &&Wait| self.at_version(wait).is_err() || !self.is_blocked(wait);
             if let Some(wait) = self.waits.iter().find(ready).cloned() {
-                if self.wrong_version(&wait).is_some() {
+                if self.at_version(&wait).is_err() {
                     self.leave(wait.seq, LeftWhy::Version, now);
                     continue;
                 }
                 self.unqueue(wait.seq, now);
                 let grants = self.grant(&wait, now);
-                self.settled.push((wait.seq, Outcome::Granted(grants.into())));
+                self.settled.push((wait.seq, Ok(Outcome::Granted(grants.into()))));
                 continue;
             }
             self.weakened.sort();
@@ -22,37 +22,37 @@ impl Model {
                 return;
             }
             let seq = self.weakened.remove(0);
-            if self.waits.iter().any(|wait| wait.seq == seq && self.closes_a_circle(wait)) {
+            if self.waits.iter().any(|wait| wait.seq == seq && self.closes_a_cycle(wait)) {
                 self.totals.deadlocks += 1;
                 self.leave(seq, LeftWhy::Deadlock, now);
             }
         }
     }
 
-    pub(super) fn unqueue(&mut self, seq: Seq, now: Timestamp) {
+    pub(super) fn unqueue(&mut self, seq: WaiterId, now: Timestamp) {
         let at = self.waits.iter().position(|wait| wait.seq == seq).unwrap();
         let session = self.waits.remove(at).session;
         self.sessions[session].last_seen = self.sessions[session].last_seen.max(now);
     }
 
-    pub(super) fn leave(&mut self, seq: Seq, why: LeftWhy, now: Timestamp) {
+    pub(super) fn leave(&mut self, seq: WaiterId, why: LeftWhy, now: Timestamp) {
         let Some(wait) = self.waits.iter().find(|wait| wait.seq == seq).cloned() else { return };
-        let over = |conflicts| Outcome::WaitOver { why, conflicts };
-        let outcome = match why {
-            LeftWhy::Version => self.wrong_version(&wait).unwrap(),
-            LeftWhy::Paused => Outcome::Paused(Box::new(self.pause_of(wait.session, wait.feature).unwrap())),
+        let over = |conflicts| Refusal::WaitOver { why, conflicts };
+        let refusal = match why {
+            LeftWhy::Version => self.at_version(&wait).unwrap_err(),
+            LeftWhy::Paused => Refusal::Paused(Box::new(self.pause_of(wait.session, wait.feature).unwrap())),
             LeftWhy::TimedOut => over(self.conflicts(&wait)),
-            LeftWhy::Deadlock => Outcome::Deadlock(Vec::new()),
+            LeftWhy::Deadlock => Refusal::Deadlock(Vec::new()),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => over(Vec::new()),
         };
-        self.settled.push((seq, outcome));
+        self.settled.push((seq, Err(refusal)));
         self.unqueue(seq, now);
     }
 
     pub(super) fn dismiss_paused(&mut self, feature: &'static str, now: Timestamp) {
         let stopped =
             |wait: &&Wait| self.pause_of(wait.session, wait.feature).is_some_and(|pause| *pause.feature == *feature);
-        let stopped: Vec<Seq> = self.waits.iter().filter(stopped).map(|wait| wait.seq).collect();
+        let stopped: Vec<WaiterId> = self.waits.iter().filter(stopped).map(|wait| wait.seq).collect();
         for seq in stopped {
             self.leave(seq, LeftWhy::Paused, now);
         }
@@ -72,7 +72,7 @@ impl Model {
     pub fn pause_of(&self, session: usize, feature: Option<&'static str>) -> Option<Pause> {
         let features = [feature, self.sessions[session].feature];
         features.into_iter().flatten().find_map(|feature| {
-            let holders = || self.held.iter().filter(|held| self.world.pauses[held.key] == Some(feature));
+            let holders = || self.held.iter().filter(|held| self.keyset.pauses[held.key] == Some(feature));
             let first = holders().next()?;
             (!holders().any(|held| held.session == session)).then(|| Pause {
                 feature: feature.into(),
@@ -90,14 +90,14 @@ impl Model {
             return;
         }
         for held in &self.held {
-            if held.session != ask.session && clash(held.mode, ask.mode) && self.world.meet(held.key, key) {
+            if held.session != ask.session && clash(held.mode, ask.mode) && self.keyset.meet(held.key, key) {
                 see(Blocker::Held(held));
             }
         }
         for wait in self.waits.iter().filter(|wait| wait.seq < ask.seq && wait.session != ask.session) {
-            // Whoever waits for what we hold is not in our way when we want more of it.
+            // A wait that our own reservation blocks does not block us when we want a stronger mode.
             if clash(wait.mode, ask.mode) && !own.is_some_and(|own| clash(own, wait.mode)) {
-                for (_, other, _) in wait.wants.iter().filter(|(_, other, _)| self.world.meet(*other, key)) {
+                for (_, other, _) in wait.wants.iter().filter(|(_, other, _)| self.keyset.meet(*other, key)) {
                     see(Blocker::Wait(wait, *other));
                 }
             }
@@ -118,9 +118,9 @@ impl Model {
             self.blockers(ask, *key, |blocker| match blocker {
                 Blocker::Held(held) => holders.push(self.held_conflict(position, *key, held)),
                 Blocker::Wait(wait, other) => waiters.push(Conflict {
-                    asked: self.world.key(*key).clone(),
+                    asked: self.keyset.key(*key).clone(),
                     position,
-                    key: self.world.key(other).clone(),
+                    key: self.keyset.key(other).clone(),
                     who: self.person(wait.session),
                     mode: wait.mode,
                     reason: wait.reason.clone(),
@@ -137,9 +137,9 @@ impl Model {
 
     pub(super) fn held_conflict(&self, position: usize, asked: usize, held: &Held) -> Conflict {
         Conflict {
-            asked: self.world.key(asked).clone(),
+            asked: self.keyset.key(asked).clone(),
             position,
-            key: self.world.key(held.key).clone(),
+            key: self.keyset.key(held.key).clone(),
             who: self.person(held.session),
             mode: held.mode,
             reason: held.reason.clone(),
@@ -152,7 +152,7 @@ impl Model {
     }
 
     pub(super) fn example(&self, asked: usize, other: usize) -> Option<String> {
-        self.world.overlaps[asked][other].as_ref().and_then(|overlap| overlap.example.clone())
+        self.keyset.overlaps[asked][other].as_ref().and_then(|overlap| overlap.example.clone())
     }
 
     pub(super) fn queue_length(&self, key: usize) -> usize {
@@ -176,7 +176,7 @@ impl Model {
         sessions
     }
 
-    /// Whether somebody among `from`, or somebody they wait for in turn, is `to`.
+    /// Whether one of `from`, or a session that they wait for directly or indirectly, is `to`.
     pub(super) fn reaches(&self, from: Vec<usize>, to: usize) -> bool {
         let mut seen = from;
         let mut at = 0;
@@ -197,12 +197,12 @@ impl Model {
         false
     }
 
-    pub fn closes_a_circle(&self, wait: &Wait) -> bool {
+    pub fn closes_a_cycle(&self, wait: &Wait) -> bool {
         self.reaches(self.waits_for(wait), wait.session)
     }
 
-    pub(super) fn is_in_a_circle(&self, session: usize) -> bool {
-        self.waits_of(session).any(|wait| self.closes_a_circle(wait))
+    pub(super) fn is_in_a_cycle(&self, session: usize) -> bool {
+        self.waits_of(session).any(|wait| self.closes_a_cycle(wait))
     }
 }
 

@@ -1,0 +1,272 @@
+//! The desk's thread: takes messages in batches, lets the engine decide, appends, publishes, replies.
+//!
+//! One turn takes what is in the inbox, makes all its records durable with one append, and only then sends the replies.
+//! Start at [`Worker::run`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::snapshot::Snapshots;
+use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
+use crate::engine::{
+    Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
+};
+use crate::journal::{Journal, JournalError};
+
+/// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
+const BATCH_MAX: usize = 4096;
+
+/// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
+/// within this time, and waking a sleeping thread would take about as long.
+const LINGER: Duration = Duration::from_micros(100);
+
+/// How often the counts of refusals are recorded, if they changed.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+
+/// The longest sleep. It only limits how late a count is recorded.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct Worker {
+    engine: Engine,
+    journal: Box<dyn Journal>,
+    clock: Box<dyn Clock>,
+    snapshots: Snapshots,
+    shared: Arc<Shared>,
+    /// When the commands of this turn were submitted.
+    submitted: Vec<Instant>,
+    /// The queue entries of waiting commands by ticket.
+    tickets: HashMap<Ticket, WaiterId>,
+    /// The reply closures of waiting commands by queue entry.
+    waiting: HashMap<WaiterId, (Ticket, SessionId, OnReply)>,
+    last_count: Timestamp,
+    /// No command may begin to wait.
+    closing: bool,
+}
+
+/// What goes out once the records of the turn are durable.
+#[derive(Default)]
+struct Outbox {
+    replies: Vec<Delivery>,
+    /// Replies to commands that waited.
+    settled: Vec<Delivery>,
+    looks: Vec<(Actor, Option<Refusal>, OnLook)>,
+}
+
+struct Delivery {
+    on_reply: OnReply,
+    reply: Reply,
+}
+
+impl Worker {
+    /// `snapshot` is the last record in the journal's snapshot, or zero.
+    pub fn new(
+        engine: Engine,
+        snapshot: Seq,
+        journal: Box<dyn Journal>,
+        clock: Box<dyn Clock>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let last_count = clock.now();
+        let snapshots = Snapshots::new(snapshot);
+        let (submitted, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        Self { engine, journal, clock, snapshots, shared, submitted, tickets, waiting, last_count, closing: false }
+    }
+
+    /// Restarts all deadlines and ends waits whose connections are gone; see [`Engine::resume`].
+    pub fn begin(&mut self) -> Result<(), JournalError> {
+        let (after, mut turn) = (self.engine.head(), Turn::at(self.clock.now()));
+        self.shared.feed.begin(after);
+        self.engine.resume(&mut turn);
+        self.append(after, &turn.records)?;
+        self.measure(0);
+        Ok(())
+    }
+
+    pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
+        // Reused by every turn, so that a busy desk does not allocate.
+        let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
+        loop {
+            let first = self.first(messages);
+            turn.now = self.clock.now();
+            let after = self.engine.head();
+            let (mut stop, mut taken) = (false, 0);
+            // What is due ends before any message is read, also when this thread did not run for a while.
+            self.pass_time(&mut turn, &mut outbox);
+            for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
+                stop |= matches!(message, Message::Stop);
+                taken += 1;
+                self.take(message, &mut turn, &mut outbox);
+                if stop {
+                    break;
+                }
+            }
+            self.append(after, &turn.records)?;
+            self.measure(taken);
+            turn.records.clear();
+            self.deliver(&mut outbox, turn.now);
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next message, or none when something is due.
+    fn first(&self, messages: &Receiver<Message>) -> Option<Message> {
+        let start = Instant::now();
+        while start.elapsed() < LINGER {
+            match messages.try_recv() {
+                Ok(message) => return Some(message),
+                // Other threads that can run go first.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        match messages.recv_timeout(self.sleep_time()) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+        }
+    }
+
+    fn sleep_time(&self) -> Duration {
+        match self.engine.next_due() {
+            Some(due) => self.clock.now().until(due).min(SLEEP_MAX),
+            None => SLEEP_MAX,
+        }
+    }
+
+    fn pass_time(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
+        if self.engine.next_due().is_some_and(|due| due <= now) {
+            let before = turn.records.len();
+            self.run_own(Command::Tick, turn);
+            log::log_expired(&self.shared.name, &turn.records[before..]);
+            self.settle(turn, outbox);
+        }
+        if self.last_count.until(now) >= COUNT_EVERY {
+            self.last_count = now;
+            self.run_own(Command::Count, turn);
+        }
+    }
+
+    fn take(&mut self, message: Message, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
+        match message {
+            Message::Submit { actor, command, ticket, submitted, reply } => {
+                self.submitted.push(submitted);
+                let outcome = self.engine.execute(turn, &actor, command);
+                match outcome {
+                    Ok(Outcome::Queued(waiter)) if self.closing => {
+                        let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                        self.run_own(leave, turn);
+                        let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
+                        let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
+                        outbox.replies.push(Delivery { on_reply: reply, reply: stopped });
+                    }
+                    Ok(Outcome::Queued(seq)) => {
+                        let session = self.engine.waiter(seq).expect("just queued");
+                        self.tickets.insert(ticket, seq);
+                        self.waiting.insert(seq, (ticket, session, reply));
+                    }
+                    outcome => {
+                        let notices = match &actor {
+                            Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                            _ => Vec::new(),
+                        };
+                        let decided = Reply { outcome, notices, seq: self.engine.head(), now };
+                        outbox.replies.push(Delivery { on_reply: reply, reply: decided });
+                    }
+                }
+            }
+            Message::Look { actor, look } => {
+                let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
+                outbox.looks.push((actor, refusal, look));
+            }
+            Message::Cancel(ticket) => {
+                if let Some(waiter) = self.tickets.get(&ticket).copied() {
+                    let leave = Command::Leave { waiter, why: LeftWhy::Gone };
+                    self.run_own(leave, turn);
+                }
+            }
+            Message::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
+            Message::Policy(policy) => self.engine.set_policy(policy),
+            Message::Poke => {}
+            Message::Close | Message::Stop => {
+                self.closing = true;
+                let waiters: Vec<WaiterId> = self.waiting.keys().copied().collect();
+                for waiter in waiters {
+                    let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                    self.run_own(leave, turn);
+                }
+                self.run_own(Command::Count, turn);
+            }
+        }
+        self.settle(turn, outbox);
+    }
+
+    /// Prepares the replies of waits that have just ended.
+    fn settle(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+        let now = turn.now;
+        for (seq, outcome) in turn.settled.drain(..) {
+            let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
+            self.tickets.remove(&ticket);
+            let notices = self.engine.take_notices(&session);
+            let reply = Reply { outcome, notices, seq: self.engine.head(), now };
+            outbox.settled.push(Delivery { on_reply, reply });
+        }
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        if let Err(error) = self.journal.append(after, records) {
+            // Set before the reply closures are dropped: their clients ask for the reason then.
+            self.shared.outcome_unknown.store(error.may_be_stored(), Ordering::SeqCst);
+            return Err(error);
+        }
+        let metrics = &self.shared.metrics;
+        metrics.appends.add_time(start.elapsed());
+        if let Some(time) = self.journal.sync_time() {
+            metrics.syncs.add_time(time);
+        }
+        metrics.batches.add_number(records.len() as u64);
+        self.shared.feed.publish(records);
+        self.snapshots.start_if_due(&self.engine, self.journal.as_ref());
+        Ok(())
+    }
+
+    /// Updates the metrics after a turn that took `taken` messages.
+    fn measure(&mut self, taken: u64) {
+        let (metrics, now) = (&self.shared.metrics, Instant::now());
+        for submitted in self.submitted.drain(..) {
+            metrics.decisions.add_time(now.saturating_duration_since(submitted));
+        }
+        metrics.end_turn(taken, self.engine.head(), &self.engine.numbers());
+    }
+
+    /// Calls the closures of the turn, now that its records are durable.
+    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
+        for Delivery { on_reply, reply } in outbox.replies.drain(..) {
+            on_reply(reply);
+        }
+        for (actor, refusal, look) in outbox.looks.drain(..) {
+            let notices = match &actor {
+                Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                _ => Vec::new(),
+            };
+            look(Look { engine: &self.engine, refusal, notices, now });
+        }
+        for Delivery { on_reply, reply } in outbox.settled.drain(..) {
+            on_reply(reply);
+        }
+    }
+
+    /// Executes a command of the desk itself.
+    fn run_own(&mut self, command: Command, turn: &mut Turn) {
+        self.engine.execute(turn, &Actor::Desk, command).expect("a command of the desk is never refused");
+    }
+}

@@ -1,0 +1,411 @@
+//! Records change the recorded state, and nothing else does.
+//!
+//! A rule calls `emit` with an event: the engine numbers it, adds it to the turn's records and applies it. A replay calls
+//! [`Engine::apply`] with the same records. Both end in `apply_at`, so they cannot differ.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+use super::command::{Notice, UnlockRequest};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
+use super::index::QueueEntry;
+use super::notice::{NOTICES_KEPT, push_limited};
+use super::record::{EndState, Event, Owner, Record, UnlockAnswer, Want, Why};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
+use super::state::{End, Engine, Lookup, QueuedKey, Reservation, Session, UNKNOWN, Waiter, compared};
+use super::turn::Turn;
+use crate::key::Key;
+
+/// Ended sessions that are remembered, so that their tokens stay invalid. The oldest is forgotten first.
+const ENDED_REMEMBERED: usize = 100_000;
+
+/// Free keys whose version is remembered. A forgotten key starts again above every forgotten version.
+const VERSIONS_REMEMBERED: usize = 1_000_000;
+
+/// Answered unlock requests that are still listed.
+const ANSWERED_REMEMBERED: usize = 10_000;
+
+/// Expired keys that a session remembers, so that renewing one says that it expired.
+const LAPSED_REMEMBERED: usize = 256;
+
+impl Engine {
+    /// Records an event: numbers it, adds it to the turn and applies it. Returns its number.
+    pub(super) fn emit(&mut self, turn: &mut Turn, event: Event) -> Seq {
+        self.emit_at(turn, |_| event, UNKNOWN);
+        self.seq
+    }
+
+    /// The same for a caller that has already found the key and the reservation, which saves finding them again. Returns
+    /// the key that a release freed.
+    #[inline]
+    pub(super) fn emit_at(
+        &mut self,
+        turn: &mut Turn,
+        event: impl FnOnce(&Engine) -> Event,
+        lookup: Lookup,
+    ) -> Option<Key> {
+        let seq = self.seq.next();
+        // Made in place: pushing a finished record would copy it.
+        turn.records.extend(std::iter::once_with(|| Record { seq, at: turn.now, event: event(self) }));
+        self.apply_at(turn.records.last().expect("just pushed"), lookup)
+    }
+
+    /// Applies the next record of a replay.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the next record.
+    pub fn apply(&mut self, record: &Record) {
+        self.apply_at(record, UNKNOWN);
+    }
+
+    fn apply_at(&mut self, record: &Record, lookup: Lookup) -> Option<Key> {
+        assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
+        self.seq = record.seq;
+        let (seq, at) = (record.seq, record.at);
+        match &record.event {
+            Event::Opened { session, name, feature, owner } => {
+                self.apply_opened(seq, at, session, name.clone(), feature.clone(), owner.clone());
+            }
+            Event::Bound { session, owner } => {
+                let slot = self.slot(session);
+                self.sessions[slot].owner = Some(owner.clone());
+            }
+            Event::Ended { session, state } => self.apply_ended(at, self.slot(session), *state),
+            Event::Reserved { id, session, key, mode, ttl, reason } => {
+                let fold_case = self.policy.fold_case;
+                let place = match lookup.place() {
+                    Some(place) => place,
+                    None => self.index.find_or_insert(&compared(key, fold_case), self.version_floor),
+                };
+                let slot = self.slot(session);
+                let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
+                let held = self.reservations.insert_with(|| Reservation {
+                    id: *id,
+                    key: compared(key, fold_case),
+                    reason: reason.clone(),
+                    since: at,
+                    fence: seq,
+                    session: slot,
+                    place,
+                    position,
+                    ttl: *ttl,
+                    mode: *mode,
+                    expires: at.after(ttl.duration()),
+                    renewals: 0,
+                });
+                self.apply_reserved(held);
+            }
+            Event::Amended { id: _, session, key, mode, ttl, reason } => {
+                let slot = self.held_by(self.slot(session), &self.compared(key));
+                let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
+                (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
+            }
+            Event::Released { id: _, session, key, why } => {
+                let slot = lookup.held().or_else(|| self.held_by(self.slot(session), &self.compared(key)));
+                return Some(self.apply_released(slot.expect("only what is held is released"), at, why));
+            }
+            Event::Queued { session, wants, mode, reason, if_version } => {
+                let fold = |want: &Want| Want { key: self.compared(&want.key), ..want.clone() };
+                let waiter = Waiter {
+                    session: self.slot(session),
+                    wants: wants.iter().map(fold).collect(),
+                    places: Vec::new(),
+                    mode: *mode,
+                    reason: reason.clone(),
+                    if_version: *if_version,
+                    since: at,
+                    until: Timestamp(i64::MAX),
+                    feature: None,
+                };
+                self.apply_queued(seq.into(), waiter);
+            }
+            Event::Seated { waiter, .. } | Event::Left { waiter, .. } => self.apply_unqueued(*waiter, at),
+            Event::Counted { conflicts, deadlocks } => {
+                self.totals.recorded_refusals = (*conflicts, *deadlocks);
+                self.totals.conflicts = self.totals.conflicts.max(*conflicts);
+                self.totals.deadlocks = self.totals.deadlocks.max(*deadlocks);
+            }
+            Event::UnlockRequested { request, reservation, key, session, reason } => {
+                let key = self.compared(key);
+                self.apply_unlock_requested(*request, *reservation, key, session, reason.clone(), at);
+            }
+            Event::UnlockAnswered { request, answer, by, note } => {
+                self.apply_unlock_answered(*request, *answer, by.clone(), note.clone(), at);
+            }
+        }
+        None
+    }
+
+    pub(super) fn apply_opened(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        id: &SessionId,
+        name: Option<Text>,
+        feature: Option<Text>,
+        owner: Option<Owner>,
+    ) {
+        let session = Session {
+            id: id.clone(),
+            name,
+            feature,
+            owner,
+            opened: seq,
+            started: at,
+            end: None,
+            held: Vec::new(),
+            waits: BTreeSet::new(),
+            queued_keys: SmallVec::new(),
+            lapsed: VecDeque::new(),
+            incoming: Vec::new(),
+            released_at_end: Vec::new(),
+            last_seen: at,
+            notices: VecDeque::new(),
+        };
+        let slot = self.sessions.insert(session);
+        self.session_ids.insert(id.clone(), slot);
+        self.alive += 1;
+        self.session_deadlines.set(at.after(self.policy.session_timeout), seq, slot);
+    }
+
+    fn apply_ended(&mut self, at: Timestamp, slot: SessionSlot, state: EndState) {
+        let session = &mut self.sessions[slot];
+        assert!(session.held.is_empty() && session.waits.is_empty(), "a session releases everything before it ends");
+        let released = std::mem::take(&mut session.released_at_end);
+        session.end = Some(End { state, at, released });
+        session.lapsed = VecDeque::new();
+        session.notices = VecDeque::new();
+        self.alive -= 1;
+        self.ended.push_back(slot);
+        if self.ended.len() > ENDED_REMEMBERED {
+            let oldest = self.ended.pop_front().expect("not empty");
+            self.session_ids.remove(&self.sessions[oldest].id);
+            self.sessions.remove(oldest);
+        }
+    }
+
+    /// Adds a reservation to everything that refers to it.
+    pub(super) fn apply_reserved(&mut self, slot: ReservationSlot) {
+        self.apply_pause(slot);
+        let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
+        // A key that is held again has not lapsed any more.
+        self.sessions[session].lapsed.retain(|lapsed| lapsed != key);
+        self.index.add_holder(place, slot);
+        self.sessions[session].held.push(slot);
+        self.grants.push((fence, slot));
+        self.reservation_deadlines.set(expires, fence, slot);
+        self.totals.granted += 1;
+    }
+
+    fn apply_released(&mut self, slot: ReservationSlot, at: Timestamp, why: &Why) -> Key {
+        let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
+        let key = key.clone();
+        self.reservations.remove(slot);
+        self.index.remove_holder(place, slot);
+        let session = &mut self.sessions[session];
+        session.held.swap_remove(position as usize);
+        if let Some(moved) = session.held.get(position as usize) {
+            self.reservations[*moved].position = position;
+        }
+        self.totals.over += 1;
+        self.totals.held_ms += u64::try_from(at.0 - since.0).unwrap_or(0);
+        match why {
+            Why::Expired => {
+                self.totals.expired += 1;
+                push_limited(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
+            }
+            Why::Ended => session.released_at_end.push(key.clone()),
+            _ => {}
+        }
+        if matches!(why, Why::Overridden { .. }) {
+            let notice = Notice::ReleasedEarly { id, key: key.clone(), at, why: why.clone() };
+            push_limited(&mut session.notices, NOTICES_KEPT, notice);
+        }
+        if self.index.place(place).holders.is_empty() {
+            self.apply_pause_end(&key);
+        }
+        if !self.index.place(place).is_live() {
+            self.remember_version(place);
+        }
+        self.compact();
+        key
+    }
+
+    /// Remembers the version of a key that became idle. Where there are too many, forgets the longest idle one.
+    fn remember_version(&mut self, place: PlaceSlot) {
+        self.index.set_idle(place, self.seq);
+        self.idle_places.push_back((place, self.seq));
+        while self.index.idle_len() > VERSIONS_REMEMBERED {
+            let (place, since) = self.idle_places.pop_front().expect("every idle place is listed");
+            if self.index.is_idle_since(place, since) {
+                self.version_floor = self.version_floor.max(self.index.place(place).version + 1);
+                self.index.forget(place);
+            }
+        }
+    }
+
+    pub(super) fn apply_queued(&mut self, id: WaiterId, mut waiter: Waiter) {
+        self.sessions[waiter.session].waits.insert(id);
+        let entry = QueueEntry { waiter: id, session: waiter.session, mode: waiter.mode };
+        for want in &waiter.wants {
+            let place = self.index.find_or_insert(&want.key, self.version_floor);
+            self.index.enqueue(place, entry);
+            waiter.places.push(place);
+            self.sessions[waiter.session].queued_keys.push(QueuedKey { waiter: id, place, mode: waiter.mode });
+        }
+        self.waiters.insert(id, waiter);
+    }
+
+    fn apply_unqueued(&mut self, id: WaiterId, at: Timestamp) {
+        let waiter = self.waiters.remove(&id).expect("only a queued request leaves the queue");
+        let session = &mut self.sessions[waiter.session];
+        session.waits.remove(&id);
+        let first = session.queued_keys.partition_point(|queued| queued.waiter < id);
+        let last = session.queued_keys.partition_point(|queued| queued.waiter <= id);
+        session.queued_keys.drain(first..last);
+        // A waiting session has an open connection, so its timeout starts at the end of the wait.
+        session.last_seen = session.last_seen.max(at);
+        self.wait_deadlines.remove(&(waiter.until, id));
+        for place in waiter.places {
+            self.index.dequeue(place, id);
+            let known = self.index.place(place);
+            match (known.is_live(), known.was_held) {
+                (true, _) => {}
+                (false, true) => {
+                    self.remember_version(place);
+                    self.compact();
+                }
+                // It was never held, so there is no version to remember.
+                (false, false) => self.index.forget(place),
+            }
+        }
+    }
+
+    fn apply_unlock_requested(
+        &mut self,
+        id: Uuid,
+        reservation: ReservationId,
+        key: Key,
+        by: &SessionId,
+        reason: Text,
+        at: Timestamp,
+    ) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.reason = reason;
+            return;
+        }
+        let place = self.index.find(&key).expect("an unlock request is for a key that is held");
+        let held = self.index.place(place).holders.iter().find(|slot| self.reservations[*slot].id == reservation);
+        let holder = self.reservations[held.expect("an unlock request is for a key that is held")].session;
+        let by_name = self.sessions[self.slot(by)].name.clone();
+        let request = UnlockRequest {
+            id,
+            reservation,
+            key,
+            holder: self.sessions[holder].id.clone(),
+            by: by.clone(),
+            by_name,
+            reason,
+            at,
+            answer: None,
+            answered_at: None,
+            answered_by: None,
+            note: None,
+        };
+        self.sessions[holder].incoming.push(id);
+        self.pending.entry(reservation).or_default().push(id);
+        self.requests.insert(id, request);
+    }
+
+    fn apply_unlock_answered(
+        &mut self,
+        id: Uuid,
+        answer: UnlockAnswer,
+        by: Option<SessionId>,
+        note: Option<Text>,
+        at: Timestamp,
+    ) {
+        let request = self.requests.get_mut(&id).expect("only a known request is answered");
+        (request.answer, request.answered_at, request.answered_by, request.note) = (Some(answer), Some(at), by, note);
+        let request = request.clone();
+        if let Some(list) = self.pending.get_mut(&request.reservation) {
+            list.retain(|other| *other != id);
+            if list.is_empty() {
+                self.pending.remove(&request.reservation);
+            }
+        }
+        if let Some(slot) = self.session_ids.get(&request.holder) {
+            self.sessions[*slot].incoming.retain(|other| *other != id);
+        }
+        if answer != UnlockAnswer::Withdrawn
+            && let Some(slot) = self.session_ids.get(&request.by)
+        {
+            push_limited(&mut self.sessions[*slot].notices, NOTICES_KEPT, Notice::UnlockAnswered(request));
+        }
+        self.answered.push_back(id);
+        if self.answered.len() > ANSWERED_REMEMBERED {
+            let oldest = self.answered.pop_front().expect("not empty");
+            self.requests.remove(&oldest);
+        }
+    }
+
+    /// Removes stale entries from lists where removing each one at once would cost too much. It runs only when a list has
+    /// doubled, so each release pays for a constant number of entries.
+    fn compact(&mut self) {
+        let live = self.reservations.len();
+        if self.grants.len() > 2 * live + 1024 {
+            let reservations = &self.reservations;
+            self.grants.retain(|(fence, slot)| reservations.get(*slot).is_some_and(|r| r.fence == *fence));
+        }
+        if self.idle_places.len() > 2 * self.index.len() + 1024 {
+            let index = &self.index;
+            self.idle_places.retain(|(place, since)| index.is_idle_since(*place, *since));
+        }
+        if self.reservation_deadlines.len() > 2 * live + 1024 {
+            let reservations = &self.reservations;
+            self.reservation_deadlines.retain(|fence, slot| reservations.get(slot).is_some_and(|r| r.fence == fence));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::{Actor, Command, LeftWhy, Mode, Outcome, Policy, Reserve, Ttl};
+
+    #[test]
+    fn waiting_for_an_idle_key_leaves_nothing_behind() {
+        let mut engine = Engine::new(Policy::default());
+        let keys = ["a", "b"].map(|text| Key::recall(text, false).unwrap());
+        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
+        let mut turn = Turn::at(Timestamp(0));
+        let mut ask =
+            |engine: &mut Engine, command| engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap();
+        let reserve = |session: &SessionId| {
+            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
+            Command::Reserve(Reserve {
+                session: session.clone(),
+                wants: keys.iter().map(want).collect(),
+                mode: Mode::Exclusive,
+                reason: None,
+                wait: Some(Duration::from_secs(60)),
+                if_version: None,
+            })
+        };
+        for session in [&ana, &bo] {
+            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
+        }
+        ask(&mut engine, reserve(&ana));
+        ask(&mut engine, Command::Release { session: ana.clone(), keys: [keys[0].clone().into()].into() });
+        for _ in 0..10_000 {
+            let Outcome::Queued(waiter) = ask(&mut engine, reserve(&bo)) else { panic!("b is held") };
+            ask(&mut engine, Command::Leave { waiter, why: LeftWhy::Gone });
+        }
+        assert!(engine.idle_places.len() < 2_000, "{} entries for one key", engine.idle_places.len());
+    }
+}

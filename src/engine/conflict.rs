@@ -1,0 +1,156 @@
+//! What blocks a request: reservations of other sessions, and requests that wait and came before it.
+
+use std::ops::ControlFlow;
+
+use super::command::Conflict;
+use super::ids::WaiterId;
+use super::record::{Mode, Want};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
+use super::state::{Engine, Lookup};
+use crate::key::Key;
+
+/// The most conflicts that one refusal lists.
+const CONFLICTS_LISTED: usize = 100_000;
+
+/// What blocks one key of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Blocker {
+    Holder(ReservationSlot),
+    Waiter(WaiterId),
+}
+
+impl Engine {
+    /// Whether anything blocks a request at this position in the queue.
+    pub(super) fn is_blocked(
+        &self,
+        session: SessionSlot,
+        wants: &[Want],
+        lookups: &[Lookup],
+        mode: Mode,
+        position: WaiterId,
+    ) -> bool {
+        wants.iter().zip(lookups).any(|(want, lookup)| {
+            self.blockers(*lookup, session, &want.key, mode, position, |_, _| ControlFlow::Break(()))
+                == ControlFlow::Break(())
+        })
+    }
+
+    /// Calls `visit` with everything that blocks one key, until it breaks. Only waits before `before` count.
+    fn blockers<B>(
+        &self,
+        lookup: Lookup,
+        session: SessionSlot,
+        key: &Key,
+        mode: Mode,
+        before: WaiterId,
+        mut visit: impl FnMut(PlaceSlot, Blocker) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let held = self.mode_of(lookup);
+        if is_enough(held, mode) {
+            return ControlFlow::Continue(());
+        }
+        self.index.visit_overlaps_at(lookup.place(), key, |id| {
+            let place = self.index.place(id);
+            for slot in place.holders.iter() {
+                let reservation = &self.reservations[slot];
+                if reservation.session != session && clash(reservation.mode, mode) {
+                    visit(id, Blocker::Holder(slot))?;
+                }
+            }
+            for entry in place.queue.iter().take_while(|entry| entry.waiter < before) {
+                if entry.session != session && is_ahead(entry.mode, held, mode) {
+                    visit(id, Blocker::Waiter(entry.waiter))?;
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Everything that blocks a request, for the refusal: the holders, or where there are none, the waits ahead of it.
+    pub(super) fn conflicts(
+        &self,
+        session: SessionSlot,
+        wants: &[Want],
+        mode: Mode,
+        before: WaiterId,
+    ) -> Vec<Conflict> {
+        let mut holders = Vec::new();
+        let mut waiters = Vec::new();
+        for (position, want) in wants.iter().enumerate() {
+            let lookup = self.lookup(session, &want.key);
+            let _: ControlFlow<()> = self.blockers(lookup, session, &want.key, mode, before, |place, blocker| {
+                let list = match blocker {
+                    Blocker::Holder(_) => &mut holders,
+                    Blocker::Waiter(_) => &mut waiters,
+                };
+                if list.len() == CONFLICTS_LISTED {
+                    return ControlFlow::Break(());
+                }
+                list.push((position, place, blocker));
+                ControlFlow::Continue(())
+            });
+        }
+        let found = if holders.is_empty() { waiters } else { holders };
+        let tell = |(position, place, blocker): (usize, PlaceSlot, Blocker)| {
+            self.conflict(position, &wants[position].key, place, blocker)
+        };
+        found.into_iter().map(tell).collect()
+    }
+
+    pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceSlot, blocker: Blocker) -> Conflict {
+        let place = self.index.place(place);
+        let example = asked.overlaps(&place.key).and_then(|overlap| overlap.example);
+        let (asked, queue_length) = (asked.clone(), place.queue.len());
+        match blocker {
+            Blocker::Holder(slot) => {
+                let held = &self.reservations[slot];
+                Conflict {
+                    asked,
+                    position,
+                    key: held.key.clone(),
+                    who: self.session_name(held.session),
+                    mode: held.mode,
+                    reason: held.reason.clone(),
+                    since: held.since,
+                    until: held.expires,
+                    example,
+                    waiting: false,
+                    queue_length,
+                }
+            }
+            Blocker::Waiter(id) => {
+                let waiter = &self.waiters[&id];
+                Conflict {
+                    asked,
+                    position,
+                    key: place.key.clone(),
+                    who: self.session_name(waiter.session),
+                    mode: waiter.mode,
+                    reason: waiter.reason.clone(),
+                    since: waiter.since,
+                    until: waiter.until,
+                    example,
+                    waiting: true,
+                    queue_length,
+                }
+            }
+        }
+    }
+}
+
+/// Whether a session that holds a key so needs no other session's consent for `wanted`. A reservation can always be
+/// renewed or made shared, even while others wait for it.
+pub(super) fn is_enough(held: Option<Mode>, wanted: Mode) -> bool {
+    held == Some(Mode::Exclusive) || held == Some(wanted)
+}
+
+/// Whether two sessions cannot hold overlapping keys in these modes.
+pub(super) fn clash(one: Mode, other: Mode) -> bool {
+    one == Mode::Exclusive || other == Mode::Exclusive
+}
+
+/// Whether a wait is ahead of a later request of another session. A session that holds the key and wants it exclusively
+/// is not blocked by waits that its own reservation blocks: each would wait for the other.
+pub(super) fn is_ahead(waiting: Mode, held: Option<Mode>, mode: Mode) -> bool {
+    clash(waiting, mode) && !held.is_some_and(|held| clash(held, waiting))
+}

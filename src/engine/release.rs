@@ -1,0 +1,115 @@
+//! Releasing keys: by their holder, by an admin, or because a grant did not reach its client.
+
+use super::command::{Few, Grant, KeyName, Outcome, Refusal};
+use super::ids::{ReservationId, SessionId, Text};
+use super::record::{Event, Why};
+use super::slab::{ReservationSlot, SessionSlot};
+use super::state::{Engine, Lookup, Reservation};
+use super::turn::Turn;
+use crate::key::Key;
+
+impl Engine {
+    /// Releases all of these keys, or none. A key that no session holds is ignored.
+    pub(super) fn release(
+        &mut self,
+        turn: &mut Turn,
+        session: &SessionId,
+        keys: &[KeyName],
+    ) -> Result<Outcome, Refusal> {
+        let slot = self.slot(session);
+        if let [named] = keys
+            && let Some(held) = self.own(slot, named).held()
+        {
+            return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
+        }
+        let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
+        let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
+            Some(_) => None,
+            None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
+        };
+        match keys.iter().zip(&lookups).find_map(holder) {
+            Some((key, holder)) => Err(Refusal::NotHeld { key, holder: Some(holder) }),
+            None => {
+                let mut released = Few::with_capacity(keys.len());
+                for held in lookups.iter().filter_map(|lookup| lookup.held()) {
+                    // A key that is named twice is already released the second time.
+                    if self.reservations.get(held).is_some() {
+                        released.push(self.release_one(turn, held, &Why::Released));
+                    }
+                }
+                Ok(Outcome::Released(released))
+            }
+        }
+    }
+
+    /// Releases a reservation for an admin. Its holder gets a notice.
+    pub(super) fn override_reservation(
+        &mut self,
+        turn: &mut Turn,
+        id: &ReservationId,
+        by: Text,
+        reason: Text,
+    ) -> Result<Outcome, Refusal> {
+        let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
+            return Err(Refusal::UnknownReservation);
+        };
+        let key = self.release_one(turn, slot, &Why::Overridden { by, reason });
+        Ok(Outcome::Released([key].into()))
+    }
+
+    /// Releases grants that did not reach their client, unless the session has renewed them since: then it knows of them.
+    pub(super) fn take_back(&mut self, turn: &mut Turn, session: &SessionId, grants: &[Grant]) {
+        let Some(session) = self.session_ids.get(session).copied() else { return };
+        for grant in grants {
+            let Some(slot) = self.held_by(session, &grant.key) else { continue };
+            let held = &self.reservations[slot];
+            // A reservation that the session held before the lost reply, and that it only renewed, is kept too.
+            if held.id == grant.id && held.renewals == 0 {
+                self.release_one(turn, slot, &Why::Unheard);
+            }
+        }
+    }
+
+    pub(super) fn release_everything(&mut self, turn: &mut Turn, session: SessionSlot, why: &Why) -> Vec<Key> {
+        let mut held = self.sessions[session].held.clone();
+        held.sort_by_key(|slot| self.reservations[*slot].fence);
+        held.into_iter().map(|slot| self.release_one(turn, slot, why)).collect()
+    }
+
+    /// Ends one reservation and returns its key. Unlock requests for it end too.
+    pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
+        let Reservation { id, place, .. } = self.reservations[slot];
+        if !self.waiters.is_empty() {
+            turn.freed.push(self.reservations[slot].key.clone());
+            self.note_weakened(turn, slot);
+        }
+        let released = |engine: &Engine| {
+            let held = &engine.reservations[slot];
+            let session = engine.sessions[held.session].id.clone();
+            Event::Released { id: held.id, session, key: held.key.clone(), why: why.clone() }
+        };
+        let freed = self.emit_at(turn, released, Lookup::new(Some(place), Some(slot)));
+        if !self.pending.is_empty() {
+            self.close_pending_requests(turn, &id, why);
+        }
+        freed.expect("a release frees a key")
+    }
+
+    /// Finds what the session holds under this name.
+    pub(super) fn own(&self, session: SessionSlot, named: &KeyName) -> Lookup {
+        let lookup = self.lookup(session, &named.key);
+        match &named.literal {
+            Some(key) if lookup.held().is_none() => self.lookup(session, key),
+            _ => lookup,
+        }
+    }
+
+    /// The session that holds exactly this key; where several hold it shared, the first.
+    pub(super) fn holder_of(&self, named: &KeyName) -> Option<SessionSlot> {
+        let first = |key: &Key| {
+            let place = self.index.place(self.index.find(key)?);
+            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+        };
+        first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
+    }
+}

@@ -1,0 +1,148 @@
+//! Sessions: who may act for one, how it begins, what keeps it alive, how it ends.
+
+use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionName};
+use super::ids::{SessionId, Text, Timestamp};
+use super::record::{EndState, Event, LeftWhy, UnlockAnswer, Why};
+use super::slab::SessionSlot;
+use super::state::Engine;
+use super::turn::Turn;
+
+impl Engine {
+    /// Refuses an actor that may not send this command. A session's own call opens the session and keeps it alive.
+    pub(super) fn admit(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<(), Refusal> {
+        // A session can be ended twice: the second time is answered like the first.
+        let repeats_end = matches!(command, Command::End { .. });
+        match actor {
+            Actor::Session(identity) => self.admit_session(turn, identity, repeats_end),
+            Actor::Admin(_) => match command.session() {
+                Some(session) => match self.session_ids.get(session) {
+                    Some(slot) => self.refuse_if_ended(*slot, repeats_end),
+                    None => Err(Refusal::UnknownSession(session.clone())),
+                },
+                None => Ok(()),
+            },
+            Actor::Reader | Actor::Desk => Ok(()),
+        }
+    }
+
+    fn admit_session(&mut self, turn: &mut Turn, identity: &SessionIdentity, repeats_end: bool) -> Result<(), Refusal> {
+        let SessionIdentity { id, name, feature, owner } = identity;
+        let Some(slot) = self.find_session(id) else {
+            self.refuse_if_full()?;
+            let (session, name, feature) = (id.clone(), name.clone(), feature.clone());
+            self.emit(turn, Event::Opened { session, name, feature, owner: Some(owner.clone()) });
+            return Ok(());
+        };
+        match &self.sessions[slot].owner {
+            Some(known) if known != owner => return Err(Refusal::NotOwner),
+            Some(_) => {}
+            None if self.sessions[slot].end.is_none() => {
+                self.emit(turn, Event::Bound { session: id.clone(), owner: owner.clone() });
+            }
+            None => {}
+        }
+        self.refuse_if_ended(slot, repeats_end)?;
+        self.sessions[slot].last_seen = turn.now;
+        Ok(())
+    }
+
+    fn refuse_if_ended(&self, slot: SessionSlot, repeats_end: bool) -> Result<(), Refusal> {
+        match &self.sessions[slot].end {
+            Some(end) if !repeats_end => {
+                Err(Refusal::SessionEnded { session: self.sessions[slot].id.clone(), state: end.state })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_if_full(&self) -> Result<(), Refusal> {
+        let limit = self.policy.sessions;
+        if self.alive < limit {
+            return Ok(());
+        }
+        Err(Refusal::OverQuota { what: "sessions in this repository", limit })
+    }
+
+    pub(super) fn create(
+        &mut self,
+        turn: &mut Turn,
+        session: &SessionId,
+        name: Option<&Text>,
+        feature: Option<&Text>,
+    ) -> Result<Outcome, Refusal> {
+        if let Some(slot) = self.session_ids.get(session).copied() {
+            self.refuse_if_ended(slot, false)?;
+            return Ok(Outcome::Done);
+        }
+        self.refuse_if_full()?;
+        let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
+        self.emit(turn, Event::Opened { session, name, feature, owner: None });
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Timestamp, session: &SessionId) -> Outcome {
+        let slot = self.slot(session);
+        let mut expires = now.after(self.policy.session_timeout);
+        self.sessions[slot].last_seen = now;
+        for held in &self.sessions[slot].held {
+            let reservation = &mut self.reservations[*held];
+            reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
+            reservation.renewals = reservation.renewals.wrapping_add(1);
+            expires = expires.min(reservation.expires);
+        }
+        Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
+    }
+
+    /// Ends a session. First its reservations, waits and unlock requests end, in the same batch of records.
+    pub(super) fn end(&mut self, turn: &mut Turn, slot: SessionSlot, state: EndState) {
+        self.release_everything(turn, slot, &Why::Ended);
+        let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
+        for waiter in waits {
+            self.leave(turn, waiter, LeftWhy::Ended);
+        }
+        let session = self.sessions[slot].id.clone();
+        let pending = self.pending.values().flatten();
+        let mut own: Vec<_> = pending.filter(|id| self.requests[*id].by == session).copied().collect();
+        own.sort();
+        for request in own {
+            let event = Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, note: None };
+            self.emit(turn, event);
+        }
+        self.emit(turn, Event::Ended { session, state });
+    }
+
+    pub(super) fn session_name(&self, slot: SessionSlot) -> SessionName {
+        let session = &self.sessions[slot];
+        SessionName { session: session.id.clone(), name: session.name.clone() }
+    }
+
+    pub(super) fn session_name_by_id(&self, id: &SessionId) -> SessionName {
+        match self.session_ids.get(id) {
+            Some(slot) => self.session_name(*slot),
+            None => SessionName { session: id.clone(), name: None },
+        }
+    }
+}
+
+impl Command {
+    /// The session the command acts on, where that session must exist already.
+    fn session(&self) -> Option<&SessionId> {
+        match self {
+            Command::Reserve(ask) => Some(&ask.session),
+            Command::Release { session, .. }
+            | Command::ReleaseAll { session }
+            | Command::Renew { session, .. }
+            | Command::Heartbeat { session }
+            | Command::End { session, .. }
+            | Command::Ask { session, .. }
+            | Command::Respond { session, .. } => Some(session),
+            Command::Touch
+            | Command::Create { .. }
+            | Command::Override { .. }
+            | Command::Unheard { .. }
+            | Command::Leave { .. }
+            | Command::Tick
+            | Command::Count => None,
+        }
+    }
+}

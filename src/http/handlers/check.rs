@@ -1,0 +1,167 @@
+//! `check-conflicts`: what is in the way of a session, or of a caller without one.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use crate::engine::{Actor, Engine, Few, Intent, SessionId};
+use crate::http::app::App;
+use crate::http::caller::Caller;
+use crate::http::error::ApiResult;
+use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome;
+use crate::http::request_fields::{key, mode};
+use crate::http::submit::read_state;
+use crate::key::Key;
+use crate::wire::{self, Encoding};
+
+/// Paths checked in one turn of the desk. The desk decides nothing else meanwhile, so a large check is cut into pieces of
+/// about a millisecond. What is reserved between two pieces shows up in the later ones.
+const PIECE_PATHS: usize = 2_000;
+
+/// Check which reservations are in the way of a session.
+///
+/// 100,000 paths in one call are normal.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/check-conflicts",
+    operation_id = "checkConflicts",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Check,
+    responses((status = 200, description = "The conflicts, in the order of the request.", body = wire::CheckReply), refusals::Check),
+)]
+pub async fn check(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Json<wire::CheckReply>> {
+    let (actor, session) = caller.look_for(&id)?;
+    check_paths(&app, &caller, actor, Some(session), body).await
+}
+
+/// Check which reservations are in the way of a session, with the paths in the URL.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}/files/check-conflicts",
+    operation_id = "checkConflictsByQuery",
+    tag = "Files",
+    params(params::SessionAt, params::Paths),
+    responses((status = 200, description = "The conflicts, in the order of the request.", body = wire::CheckReply), refusals::CheckQuery),
+)]
+pub async fn check_query(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    At(id): At<String>,
+    query: QueryParams,
+) -> ApiResult<Json<wire::CheckReply>> {
+    let (actor, session) = caller.look_for(&id)?;
+    let mut paths = Vec::new();
+    for (name, value) in &query.0 {
+        match &**name {
+            "paths" if value.is_empty() => {}
+            "paths" => paths.extend(value.split(',').map(str::to_owned)),
+            "path" => paths.push(value.clone()),
+            _ => {}
+        }
+    }
+    let named = query.0.iter().any(|(name, _)| name == "paths" || name == "path");
+    if !named {
+        return Err(wire::BadBody::field("paths", "is missing; send ?paths=a,b or repeat ?path=").into());
+    }
+    let word = |name: &str| query.one(name).map(|text| serde_json::json!({ name: text }));
+    let read = |value: Option<serde_json::Value>| -> ApiResult<wire::Check> {
+        let value = value.unwrap_or_else(|| serde_json::json!({}));
+        Ok(wire::read(&serde_json::to_vec(&value).expect("plain data"))?)
+    };
+    let (mode, encoding) = (read(word("mode"))?.mode, read(word("encoding"))?.encoding);
+    let intent = read(word("intent"))?.intent;
+    let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
+    check_paths(&app, &caller, actor, Some(session), body).await
+}
+
+/// Check which paths are reserved, as a caller without a session.
+#[utoipa::path(
+    post,
+    path = "/api/check-conflicts",
+    operation_id = "checkConflictsAsNobody",
+    tag = "Files",
+    request_body = wire::Check,
+    responses((status = 200, description = "Every reservation of these paths is a conflict.", body = wire::CheckReply), refusals::Check),
+)]
+pub async fn check_without_session(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Json<wire::CheckReply>> {
+    check_paths(&app, &caller, caller.look(), None, body).await
+}
+
+async fn check_paths(
+    app: &App,
+    caller: &Caller,
+    actor: Actor,
+    session: Option<SessionId>,
+    body: wire::Check,
+) -> ApiResult<Json<wire::CheckReply>> {
+    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
+    let feature = caller.claims.feature.clone();
+    let paths = body.into_paths()?;
+    let most = app.limits().keys_per_check;
+    if paths.len() > most {
+        let what = format!("has {} paths, and {most} is the most for one check", paths.len());
+        return Err(wire::BadBody::field("paths", what).into());
+    }
+    let read = |text: &String| key(&caller.repo, text, percent);
+    let keys =
+        without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+    let mut keys = keys.into_iter();
+    let paths: Arc<[String]> = paths.into();
+    let mut answer = wire::CheckReply::default();
+    let mut first = 0;
+    loop {
+        let piece: Vec<Key> = keys.by_ref().take(PIECE_PATHS).collect();
+        let count = piece.len();
+        let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
+        let view = move |engine: &Engine, now| {
+            let mut answer = wire::CheckReply::default();
+            for (key, position) in piece.iter().zip(first..) {
+                let checked = engine.check(session.as_ref(), position, key, intent);
+                answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
+                if checked.conflicts.is_empty() {
+                    answer.clear.push(paths[position].clone());
+                    if checked.held {
+                        answer.held.push(paths[position].clone());
+                    }
+                }
+            }
+            let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
+            answer.paused = pause.map(outcome::pause);
+            answer.server_time = Some(outcome::time(now));
+            answer
+        };
+        // The session made one call, however many pieces it takes: only the first is a sign of life and gets its notices.
+        let actor = if first == 0 { actor.clone() } else { Actor::Reader };
+        let reply = read_state(&caller.repo.desk, actor, view).await?;
+        answer.conflicts.extend(reply.value.conflicts);
+        answer.clear.extend(reply.value.clear);
+        answer.held.extend(reply.value.held);
+        answer.paused = reply.value.paused;
+        answer.server_time = reply.value.server_time;
+        answer.notices.extend(outcome::notices(reply.notices));
+        first += count;
+        if keys.len() == 0 {
+            return Ok(Json(answer));
+        }
+    }
+}
+
+fn intent(check: &wire::Check) -> Intent {
+    match check.intent {
+        None => Intent::Reserve(mode(check.mode)),
+        Some(wire::Intent::Change) => Intent::Change,
+        Some(wire::Intent::Look) => Intent::Look,
+    }
+}

@@ -1,0 +1,341 @@
+//! `GET /api/events`: new events as they happen, as server-sent events.
+//!
+//! A stream takes from the feed only what its client accepts, so a slow client costs one connection and nothing more. If
+//! the client accepts nothing for too long, the connection is closed (see `transport::write_timeout`), and the client
+//! reconnects with the id of the last event it received. A block of text always ends with a complete event, so that id is
+//! always right.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::desk::{Buffered, FeedPage, Follower};
+use crate::engine::{Event, Record, Seq, SessionId};
+use crate::http::app::App;
+use crate::http::caller::{Caller, bearer};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::event_json::event_json;
+use crate::http::extract::QueryParams;
+use crate::http::handlers::reservations::starts_with;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome;
+use crate::http::submit::read_state;
+use crate::token::{Claims, LEEWAY_SECONDS};
+use crate::wire::{self, Code, ErrorBody};
+
+/// The size at which collected events are sent.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// How long sending the reason for the end of a stream may take.
+const GOODBYE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Where a client that lost its position finds out what is held.
+const RELOAD: &str = "/api/reservations";
+
+/// Follow the events as they happen.
+///
+/// Server-sent events, one for each record: `id` is the number of the record, `event` the verb, `data` an `Event`. Two more
+/// kinds of events are `reset`, when the stream cannot continue where the client was, and `notices` for the calling session.
+/// Comments keep the connection open. The stream ends with the server, the token or the session. A client that reconnects
+/// with the last `id` misses no event and gets none twice.
+#[utoipa::path(
+    get,
+    path = "/api/events",
+    operation_id = "followEvents",
+    tag = "Looking and operating",
+    params(params::Following, params::LastEvent),
+    responses(
+        (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
+        refusals::Look,
+    ),
+)]
+pub async fn follow(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    query: QueryParams,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let filter = filter(&query)?;
+    let after = after(&query, &headers)?;
+    let token = bearer(&headers)?.to_owned();
+    let limit = app.limits().event_readers;
+    let full = || {
+        let sentence = format!("{limit} clients already follow this repository; try again later");
+        let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
+        body.more.insert("limit".to_owned(), limit.into());
+        ApiError::from(body).retry_after(10)
+    };
+    // Before the state is read, so that the feed has every record after it.
+    let follower = caller.repo.desk.feed().follow(limit).ok_or_else(full)?;
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
+    let head = reply.value;
+
+    let (blocks, body) = mpsc::channel(1);
+    let next_check = Instant::now();
+    let mut stream = Stream {
+        app,
+        follower: Arc::new(follower),
+        filter,
+        session: caller.claims.session.clone(),
+        token,
+        claims: caller.claims,
+        head,
+        is_new: true,
+        after: after.unwrap_or(head),
+        sent_id: Seq::ZERO,
+        blocks,
+        text: Vec::new(),
+        next_check,
+    };
+    stream.start(outcome::notices(reply.notices));
+    tokio::spawn(stream.run());
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream"),
+        (CACHE_CONTROL, "no-store"),
+        // Tells nginx not to buffer the stream.
+        (http::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, Body::new(Blocks(body))).into_response())
+}
+
+fn filter(query: &QueryParams) -> ApiResult<Filter> {
+    let session = match query.one("session") {
+        Some(id) => {
+            let what = || format!("is {id:?}; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            Some(SessionId::parse(id).ok_or_else(|| wire::BadBody::field("session", what()))?)
+        }
+        None => None,
+    };
+    Ok(Filter { session, prefix: query.one("prefix").map(str::to_owned) })
+}
+
+/// The record after which the stream begins. A browser that reconnects sends the header; its URL still has the old value.
+fn after(query: &QueryParams, headers: &HeaderMap) -> ApiResult<Option<Seq>> {
+    let begin = query.number("after", 0, u64::MAX)?;
+    let Some(last) = headers.get("last-event-id") else { return Ok(begin.map(Seq)) };
+    let last = last.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match last.and_then(|text| text.parse().ok()) {
+        Some(number) => Ok(Some(Seq(number))),
+        None => Err(wire::BadBody::field("Last-Event-ID", "must be the id of an event, a whole number").into()),
+    }
+}
+
+/// Which events a client wants.
+struct Filter {
+    /// Only what this session does.
+    session: Option<SessionId>,
+    /// Only what is about keys that start with this.
+    prefix: Option<String>,
+}
+
+impl Filter {
+    /// An event about no session, or no key, does not pass a filter for one.
+    fn includes(&self, event: &Event) -> bool {
+        let by_session = |session: &SessionId| event.session() == Some(session);
+        let by_prefix = |prefix: &String| event.keys().any(|key| starts_with(key, prefix));
+        self.session.as_ref().is_none_or(by_session) && self.prefix.as_ref().is_none_or(by_prefix)
+    }
+}
+
+/// One stream of events.
+struct Stream {
+    app: Arc<App>,
+    follower: Arc<Follower>,
+    filter: Filter,
+    /// The session whose end also ends the stream.
+    session: Option<SessionId>,
+    token: String,
+    claims: Claims,
+    /// The last record when the stream began. The session was active then.
+    head: Seq,
+    /// No record was sent yet.
+    is_new: bool,
+    /// The last record that was handled, whether or not it was sent.
+    after: Seq,
+    /// The last id that was sent.
+    sent_id: Seq,
+    blocks: mpsc::Sender<Bytes>,
+    /// Text to be sent next.
+    text: Vec<u8>,
+    /// When to check the token again.
+    next_check: Instant,
+}
+
+/// Why a stream ends, sent as a comment; none if the client has disconnected.
+type StreamEnd = Option<&'static str>;
+
+impl Stream {
+    async fn run(mut self) {
+        let (app, blocks) = (self.app.clone(), self.blocks.clone());
+        let end = tokio::select! {
+            Err(end) = self.send_events() => end,
+            () = app.stopped() => Some("the server is stopping"),
+            () = blocks.closed() => None,
+        };
+        if let Some(why) = end {
+            let last = blocks.send(format!(": {why}\n\n").into());
+            // A client that does not read now sees the connection close.
+            let _ = tokio::time::timeout(GOODBYE_TIME_MAX, last).await;
+        }
+    }
+
+    /// The first block has the position of the stream, so that a client can reconnect to it before the first event.
+    fn start(&mut self, notices: Vec<wire::Notice>) {
+        if self.after > self.head {
+            self.reset("unknown");
+        } else {
+            self.text.extend_from_slice(b": git-dibs\n");
+            self.send_position();
+        }
+        if !notices.is_empty() {
+            self.write(None, "notices", &wire::Notices { notices });
+        }
+    }
+
+    async fn send_events(&mut self) -> Result<(), StreamEnd> {
+        loop {
+            self.flush().await?;
+            if Instant::now() >= self.next_check {
+                self.check().await?;
+            }
+            match self.follower.buffered(self.after) {
+                Buffered::Batches(batches) => {
+                    for batch in batches {
+                        self.send_records(&batch).await?;
+                    }
+                }
+                Buffered::TooOld => match self.read_journal().await? {
+                    FeedPage::Records(records) => self.send_records(&records).await?,
+                    FeedPage::Dropped if self.is_new => self.reset("tooOld"),
+                    FeedPage::Dropped => {
+                        return Err(Some("the stream fell too far behind; reconnect with the last id"));
+                    }
+                },
+                Buffered::UpToDate => {
+                    let follower = self.follower.clone();
+                    let news = poll_fn(|context| follower.poll_news(self.after, context));
+                    if tokio::time::timeout_at(self.next_check, news).await.is_err() {
+                        self.text.extend_from_slice(b":\n");
+                        self.send_position();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends an event for each record that passes the filter. The end of the own session is the last one.
+    async fn send_records(&mut self, records: &[Record]) -> Result<(), StreamEnd> {
+        self.is_new = false;
+        let handled = records.partition_point(|record| record.seq <= self.after);
+        for record in &records[handled..] {
+            if self.filter.includes(&record.event) {
+                let event = event_json(record, None);
+                self.write(Some(record.seq), event.kind.verb(), &event);
+                self.sent_id = record.seq;
+            }
+            self.after = record.seq;
+            if self.text.len() >= BLOCK_BYTES {
+                self.flush().await?;
+            }
+            if let (Event::Ended { session, .. }, Some(own)) = (&record.event, &self.session)
+                && session == own
+                && record.seq > self.head
+            {
+                self.flush().await?;
+                return Err(Some("the session has ended"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_journal(&self) -> Result<FeedPage, StreamEnd> {
+        let (follower, after) = (self.follower.clone(), self.after);
+        // Reading the journal blocks a thread. Streams beyond the limit wait here and not in a thread.
+        let _permit = self.app.journal_readers.acquire().await.map_err(|_| None)?;
+        let page = tokio::task::spawn_blocking(move || follower.read_journal(after)).await;
+        match page {
+            Ok(Ok(page)) => Ok(page),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "could not read the journal for an event stream");
+                Err(Some("the journal cannot be read now"))
+            }
+            Err(_) => Err(Some("the journal cannot be read now")),
+        }
+    }
+
+    /// Checks the token again: it may have expired, and its key may have been removed.
+    async fn check(&mut self) -> Result<(), StreamEnd> {
+        let now = (self.app.wall_clock)();
+        if self.app.keyring.verify(&self.token, now).is_err() {
+            self.flush().await?;
+            return Err(Some("the token is not valid any more"));
+        }
+        let left = self.claims.expires.saturating_add(LEEWAY_SECONDS).saturating_sub(now);
+        let left = Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1));
+        self.next_check = Instant::now() + left.min(self.app.limits().event_keep_alive);
+        Ok(())
+    }
+
+    /// The position of the client is lost: it must reload everything.
+    fn reset(&mut self, why: &str) {
+        self.is_new = false;
+        self.after = self.head;
+        let reset = wire::Reset { why: why.into(), reload: RELOAD.into(), after: self.head.0 };
+        self.write(Some(self.head), "reset", &reset);
+        self.sent_id = self.head;
+    }
+
+    /// Sends an id without an event, so that a client whose filter passes nothing can still reconnect to here.
+    fn send_position(&mut self) {
+        use std::io::Write;
+        if self.sent_id != self.after || self.after == Seq::ZERO {
+            writeln!(self.text, "id: {}", self.after.0).expect("a Vec accepts every write");
+        }
+        self.text.push(b'\n');
+        self.sent_id = self.after;
+    }
+
+    fn write(&mut self, id: Option<Seq>, name: &str, data: &impl serde::Serialize) {
+        use std::io::Write;
+        if let Some(id) = id {
+            writeln!(self.text, "id: {}", id.0).expect("a Vec accepts every write");
+        }
+        write!(self.text, "event: {name}\ndata: ").expect("a Vec accepts every write");
+        // serde_json writes no line breaks, and escapes those in names.
+        serde_json::to_writer(&mut self.text, data).expect("events are plain data");
+        self.text.extend_from_slice(b"\n\n");
+    }
+
+    async fn flush(&mut self) -> Result<(), StreamEnd> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        self.blocks.send(std::mem::take(&mut self.text).into()).await.map_err(|_| None)
+    }
+}
+
+/// The body of the response.
+struct Blocks(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Blocks {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|block| block.map(|block| Ok(Frame::data(block))))
+    }
+}

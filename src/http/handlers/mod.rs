@@ -1,0 +1,17 @@
+//! One handler for each call, in a file named after what the call is about.
+
+pub mod check;
+pub mod docs;
+pub mod events;
+#[cfg(test)]
+mod events_tests;
+pub mod health;
+pub mod history;
+pub mod metrics;
+pub mod release;
+pub mod renew;
+pub mod reservations;
+pub mod reserve;
+pub mod sessions;
+pub mod stats;
+pub mod unlock_requests;

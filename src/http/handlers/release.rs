@@ -1,0 +1,69 @@
+//! `POST …/files/release` and `POST …/files/release-all`.
+
+use crate::desk::Reply;
+use crate::engine::{Command, Few, Outcome};
+use crate::http::caller::Caller;
+use crate::http::error::ApiResult;
+use crate::http::extract::{At, Json, KEYS_BODY_MAX};
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::request_fields::named_keys;
+use crate::http::submit::submit;
+use crate::key::Key;
+use crate::wire;
+
+/// Release one key, or several.
+///
+/// Releasing a key that no session holds is no error. If another session holds one of the keys, the call is refused and
+/// nothing is released.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/release",
+    operation_id = "release",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Release,
+    responses((status = 200, description = "The session does not hold the keys any more.", body = wire::Released), refusals::Release),
+)]
+pub async fn release(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Release, KEYS_BODY_MAX>,
+) -> ApiResult<Json<wire::Released>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let keys = named_keys(&caller.repo, body.one_or_many()?, body.encoding)?;
+    let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
+    let (keys, notices) = released(reply)?;
+    let released_count = keys.len() as u64;
+    Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
+}
+
+/// Release everything that the session holds.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/release-all",
+    operation_id = "releaseAll",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = Option<wire::EmptyBody>,
+    responses((status = 200, description = "The keys that were released.", body = wire::ReleasedAll), refusals::Act),
+)]
+pub async fn release_all(
+    caller: Caller,
+    At(id): At<String>,
+    Json(_): Json<wire::EmptyBody>,
+) -> ApiResult<Json<wire::ReleasedAll>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
+    let (keys, notices) = released(reply)?;
+    let released_paths = keys.iter().map(Key::shown).collect();
+    Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
+}
+
+fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
+    }
+}

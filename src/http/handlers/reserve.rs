@@ -1,0 +1,103 @@
+//! `POST …/files/reserve`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+
+use crate::engine::{Command, Few, Mode, Outcome, ReservationId, Reserve, Want};
+use crate::http::app::App;
+use crate::http::caller::Caller;
+use crate::http::error::ApiResult;
+use crate::http::extract::{At, Json, KEYS_BODY_MAX, LONG_LIST_KEYS, without_blocking};
+use crate::http::ids::new_id;
+use crate::http::key_policy::KeyPolicy;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::request_fields::{mode, out_of_range, parse_key, reason, ttl};
+use crate::http::submit::submit_and_wait;
+use crate::wire::limits::WAIT_SECONDS_MAX;
+use crate::wire::{self, Code, Encoding, OneOrMany};
+
+/// Reserve one key, or several keys all at once.
+///
+/// Reserving a key that the session already holds renews it. With `waitSeconds` the request waits in a fair queue until all
+/// of its keys are free.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/files/reserve",
+    operation_id = "reserve",
+    tag = "Files",
+    params(params::SessionAt),
+    request_body = wire::Reserve,
+    responses((status = 200, description = "Granted: one reservation for `filePath`, a list for `filePaths`.", body = wire::ReserveReply), refusals::Reserve),
+)]
+pub async fn reserve(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
+) -> ApiResult<Json<wire::ReserveReply>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let texts = body.one_or_many()?;
+    let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let wants = {
+        let policy = caller.repo.policy();
+        let most = app.limits().keys_per_reserve;
+        if texts.len() > most {
+            let what = format!("has {} keys, and {most} is the most for one request", texts.len());
+            return Err(wire::BadBody::field("filePaths", what).into());
+        }
+        let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
+        without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(want).collect::<ApiResult<Few<_>>>())?
+    };
+    let ask = Reserve {
+        session: session.clone(),
+        wants,
+        mode,
+        reason: reason(body.reason.as_ref())?,
+        wait: wait(body.wait_seconds)?,
+        if_version: version(body.if_version)?,
+    };
+    let reply = submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
+    let notices = outcome::notices(reply.notices);
+    match (reply.outcome, texts) {
+        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
+            let grant = grants.first().expect("a grant has as many reservations as the request has keys");
+            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
+            Ok(Json(wire::ReserveReply::One(reserved)))
+        }
+        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
+            let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
+            let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+            let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
+            Ok(Json(wire::ReserveReply::Many(reply)))
+        }
+        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
+    }
+}
+
+fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {
+    let key = parse_key(&policy.rules, text, percent)?;
+    policy.permit(&key, mode)?;
+    let ttl = ttl(ttl_seconds, policy.bounds(&key))?;
+    Ok(Want { id: ReservationId(new_id()), key, ttl })
+}
+
+fn wait(seconds: Option<i64>) -> ApiResult<Option<Duration>> {
+    match seconds {
+        None | Some(0) => Ok(None),
+        Some(seconds) => match u32::try_from(seconds) {
+            Ok(seconds) if seconds <= WAIT_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds.into()))),
+            _ => {
+                let sentence = format!("waitSeconds is {seconds}; it must be 0 to {WAIT_SECONDS_MAX}");
+                Err(out_of_range(Code::InvalidRequest, "waitSeconds", sentence, 0, WAIT_SECONDS_MAX.into()))
+            }
+        },
+    }
+}
+
+fn version(number: Option<i64>) -> ApiResult<Option<u64>> {
+    let negative = |_| wire::BadBody::field("ifVersion", "must not be negative").into();
+    number.map(|number| u64::try_from(number).map_err(negative)).transpose()
+}

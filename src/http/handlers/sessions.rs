@@ -1,0 +1,224 @@
+//! Sessions: create, list, look at one, heartbeat, end.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+
+use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
+use crate::http::app::App;
+use crate::http::caller::{Caller, choose_repository};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, QueryParams, created};
+use crate::http::ids::new_id;
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, not_done};
+use crate::http::request_fields::out_of_range;
+use crate::http::submit::{read_state, submit};
+use crate::key::Key;
+use crate::token::{Claims, Mint, Scope};
+use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
+use crate::wire::{self, Code, Time};
+
+// A name that a session can be created with also fits into its token.
+const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
+
+/// Create a session and a token for it.
+///
+/// Needs scope `admin`. A session also starts with its first authenticated call, so this is for programs that start
+/// sessions for others. For a session that is already active, the call only creates another token.
+#[utoipa::path(
+    post,
+    path = "/api/sessions",
+    operation_id = "createSession",
+    tag = "Sessions",
+    request_body = Option<wire::CreateSession>,
+    responses((status = 201, description = "The session and its token.", body = wire::SessionCreated), refusals::Create),
+)]
+pub async fn create(
+    State(app): State<Arc<App>>,
+    claims: Claims,
+    query: QueryParams,
+    Json(body): Json<wire::CreateSession>,
+) -> ApiResult<Response> {
+    if claims.scope != Scope::Admin {
+        return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
+    }
+    let repo = choose_repository(&app, &claims, body.repo.as_deref().or(query.one("repo")))?;
+    let caller = Caller { claims, repo };
+    let actor = caller.act_as_admin()?;
+    let session = match &body.session_id {
+        Some(id) => SessionId::parse(id).ok_or_else(|| {
+            let what = format!("is {id:?}; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            ApiError::from(wire::BadBody::field("sessionId", what))
+        })?,
+        None => SessionId::parse(&format!("sess_{}", new_id().simple())).expect("this is a session id"),
+    };
+    let (name, feature) = (label("name", body.name)?, label("feature", body.feature)?);
+    let seconds = body.ttl_seconds.unwrap_or(TOKEN_SECONDS_DEFAULT.into());
+    if !(1..=TOKEN_SECONDS_MAX.into()).contains(&seconds) {
+        let sentence = format!("ttlSeconds is {seconds}; it must be 1 to {TOKEN_SECONDS_MAX}");
+        return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
+    }
+    let now = (app.wall_clock)();
+    let mint = Mint {
+        subject: session.as_str().into(),
+        repo: Some(caller.repo.name.clone()),
+        name: name.clone(),
+        feature: feature.clone(),
+        issued: now,
+        expires: now + seconds,
+        ..Mint::default()
+    };
+    let token = app.keyring.mint(&mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()))?;
+    let command = Command::Create { session: session.clone(), name, feature };
+    let reply = submit(&caller.repo, actor, command).await?;
+    match reply.outcome {
+        Ok(Outcome::Done) => Ok(created(wire::SessionCreated {
+            session_id: session.as_str().into(),
+            token,
+            expires_at: Time((now + seconds) * 1000),
+        })),
+        other => Err(not_done(other, reply.now)),
+    }
+}
+
+/// List the sessions of the repository.
+#[utoipa::path(
+    get,
+    path = "/api/sessions",
+    operation_id = "listSessions",
+    tag = "Sessions",
+    params(params::Sessions, params::Page),
+    responses((status = 200, description = "One page of sessions, the oldest first.", body = wire::SessionList), refusals::Look),
+)]
+pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
+    let limit = query.page_size(PAGE_ITEMS_MAX)?;
+    let skip = query.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let state = query.word("state", wire::SessionState::WORDS)?;
+    let view = move |engine: &crate::engine::Engine, _| {
+        let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
+        let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let next_cursor = more.then(|| (skip + limit).to_string());
+        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor, notices: Vec::new() }
+    };
+    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
+    Ok(Json(wire::SessionList { notices: outcome::notices(reply.notices), ..reply.value }))
+}
+
+/// Get one session.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{id}",
+    operation_id = "getSession",
+    tag = "Sessions",
+    params(params::SessionAt),
+    responses((status = 200, description = "The session.", body = wire::SessionInfo), refusals::LookAtOne),
+)]
+pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::SessionInfo>> {
+    let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
+    let session = SessionId::parse(&id).ok_or_else(missing)?;
+    let reply = read_state(&caller.repo.desk, caller.look(), move |engine, _| engine.session(&session)).await?;
+    let notices = outcome::notices(reply.notices);
+    match reply.value {
+        Some(view) => Ok(Json(wire::SessionInfo { notices, ..info(view) })),
+        None => Err(missing().with_notices(notices)),
+    }
+}
+
+/// Send a sign of life, which renews everything that the session holds.
+///
+/// Each of its reservations is renewed for another full TTL. Every authenticated call counts as a sign of life, but only a
+/// heartbeat and a renewal renew reservations.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/heartbeat",
+    operation_id = "heartbeat",
+    tag = "Sessions",
+    params(params::SessionAt),
+    request_body = Option<wire::EmptyBody>,
+    responses((status = 200, description = "When the first reservation expires, and what the session should know.", body = wire::Heartbeat), refusals::Act),
+)]
+pub async fn heartbeat(
+    caller: Caller,
+    At(id): At<String>,
+    Json(_): Json<wire::EmptyBody>,
+) -> ApiResult<Json<wire::Heartbeat>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let reply = submit(&caller.repo, actor, Command::Heartbeat { session }).await?;
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Ok(Outcome::Alive { renewed, expires }) => {
+            let renewed_count = renewed as u64;
+            Ok(Json(wire::Heartbeat { renewed_count, expires_at: outcome::time(expires), notices }))
+        }
+        other => Err(not_done(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// End the session.
+///
+/// Everything it holds is released in one step, and waiting requests move up. Its token is no longer valid.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{id}/end",
+    operation_id = "endSession",
+    tag = "Sessions",
+    params(params::SessionAt),
+    request_body = Option<wire::EndSession>,
+    responses((status = 200, description = "What was released. A repeated call gets the same answer.", body = wire::Ended), refusals::End),
+)]
+pub async fn end(
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::EndSession>,
+) -> ApiResult<Json<wire::Ended>> {
+    let (actor, session) = caller.act_for(&id)?;
+    let state = match body.state.unwrap_or_default() {
+        wire::EndState::Completed => EndState::Completed,
+        wire::EndState::Failed => EndState::Failed,
+        wire::EndState::Stopped => EndState::Stopped,
+    };
+    let reply = submit(&caller.repo, actor, Command::End { session, state }).await?;
+    match reply.outcome {
+        Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
+            state: outcome::end_state(state),
+            released_count: released.len() as u64,
+            released_paths: released.iter().map(Key::shown).collect(),
+        })),
+        other => Err(not_done(other, reply.now)),
+    }
+}
+
+fn info(view: SessionView) -> wire::SessionInfo {
+    wire::SessionInfo {
+        session_id: view.id.as_str().into(),
+        state: session_state(&view),
+        name: view.name,
+        feature: view.feature,
+        started_at: outcome::time(view.started),
+        last_seen_at: outcome::time(view.last_seen),
+        ended_at: view.ended.map(outcome::time),
+        held_count: view.held as u64,
+        waiting_for: view.waits.iter().flat_map(|wait| &wait.keys).map(Key::shown).collect(),
+        notices: Vec::new(),
+    }
+}
+
+fn session_state(view: &SessionView) -> wire::SessionState {
+    view.state.map_or(wire::SessionState::Active, outcome::end_state)
+}
+
+/// A display name or feature, with the same limits as in a token.
+fn label(field: &str, text: Option<Text>) -> ApiResult<Option<Text>> {
+    match text {
+        Some(text) if text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) => {
+            let what = format!("must be at most {NAME_CHARS_MAX} characters, none of them a control character");
+            Err(wire::BadBody::field(field, what).into())
+        }
+        Some(text) if text.is_empty() => Ok(None),
+        other => Ok(other),
+    }
+}

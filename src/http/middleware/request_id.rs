@@ -1,0 +1,50 @@
+//! Gives every request an id, counts it, and lets it pass the host check.
+//!
+//! The id is the client's own if it sent a usable one, else a new one. Every response carries it, also a refusal, and
+//! so do the lines of the decision log.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue};
+
+use super::host_check::HostCheck;
+use crate::desk::logs_decisions;
+use crate::http::app::App;
+use crate::http::{decision_log, ids};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id that is taken over from a client, in bytes.
+const ID_MAX: usize = 128;
+
+/// The outermost middleware.
+pub async fn with_request_id(
+    State((app, host_check)): State<(Arc<App>, HostCheck)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let sent = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
+    let id = sent.unwrap_or_else(|| {
+        let mut text = [0; uuid::fmt::Simple::LENGTH];
+        HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
+    });
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let counted = app.requests.begin(route, request.method());
+    let checked = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    let mut response = match checked {
+        Err(refusal) => refusal.into_response(),
+        Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,
+        Ok(()) => next.run(request).await,
+    };
+    counted.end(response.status());
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// Short, and without anything that could break a header or a line of the log.
+fn is_usable(id: &[u8]) -> bool {
+    (1..=ID_MAX).contains(&id.len()) && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=".contains(b))
+}

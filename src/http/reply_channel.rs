@@ -1,0 +1,61 @@
+//! Carries replies from the desk's thread to the tasks of the handlers.
+//!
+//! Waking a task from another thread costs far more than waking it from a task of the same runtime, and a desk sends
+//! dozens of replies at once. So the desk wakes one task, and that task wakes all the others.
+
+use std::sync::OnceLock;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::desk::{Desk, OnReply, Reply};
+use crate::engine::{Outcome, SessionId};
+
+/// Replies taken from the channel at once.
+const BATCH_MAX: usize = 256;
+
+/// The channel of one repository. Its task starts with the first request.
+#[derive(Default)]
+pub struct ReplyChannel {
+    queue: OnceLock<UnboundedSender<Delivery>>,
+}
+
+/// Where a grant is given back if its reply reaches no handler.
+type GiveBack = (Desk, SessionId);
+
+/// A reply on its way to a handler.
+struct Delivery {
+    to: oneshot::Sender<Reply>,
+    reply: Reply,
+    give_back: Option<GiveBack>,
+}
+
+impl ReplyChannel {
+    /// The callback for the desk, which sends the reply to `to`. Must be called on the runtime of the handlers.
+    pub fn reply_to(&self, to: oneshot::Sender<Reply>, give_back: Option<GiveBack>) -> OnReply {
+        let queue = self.queue.get_or_init(|| {
+            let (queue, deliveries) = unbounded_channel();
+            tokio::spawn(deliver(deliveries));
+            queue
+        });
+        let queue = queue.clone();
+        Box::new(move |reply| {
+            // The queue is open as long as the runtime runs. Without the runtime there is no client either.
+            let _ = queue.send(Delivery { to, reply, give_back });
+        })
+    }
+}
+
+async fn deliver(mut deliveries: UnboundedReceiver<Delivery>) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while deliveries.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        for Delivery { to, reply, give_back } in batch.drain(..) {
+            let undelivered = to.send(reply).err();
+            if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) =
+                (undelivered, give_back)
+            {
+                desk.return_grants(session, grants);
+            }
+        }
+    }
+}

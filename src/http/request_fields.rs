@@ -1,0 +1,71 @@
+//! Fields that several requests have: keys, TTL, mode, reason.
+
+use crate::engine::{Few, KeyName, Mode, Text, Ttl};
+use crate::http::app::Repository;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{LONG_LIST_KEYS, without_blocking};
+use crate::key::{Key, KeyRules, Kind};
+use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds};
+use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
+
+/// A key of a request. The error for a bad key quotes its text.
+pub fn key(repo: &Repository, text: &str, percent: bool) -> ApiResult<Key> {
+    parse_key(&repo.policy().rules, text, percent)
+}
+
+/// A key under these rules.
+pub fn parse_key(rules: &KeyRules, text: &str, percent: bool) -> ApiResult<Key> {
+    Ok(if percent { Key::parse_percent(text, rules)? } else { Key::parse(text, rules)? })
+}
+
+/// A key as the holder names what it holds: `src/[id].ts` may be a file name as well as a pattern.
+pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<KeyName> {
+    let key = key(repo, text, percent)?;
+    let literal = match key.kind() {
+        Kind::Glob => Key::literal(text.as_bytes(), &repo.policy().rules).ok(),
+        _ => None,
+    };
+    Ok(KeyName { key, literal })
+}
+
+pub fn named_keys(repo: &Repository, texts: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<KeyName>> {
+    let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
+    without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(read).collect())
+}
+
+/// The TTL of a request, or the default.
+pub fn ttl(seconds: Option<i64>, bounds: TtlBounds) -> ApiResult<Ttl> {
+    let Some(seconds) = seconds else { return Ok(Ttl(bounds.default)) };
+    match u32::try_from(seconds) {
+        Ok(seconds) if (bounds.min..=bounds.max).contains(&seconds) => Ok(Ttl(seconds)),
+        _ => {
+            let sentence = format!("ttlSeconds is {seconds}; it must be {} to {}", bounds.min, bounds.max);
+            Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, bounds.min.into(), bounds.max.into()))
+        }
+    }
+}
+
+/// The error for a number that is too small or too large.
+pub fn out_of_range(code: Code, field: &str, sentence: String, min: i64, max: i64) -> ApiError {
+    let body = ErrorBody::new(code, sentence);
+    ApiError::from(ErrorBody { field: Some(field.to_owned()), min: Some(min), max: Some(max), ..body })
+}
+
+/// The reason in a request; an empty one is none.
+pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
+    match text {
+        Some(text) if text.chars().count() > REASON_CHARS_MAX => {
+            let what = format!("is longer than {REASON_CHARS_MAX} characters");
+            Err(wire::BadBody::field("reason", what).into())
+        }
+        Some(text) if text.trim().is_empty() => Ok(None),
+        other => Ok(other.cloned()),
+    }
+}
+
+pub fn mode(mode: Option<wire::Mode>) -> Mode {
+    match mode.unwrap_or_default() {
+        wire::Mode::Exclusive => Mode::Exclusive,
+        wire::Mode::Shared => Mode::Shared,
+    }
+}

@@ -1,0 +1,66 @@
+//! The one list of routes, and what is around all of them.
+//!
+//! Each path is written at its handler, which also describes the call for the published document.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::error::ApiError;
+use super::handlers::{
+    check, docs, events, health, history, metrics, release, renew, reservations, reserve, sessions, stats,
+    unlock_requests,
+};
+use super::middleware::host_check::HostCheck;
+use super::middleware::request_id::with_request_id;
+use super::openapi;
+use crate::wire::Code;
+
+/// Every call, with its description.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::get))
+        .routes(routes!(sessions::heartbeat))
+        .routes(routes!(sessions::end))
+        .routes(routes!(reserve::reserve))
+        .routes(routes!(release::release))
+        .routes(routes!(release::release_all))
+        .routes(routes!(renew::renew))
+        .routes(routes!(check::check, check::check_query))
+        .routes(routes!(reservations::reserved_files))
+        .routes(routes!(unlock_requests::ask, unlock_requests::list))
+        .routes(routes!(unlock_requests::withdraw))
+        .routes(routes!(unlock_requests::approve))
+        .routes(routes!(unlock_requests::reject))
+        .routes(routes!(check::check_without_session))
+        .routes(routes!(reservations::reservations))
+        .routes(routes!(reservations::take_away))
+        .routes(routes!(events::follow))
+        .routes(routes!(history::list))
+        .routes(routes!(stats::stats))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(docs::front_door))
+        .routes(routes!(docs::document))
+        .routes(routes!(docs::page))
+        .routes(routes!(docs::part))
+}
+
+/// All calls of the app, for a listener of this kind.
+pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
+    let (router, document) = routes().split_for_parts();
+    app.requests.set_routes(document.paths.paths.keys());
+    router
+        .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")
+        })
+        .layer(from_fn_with_state((app.clone(), host_check), with_request_id))
+        .with_state(app)
+}

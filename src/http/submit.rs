@@ -1,0 +1,89 @@
+//! From a handler to the desk and back: submit a command, or read the state.
+
+use tokio::sync::oneshot;
+
+use crate::desk::{Desk, Look, Reply, SubmitError, Ticket};
+use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
+
+use super::app::Repository;
+use super::decision_log::Line;
+use super::error::ApiResult;
+use super::outcome::refusal;
+
+/// Submits a command and waits for the reply. The command is carried out even if the client disconnects meanwhile.
+pub async fn submit(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
+    let (sender, receiver) = oneshot::channel();
+    let line = Line::begin(&repo.desk, &actor, &command);
+    repo.desk.submit(actor, command, repo.reply_channel.reply_to(sender, None))?;
+    let reply = receiver.await.map_err(|_| repo.desk.no_reply_error())?;
+    line.into_iter().for_each(|line| line.end(&reply));
+    Ok(reply)
+}
+
+/// Submits a request that may wait in the queue. If the client disconnects, the request leaves the queue, and a grant
+/// that comes too late is given back.
+pub async fn submit_and_wait(
+    repo: &Repository,
+    actor: Actor,
+    session: SessionId,
+    command: Command,
+) -> ApiResult<Reply> {
+    let (sender, receiver) = oneshot::channel();
+    let line = Line::begin(&repo.desk, &actor, &command);
+    let on_reply = repo.reply_channel.reply_to(sender, Some((repo.desk.clone(), session.clone())));
+    let ticket = repo.desk.submit(actor, command, on_reply)?;
+    let mut pending = PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
+    let reply = pending.receiver.as_mut().expect("set above").await;
+    pending.receiver = None;
+    let reply = reply.map_err(|_| repo.desk.no_reply_error())?;
+    line.into_iter().for_each(|line| line.end(&reply));
+    Ok(reply)
+}
+
+/// A reply that a client waits for. If it is dropped before the reply was received, the client has disconnected.
+struct PendingReply {
+    /// None once the reply was received.
+    receiver: Option<oneshot::Receiver<Reply>>,
+    desk: Desk,
+    session: SessionId,
+    ticket: Ticket,
+}
+
+impl Drop for PendingReply {
+    fn drop(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else { return };
+        receiver.close();
+        match receiver.try_recv() {
+            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => {
+                self.desk.return_grants(self.session.clone(), grants)
+            }
+            Ok(_) => {}
+            Err(_) => self.desk.cancel(self.ticket),
+        }
+    }
+}
+
+/// What a handler read from the state, with the notices for the calling session.
+pub struct ReadReply<T> {
+    pub value: T,
+    pub notices: Vec<Notice>,
+}
+
+/// Reads the state of the repository, on the desk's thread between two decisions.
+pub async fn read_state<T: Send + 'static>(
+    desk: &Desk,
+    actor: Actor,
+    read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
+) -> ApiResult<ReadReply<T>> {
+    let (sender, receiver) = oneshot::channel();
+    let look = move |look: Look<'_>| {
+        let result = match look.refusal {
+            Some(refusal) => Err((refusal, look.now)),
+            None => Ok(ReadReply { value: read(look.engine, look.now), notices: look.notices }),
+        };
+        let _ = sender.send(result);
+    };
+    desk.look(actor, Box::new(look))?;
+    let result = receiver.await.map_err(|_| SubmitError::Stopped)?;
+    result.map_err(|(refused, now)| refusal(refused, now))
+}

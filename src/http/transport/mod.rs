@@ -1,0 +1,5 @@
+//! Sockets and connections: accepting, limits on time, stopping.
+
+pub mod read_timeout;
+pub mod server;
+pub mod write_timeout;

@@ -1,0 +1,158 @@
+//! Closes a connection whose client is too slow with the head of a request, or idle for too long.
+//!
+//! hyper has one time limit for both. They differ here: a client that has begun to send a head must complete it within
+//! seconds, while a connection may be idle between two requests for a minute.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Whether a request is being answered on a connection. The service writes it, the stream reads it.
+///
+/// The number counts steps: a request begins, its answer is complete, the next request begins. It is odd while a request
+/// is being answered.
+#[derive(Clone, Default)]
+pub struct RequestProgress(Arc<AtomicU64>);
+
+impl RequestProgress {
+    /// The head of a request was read.
+    pub fn begin(&self) {
+        // The request before it may have had no complete answer, or a stream for one; it is over now.
+        let steps = self.steps();
+        self.0.store(steps + 1 + steps % 2, Ordering::Relaxed);
+    }
+
+    /// The answer to the request is complete; the connection writes it now.
+    pub fn end(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn steps(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream whose reads fail when the client is late.
+pub struct ReadTimeout<S> {
+    stream: S,
+    progress: RequestProgress,
+    header_time: Duration,
+    idle_time: Duration,
+    /// The deadline for the head that the client has begun to send, and the step count when it began. The first head
+    /// begins with the connection.
+    head: Option<(Instant, u64)>,
+    /// When bytes were last read or written.
+    last_activity: Instant,
+    /// Wakes the connection. It may be set earlier than the deadline, which is then checked again.
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl<S> ReadTimeout<S> {
+    pub fn new(stream: S, progress: RequestProgress, header_time: Duration, idle_time: Duration) -> Self {
+        let now = Instant::now();
+        let (head, alarm) = (Some((now + header_time, 0)), Box::pin(tokio::time::sleep_until(now + header_time)));
+        Self { stream, progress, header_time, idle_time, head, last_activity: now, alarm }
+    }
+
+    /// The client's deadline; none while the server is answering.
+    fn deadline(&self) -> Option<Instant> {
+        let steps = self.progress.steps();
+        match self.head {
+            _ if steps % 2 == 1 => None,
+            Some((deadline, begun)) if begun == steps => Some(deadline),
+            _ => Some(self.last_activity + self.idle_time),
+        }
+    }
+
+    /// The client sent bytes: the body of the current request, or a part of the next head.
+    fn received(&mut self) {
+        self.last_activity = Instant::now();
+        let steps = self.progress.steps();
+        if self.head.is_none_or(|(_, begun)| begun != steps) {
+            self.head = Some((self.last_activity + self.header_time, steps));
+        }
+    }
+
+    /// Ready when the deadline has passed; otherwise makes sure that the task is woken then.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.deadline() else { return Poll::Pending };
+        if Instant::now() >= deadline {
+            return Poll::Ready(());
+        }
+        // The alarm is only ever moved to an earlier time here. Moving it to a later one waits until it goes off, which
+        // it rarely does, because most clients go on.
+        if self.alarm.deadline() > deadline {
+            self.alarm.as_mut().reset(deadline);
+        }
+        while self.alarm.as_mut().poll(context).is_ready() {
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            self.alarm.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ReadTimeout<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Ready(read) => {
+                self.received();
+                // A head that arrives byte by byte is late even while bytes arrive.
+                match self.deadline() {
+                    Some(deadline) if self.last_activity >= deadline => {
+                        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                    }
+                    _ => Poll::Ready(read),
+                }
+            }
+            Poll::Pending => match self.poll_late(context) {
+                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.last_activity = Instant::now();
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.last_activity = Instant::now();
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        // The answer is out, and the client's time begins. hyper reads again only when there is something to read, so
+        // the alarm is set here; when it goes off, the read finds that the client is late.
+        let _ = self.poll_late(context);
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,226 @@
+//! Accepts connections, serves them, and on stop lets requests in progress finish.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use crate::http::app::App;
+use crate::http::error::NoAnswer;
+use crate::http::ids::new_id;
+use crate::http::limits::ServerLimits;
+use crate::http::middleware::host_check::HostCheck;
+use crate::http::router::router;
+use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
+use crate::http::transport::write_timeout::WriteTimeout;
+
+/// How long a client may accept no bytes of its answer.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long requests in progress may take once the server stops.
+const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long to wait after a failed accept. The usual cause is too many open files, which is temporary.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections over the limit that get an answer at the same time. Any more are closed without one.
+const REFUSED_MAX: usize = 64;
+
+/// How long such an answer may take.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+
+const REFUSAL: &str =
+    r#"{"error":"this server has reached its limit of connections; try again in a moment","code":"UNAVAILABLE"}"#;
+
+/// The runtime that serves connections. It has half as many threads as there are processors: the desk, the ledger, git
+/// and often the clients run on the same machine, and one thread can serve more requests than one desk can decide.
+pub fn runtime() -> io::Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
+    Builder::new_multi_thread().worker_threads(processors.div_ceil(2)).enable_all().build()
+}
+
+/// A socket that clients connect to.
+pub enum Listener {
+    Tcp(TcpListener),
+    /// With the path of its file, if the file is to be removed when the server stops.
+    Unix(UnixListener, Option<PathBuf>),
+}
+
+/// Listeners, each with the router that serves it.
+pub struct Server {
+    listeners: Vec<(Listener, Router)>,
+    limits: Arc<ArcSwap<ServerLimits>>,
+}
+
+/// What the connections of one listener share.
+struct Acceptor {
+    router: Router,
+    limits: Arc<ArcSwap<ServerLimits>>,
+    graceful: Arc<GracefulShutdown>,
+    /// Each connection that is served has a clone, which counts them.
+    connections: Arc<()>,
+    /// Each connection that is being refused has a clone, which counts them.
+    refused: Arc<()>,
+}
+
+impl Server {
+    /// One router for all listeners, with the default limits.
+    pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
+        let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
+        Self { listeners, limits: Arc::default() }
+    }
+
+    /// All calls of the app, with its limits.
+    pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
+        let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
+        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits() }
+    }
+
+    /// Serves until `stop` becomes true. Then accepts no more connections, calls `closing`, and waits for the requests in
+    /// progress.
+    pub async fn run(self, stop: watch::Receiver<bool>, closing: impl FnOnce()) {
+        let graceful = Arc::new(GracefulShutdown::new());
+        let accepting = self.listeners.into_iter().map(|(listener, router)| {
+            let (limits, graceful) = (self.limits.clone(), graceful.clone());
+            let acceptor = Acceptor { router, limits, graceful, connections: Arc::default(), refused: Arc::default() };
+            tokio::spawn(accept(listener, acceptor, stop.clone()))
+        });
+        for task in accepting.collect::<Vec<_>>() {
+            let _ = task.await;
+        }
+        closing();
+        let Some(graceful) = Arc::into_inner(graceful) else { return };
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = tokio::time::sleep(STOP_TIME_MAX) => {
+                tracing::warn!("some requests did not finish in time; their connections were closed");
+            }
+        }
+    }
+}
+
+async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receiver<bool>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = next(&listener) => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        match accepted {
+            Ok(Connection::Tcp(stream)) => {
+                // Answers are small and written at once; waiting to fill a packet would only delay them.
+                let _ = stream.set_nodelay(true);
+                acceptor.serve(stream);
+            }
+            Ok(Connection::Unix(stream)) => acceptor.serve(stream),
+            Err(error) => {
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    if let Listener::Unix(_, Some(path)) = &listener {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+enum Connection {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
+async fn next(listener: &Listener) -> io::Result<Connection> {
+    match listener {
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Connection::Tcp(stream)),
+        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),
+    }
+}
+
+impl Acceptor {
+    fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S) {
+        let limits = self.limits.load();
+        if Arc::strong_count(&self.connections) > limits.connections {
+            return self.refuse(stream);
+        }
+        let counted = self.connections.clone();
+        let progress = RequestProgress::default();
+        let (on_request, on_answer) = (progress.clone(), progress.clone());
+        let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {
+            on_request.begin();
+            request.map(Body::new)
+        });
+        let service = service.map_result(move |answer: Result<Response, Infallible>| match answer {
+            Ok(answer) if answer.extensions().get::<NoAnswer>().is_some() => Err(CloseConnection),
+            Ok(answer) => {
+                // A stream has no end to wait for; the write timeout limits it.
+                if answer.body().size_hint().exact().is_some() {
+                    on_answer.end();
+                }
+                Ok(answer)
+            }
+            Err(never) => match never {},
+        });
+        let stream = WriteTimeout::new(stream, WRITE_TIME_MAX);
+        let stream = ReadTimeout::new(stream, progress, limits.header_time, limits.idle_time);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = self.graceful.watch(connection);
+        tokio::spawn(async move {
+            // An error means that the client disconnected, which needs no line in the log.
+            let _ = connection.await;
+            drop(counted);
+        });
+    }
+
+    /// Answers that there are too many connections. The number of these answers is limited too.
+    fn refuse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, mut stream: S) {
+        if Arc::strong_count(&self.refused) > REFUSED_MAX {
+            return;
+        }
+        let counted = self.refused.clone();
+        tokio::spawn(async move {
+            let answer = format!(
+                "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+                 connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{REFUSAL}",
+                REFUSAL.len(),
+                new_id().simple(),
+            );
+            let send = async {
+                stream.write_all(answer.as_bytes()).await?;
+                stream.shutdown().await?;
+                // Closing a socket with unread input resets it, and the client might lose the answer.
+                tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+            };
+            let _ = tokio::time::timeout(REFUSAL_TIME_MAX, send).await;
+            drop(counted);
+        });
+    }
+}
+
+/// Makes hyper close the connection without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the outcome of the request is not known")]
+struct CloseConnection;
+
+impl From<Infallible> for CloseConnection {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

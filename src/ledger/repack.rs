@@ -1,0 +1,74 @@
+//! Repacks the ledger with the git program, which keeps it small and quick to read. Runs beside the flushes.
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::git::{Git, GitError};
+
+/// Repack at this many packs. Every pack slows each read of the ledger down a little.
+const PACKS_MAX: usize = 32;
+
+/// After repacking, wait this many times its duration before the next time. Under load, the processor is for requests.
+const PAUSE_FACTOR: u32 = 9;
+
+/// How long a stopping server waits for it.
+const FINISH_MAX: Duration = Duration::from_secs(2);
+
+/// Repacks on another thread, one at a time.
+#[derive(Default)]
+pub struct Repacker {
+    /// Returns how long it took.
+    running: Option<JoinHandle<Duration>>,
+    not_before: Option<Instant>,
+}
+
+impl Repacker {
+    /// Starts if there are too many packs and it is not running.
+    pub fn start_if_due(&mut self, path: &Path, packs: usize) {
+        if packs < PACKS_MAX || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        if let Some(took) = self.running.take().and_then(|thread| thread.join().ok()) {
+            self.not_before = Some(Instant::now() + took * PAUSE_FACTOR);
+        }
+        if self.not_before.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        let path = path.to_owned();
+        // The thread and the program it starts inherit the low priority of this thread.
+        let started = std::thread::Builder::new().name("ledger repack".to_owned()).spawn(move || run(path));
+        self.running = started.ok();
+    }
+
+    /// Waits for a running repack, but not for long: git finishes it alone, and the ledger is complete without it.
+    pub fn finish(&mut self) {
+        let begin = Instant::now();
+        while self.running.as_ref().is_some_and(|thread| !thread.is_finished()) && begin.elapsed() < FINISH_MAX {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn run(path: PathBuf) -> Duration {
+    let begin = Instant::now();
+    if let Err(error) = repack(&path) {
+        // The ledger is complete, only larger and slower to read; the next flush tries again.
+        tracing::warn!(%error, ledger = %path.display(), "could not repack the ledger");
+    }
+    begin.elapsed()
+}
+
+/// Joins small packs, and writes the commit graph with changed paths, which makes `git log -- PATH` quick.
+pub fn repack(path: &Path) -> Result<(), GitError> {
+    // With a geometric progression of pack sizes, each object is only copied a few times.
+    let settings = ["repack.writeBitmaps=false", "pack.threads=1"];
+    git(path).with(&settings).args(["repack", "--geometric=2", "-d", "-q"]).output()?;
+    git(path).args(["commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress"]).output()?;
+    Ok(())
+}
+
+/// The git program, for this ledger only.
+pub fn git(path: &Path) -> Git {
+    Git::elsewhere(path).env("GIT_DIR", path)
+}

@@ -1,0 +1,67 @@
+//! A wrapper around the journal that keeps records from being dropped before they are in the ledger.
+//!
+//! This is the ledger's only influence on the journal. It also tells the status what is appended, for the lag.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LedgerStatus;
+use crate::engine::{Record, Seq};
+use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
+
+/// A journal whose snapshots keep every record that is not in the ledger yet.
+pub struct RetainingJournal {
+    journal: Box<dyn Journal>,
+    status: Arc<LedgerStatus>,
+}
+
+struct RetainingReader {
+    reader: Box<dyn JournalReader>,
+    status: Arc<LedgerStatus>,
+}
+
+impl RetainingJournal {
+    pub fn new(journal: Box<dyn Journal>, status: Arc<LedgerStatus>) -> RetainingJournal {
+        RetainingJournal { journal, status }
+    }
+}
+
+impl Journal for RetainingJournal {
+    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        self.journal.load(on)
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        self.journal.append(after, records)?;
+        if let Some(last) = records.last() {
+            self.status.set_head(last.seq);
+        }
+        Ok(())
+    }
+
+    fn sync_time(&self) -> Option<Duration> {
+        self.journal.sync_time()
+    }
+
+    fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
+        Ok(Box::new(RetainingReader { reader: self.journal.reader()?, status: self.status.clone() }))
+    }
+}
+
+impl JournalReader for RetainingReader {
+    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+        self.reader.load(up_to, on)
+    }
+
+    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+        self.reader.read(after, limit)
+    }
+
+    fn head(&mut self) -> Result<Seq, JournalError> {
+        self.reader.head()
+    }
+
+    fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
+        self.reader.save_snapshot(at, state, keep_from.min(self.status.written().next()))
+    }
+}

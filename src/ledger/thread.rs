@@ -1,0 +1,117 @@
+//! The ledger's thread: reads the journal twice a second and writes what is new.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::repack::Repacker;
+use super::writer::Writer;
+use super::{LedgerError, LedgerStatus};
+use crate::journal::JournalReader;
+
+/// How often the journal is read. Everything in between becomes one commit.
+const READ_EVERY: Duration = Duration::from_millis(500);
+
+/// How long to wait after an error.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// A handle to the thread that writes a ledger.
+pub struct Ledger {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Ledger {
+    /// Starts the thread that writes the ledger at `path`. Errors go to `status` and the log, and the thread retries.
+    pub fn start(name: &str, path: PathBuf, journal: Box<dyn JournalReader>, status: Arc<LedgerStatus>) -> Ledger {
+        let (stop, stopped) = channel();
+        let run = move || {
+            lower_priority();
+            LedgerThread { path, journal, status, writer: None, repacker: Repacker::default() }.run(&stopped);
+        };
+        let thread = std::thread::Builder::new().name(format!("ledger {name}")).spawn(run);
+        Ledger { stop, thread: thread.expect("a thread can be started") }
+    }
+
+    /// Tries to write what is left, then ends the thread.
+    pub fn stop(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
+}
+
+struct LedgerThread {
+    path: PathBuf,
+    journal: Box<dyn JournalReader>,
+    status: Arc<LedgerStatus>,
+    writer: Option<Writer>,
+    repacker: Repacker,
+}
+
+impl LedgerThread {
+    fn run(&mut self, stopped: &Receiver<()>) {
+        loop {
+            let result = self.catch_up();
+            let pause = if result.is_ok() { READ_EVERY } else { RETRY_AFTER };
+            self.report(result);
+            if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+        }
+        let result = self.catch_up();
+        self.report(result);
+        self.repacker.finish();
+    }
+
+    fn catch_up(&mut self) -> Result<(), LedgerError> {
+        self.status.set_head(self.journal.head()?);
+        let mut writer = match self.writer.take() {
+            // A ledger that was deleted is rebuilt.
+            Some(writer) if exists(writer.store().path()) => writer,
+            _ => Writer::open(&self.path, self.journal.as_mut())?,
+        };
+        // A failed flush leaves the writer in an unknown state, so it is only kept after success.
+        loop {
+            let flushed = writer.flush(self.journal.as_mut())?;
+            self.status.set_written(writer.seq());
+            if flushed.events > 0 {
+                self.repacker.start_if_due(&self.path, writer.store().packs());
+            }
+            if !flushed.more {
+                break;
+            }
+        }
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Updates the status, and logs an error once, when it changes.
+    fn report(&self, result: Result<(), LedgerError>) {
+        let error = result.err().map(|error| error.to_string());
+        if !self.status.set_error(error.clone()) {
+            return;
+        }
+        let ledger = self.path.display();
+        match error {
+            Some(error) => {
+                tracing::warn!(%error, %ledger, "the ledger cannot be written; reservations still work, and the ledger catches up later")
+            }
+            None => tracing::info!(%ledger, "the ledger is being written"),
+        }
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    path.join("HEAD").exists()
+}
+
+/// Requests come first: when the processor is busy, the ledger falls behind and catches up later.
+fn lower_priority() {
+    // SAFETY: only takes numbers. On Linux, zero means the calling thread; on other systems, the whole process.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+    }
+}

@@ -1,0 +1,115 @@
+//! Lists of reservations, the admin override, statistics and health.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Encoding, Mode, Notice, Text, Time};
+
+/// One reservation in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    pub reservation_id: String,
+    /// The key, as the holder wrote it.
+    pub file_path: String,
+    /// The holder.
+    #[schema(value_type = String)]
+    pub session_id: Text,
+    /// The display name of the holder.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
+    pub session_name: Option<Text>,
+    pub mode: Mode,
+    /// What the holder reserved it for.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
+    pub reason: Option<Text>,
+    pub reserved_at: Time,
+    /// When it expires unless it is renewed.
+    pub expires_at: Time,
+    /// The fencing number: grows with every grant in the repository and is never reused.
+    pub fence: u64,
+    /// Set when `filePath` is percent-encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+}
+
+/// `GET /api/reservations` and `GET /api/sessions/{id}/reserved-files`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationList {
+    pub reservations: Vec<Reservation>,
+    /// Send it as `cursor` to get the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// In `GET /api/reservations`, the number of the last record that this page includes. To keep a list up to date,
+    /// follow the events after the `seq` of the first page, and identify each reservation by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// What the calling session should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// `DELETE /api/reservations/{reservationId}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Override {
+    /// The holder gets it in a notice, and the history keeps it.
+    #[schema(value_type = String, pattern = r"\S")]
+    pub reason: Text,
+}
+
+/// `GET /api/stats`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// Reservations granted since the journal began.
+    pub total_locks: u64,
+    /// Reservations held now.
+    pub active_locks: u64,
+    /// Reservations that expired.
+    pub expired_locks: u64,
+    /// Requests refused or queued because another session held a key.
+    pub conflicts_detected: u64,
+    /// The average duration of the reservations that have ended, in seconds.
+    pub average_hold_time: f64,
+    /// Requests in the queue now.
+    pub waiters: u64,
+    /// Active sessions now.
+    pub sessions: u64,
+    /// What the calling session should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// `GET /healthz` and `GET /readyz`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// `ok` or `ready`.
+    #[schema(value_type = String)]
+    pub status: Text,
+    /// The version of the server.
+    #[serde(default)]
+    #[schema(value_type = String, required = true)]
+    pub version: Text,
+    /// The clock of the server, so that a client can compare its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Time>,
+    /// The ledger that is furthest behind, if there is one. It is not named, because the call needs no token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerHealth>,
+}
+
+/// How far a ledger is behind the journal. Grants do not wait for the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerHealth {
+    /// Whether it can be written. If not, the log of the server says why.
+    pub ok: bool,
+    /// Records that are not in the ledger yet.
+    pub records_behind: u64,
+    /// For how long there have been such records, in seconds.
+    pub seconds_behind: u64,
+}
