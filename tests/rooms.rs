@@ -28,7 +28,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("local", &["text", "token", "wire", "git", "client"]),
     ("judge", &["text", "wire", "git", "client", "local"]),
     ("hook", &["text", "wire", "git", "client", "local", "judge"]),
-    ("serve", &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"]),
+    (
+        "serve",
+        &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"],
+    ),
     ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "serve"]),
 ];
 
@@ -155,7 +158,7 @@ fn a_broken_arrow_is_seen_however_it_is_written() {
     ] {
         assert_eq!(Module::parse("engine/reserve.rs", text).violations(), Vec::<String>::new(), "{text}");
     }
-    assert!(!broken("cli/serve/mod.rs", "use crate::http::App; fn f() { println!(\"x\") }"));
+    assert!(!broken("cli/commands/serve.rs", "use crate::serve::Config; fn f() { println!(\"x\") }"));
     assert_eq!(Module::parse("key/mod.rs", "#[cfg(test)]\nmod tests;\nmod path;").test_modules, ["key/tests"]);
     assert_eq!(Module::parse("key/path.rs", "#[cfg(test)] mod cases;").test_modules, ["key/path/cases"]);
 }

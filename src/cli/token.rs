@@ -1,4 +1,4 @@
-//! `git-dibs token`: a token from the local server's secret, for trying things out and for scripts.
+//! `git-dibs token`: signs a token with the local server's secret, for scripts and for trying things out.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use crate::local::{clock, data_dir};
 use crate::token::mint::{SigningSecret, sign};
 use crate::token::{Mint, Scope};
 
-/// Makes a token with the local server's secret and prints it.
+/// Signs a token with the local server's secret and prints it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The session it acts for, or with another scope whom it is for.
+    /// The session the token acts for; with another scope, the person or program it is for.
     subject: String,
-    /// What it may do: session, worker, read or admin.
+    /// What the token allows: session, worker, read or admin.
     #[arg(long, default_value = "session")]
     scope: Scope,
-    /// The only repository it is for; needed where the server has several.
+    /// The repository the token is limited to; required if the server serves several.
     #[arg(long)]
     repo: Option<String>,
     /// The session's display name.
@@ -27,13 +27,13 @@ pub struct Args {
     /// The feature the session works on.
     #[arg(long)]
     feature: Option<String>,
-    /// How many seconds it counts.
+    /// How many seconds the token is valid.
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(i64).range(1..=315_360_000))]
     ttl: i64,
-    /// The server's directory, where that is not in this repository.
+    /// The server's directory, if it is not in this repository.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The server's secret, where it has a file of its own.
+    /// The server's secret file, if the server was started with --secret-file.
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     secret_file: Option<PathBuf>,
 }
@@ -44,7 +44,8 @@ pub fn run(args: Args) -> Result<Exit> {
         (None, Some(dir), _) => SigningSecret::File(data_dir::secret(&dir)),
         (None, None, Some(secret)) => secret,
         (None, None, None) => {
-            let repo = Repo::from_environment().context("no repository here, so no server's secret")?;
+            let repo = Repo::from_environment()
+                .context("there is no repository here; go into one, or give --data DIR or --secret-file FILE")?;
             let dir = data_dir::dibs_dir(&repo);
             data_dir::make_private(&dir)?;
             SigningSecret::File(data_dir::secret(&dir))

@@ -31,11 +31,11 @@ pub fn find(fixed: &FixedSettings) -> Result<Vec<ServedRepository>> {
     let mut served: Vec<ServedRepository> = Vec::new();
     for (name, repo) in found {
         let name = name.unwrap_or_else(|| default_name(&repo));
+        if served.iter().any(|other| other.repo.common_dir == repo.common_dir) {
+            bail!("the repository {} is given twice; give it once", repo.common_dir.display());
+        }
         if served.iter().any(|other| other.name == name) {
             bail!("two repositories have the name {name}; give each its own name with --repo NAME=PATH");
-        }
-        if let Some(other) = served.iter().find(|other| other.repo.common_dir == repo.common_dir) {
-            bail!("{} and {name} are the same repository; give it once", other.name);
         }
         let dir = match &fixed.data {
             Some(data) if several => data.value.join(&*name),
@@ -62,6 +62,9 @@ pub fn split_name(text: &str) -> (Option<&str>, &Path) {
 
 fn find_one(text: &str) -> Result<(Option<Text>, Repo)> {
     let (name, path) = split_name(text);
+    if !path.is_dir() {
+        bail!("--repo {text}: there is no directory {}", path.display());
+    }
     let repo = Repo::at(path).with_context(|| format!("--repo {text}: there is no repository"))?;
     Ok((name.map(Text::from), repo))
 }

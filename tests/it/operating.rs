@@ -163,8 +163,8 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
     for (args, sentence) in [
         (&["--listen", "0.0.0.0:0"][..], "--behind-proxy"),
         (&["--listen", "nowhere"], "not an address"),
-        (&["--repo", "/nonexistent"], "there is no repository"),
-        (&["--repo", "a=.", "--repo", "b=."], "are the same repository"),
+        (&["--repo", "/nonexistent"], "there is no directory"),
+        (&["--repo", "a=.", "--repo", "b=."], "is given twice"),
         (&["--session-timeout", "0"], "at least one second"),
         (&["--jwks", "/nonexistent"], "JWKS"),
         (&["--config", bad.to_str().unwrap()], "its configuration has errors"),

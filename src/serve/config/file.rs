@@ -119,7 +119,7 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
     policy.pattern_states = number(&mut table, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
     for text in table.texts("exclusive").unwrap_or_default() {
         match ExclusiveRule::parse(&text.value, &policy.rules) {
-            Ok(only) => policy.exclusive.push(only),
+            Ok(rule) => policy.exclusive.push(rule),
             Err(sentence) => document.problem(text.line, sentence.trim_end_matches('.')),
         }
     }

@@ -11,7 +11,7 @@ use crate::engine::{SessionId, Timestamp};
 use crate::git::{Git, Repo};
 use crate::http::event_json;
 use crate::key::{Key, KeyRules};
-use crate::ledger::{self, BRANCH, HistoryReader, Holding, LedgerReader, Query, VerifyReport};
+use crate::ledger::{self, BRANCH, HistoryReader, Holding, LedgerReader, Query};
 use crate::local::data_dir;
 use crate::text::terminal::clean;
 use crate::wire;
@@ -20,7 +20,7 @@ use crate::wire;
 pub use crate::ledger::SHARED;
 
 /// Checks that every event is there, that every tree is what the events add up to, and that git finds no damage.
-pub fn verify(path: &Path) -> Result<VerifyReport> {
+pub fn verify(path: &Path) -> Result<ledger::VerifyReport> {
     let report = ledger::verify(path)?;
     ledger::git(path).args(["fsck", "--no-dangling", "--no-progress"]).output()?;
     Ok(report)
