@@ -8,13 +8,9 @@ mod child;
 mod commands;
 mod context;
 mod data_dir;
-mod db;
 mod failure;
-mod ledger;
 mod package;
-mod serve;
 mod talk;
-mod token;
 mod yaml;
 
 use std::path::{Path, PathBuf};

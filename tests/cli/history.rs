@@ -80,7 +80,7 @@ fn a_ledger_can_be_checked_found_and_shared() {
     inside(&["ledger", "fetch", "origin"]).ok();
     assert!(inside(&["ledger", "verify"]).ok().out.starts_with("the ledger is undamaged: 5 events"));
     assert_eq!(told(&inside(&["log", "src/a.rs"]).ok().out).len(), 3);
-    assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("could not fetch a ledger"));
+    assert!(inside(&["ledger", "fetch", "../nowhere"]).fails(1).err.contains("could not fetch a ledger from"));
 
     // A commit made by hand is detected.
     let hand = "git commit-tree -p ledger -m x ledger^{tree} | xargs git update-ref refs/heads/ledger";

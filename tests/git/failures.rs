@@ -121,7 +121,7 @@ fn a_server_that_does_not_answer_properly_is_reported() {
             scope.spawn(move || is_a_sentence(world, &[("DIBS_URL", url), ("DIBS_TOKEN", "x.y.z")], what));
         }
     });
-    is_a_sentence(&world, &[], "no server is known here");
+    is_a_sentence(&world, &[], "no server is configured here");
     std::fs::create_dir_all(world.path("work/.git/dibs")).unwrap();
     std::fs::write(world.path("work/.git/dibs/server.json"), "<html>").unwrap();
     is_a_sentence(&world, &[], "server.json is not a server's record");
@@ -163,7 +163,7 @@ fn an_unusable_token_is_reported() {
     std::fs::create_dir(&file).unwrap();
     is_a_sentence(&world, &[url], "dibs/token cannot be read");
     world.shell("work", "rmdir .git/dibs/token; git config dibs.tokenFile /nowhere/token");
-    is_a_sentence(&world, &[url], "/nowhere/token is not there, but git config dibs.tokenFile names it");
+    is_a_sentence(&world, &[url], "/nowhere/token does not exist, but git config dibs.tokenFile names it");
     world.shell("work", "git config --unset dibs.tokenFile; rm .git/dibs/read-token");
     is_a_sentence(&world, &[url], "token");
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::names::NAMES;
 use crate::server::Shared;
-use crate::world::{Session, Snapshot, World, said};
+use crate::support::session::Session;
+use crate::world::{Snapshot, World, said};
 
 /// The files at the start, and one that never exists.
 const FILES: [&str; 7] = ["a", "b", "c", "dir/x", "dir/y", "run.sh", "elsewhere/untouched"];

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
-use super::data_dir::DataDir;
-use super::{Exit, talk};
+use crate::cli::data_dir::DataDir;
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{Cwd, Names, data_dir};
 use crate::serve::upkeep::ledger;

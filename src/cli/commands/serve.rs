@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::{Exit, talk};
+use crate::cli::{Exit, talk};
 use crate::serve::{self, CommandLine, ConfigValue, LogFormat, Options, Started};
 
 /// Serves reservations until it gets SIGTERM or Ctrl-C.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::{Exit, talk};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{clock, data_dir};
 use crate::token::mint::{SigningSecret, sign};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::json;
 
-use super::data_dir::DataDir;
-use super::{Exit, talk};
+use crate::cli::data_dir::DataDir;
+use crate::cli::{Exit, talk};
 use crate::local::data_dir;
 use crate::serve::upkeep::journal;
 
