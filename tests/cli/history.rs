@@ -87,5 +87,5 @@ fn a_ledger_can_be_checked_found_and_shared() {
     let done = world.command("sh", "app").env("GIT_DIR", dir.trim()).args(["-c", hand]).run().status;
     assert!(done.success());
     let said = world.dibs(["ledger", "verify"]).fails(1);
-    assert!(said.err.contains("is not one of the ledger's"), "{said:?}");
+    assert!(said.err.contains("was not written by git-dibs"), "{said:?}");
 }
