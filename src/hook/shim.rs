@@ -18,9 +18,9 @@ const PROGRAM_LINE: &[u8] = b"dibs=";
 /// Who wrote a hook file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A shim of this version, unchanged.
+    /// A shim as it was installed, by this version or an earlier one.
     Ours,
-    /// A shim that was edited, or of another version.
+    /// A shim that was edited, or of a later version.
     OursChanged,
     /// Not a shim.
     Foreign,
@@ -33,7 +33,8 @@ pub fn shim(moment: Moment, program: &Path) -> Vec<u8> {
 
 /// Who wrote this file.
 pub fn whose(moment: Moment, text: &[u8]) -> Whose {
-    if with_program(text, PLACEHOLDER) == template(moment) {
+    let unchanged = with_program(text, PLACEHOLDER);
+    if unchanged == template(moment) || unchanged == first_wording(moment) {
         return Whose::Ours;
     }
     let second_line = text.split(|&b| b == b'\n').nth(1).unwrap_or_default();
@@ -50,6 +51,16 @@ fn template(moment: Moment) -> &'static [u8] {
         Moment::PreReceive => include_bytes!("../../hooks/pre-receive"),
         Moment::ReferenceTransaction => include_bytes!("../../hooks/reference-transaction"),
     }
+}
+
+/// The shim as the first versions installed it. It did the same in other words.
+fn first_wording(moment: Moment) -> Vec<u8> {
+    let text = String::from_utf8_lossy(template(moment));
+    let noun = moment.noun();
+    text.replace(&format!("this {noun} was not checked"), &format!("nobody checked this {noun}"))
+        .replace("another session holds", "somebody else holds")
+        .replace("stops a ref update that brings commits", "stops whatever moves a branch to commits")
+        .into_bytes()
 }
 
 /// The script with another word for the program.
@@ -75,6 +86,15 @@ mod tests {
             assert_eq!(whose(moment, &edited), Whose::OursChanged, "{moment}");
             assert_eq!(whose(moment, b"#!/bin/sh\necho git-dibs shim v1\n"), Whose::Foreign);
             assert_eq!(whose(moment, b""), Whose::Foreign);
+        }
+    }
+
+    #[test]
+    fn shims_of_earlier_versions_are_recognised() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hooks/0.1.0");
+        for moment in Moment::ALL {
+            let text = std::fs::read(dir.join(moment.name())).unwrap();
+            assert_eq!(whose(moment, &with_program(&text, b"'/usr/bin/git-dibs'")), Whose::Ours, "{moment}");
         }
     }
 
