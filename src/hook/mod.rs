@@ -1,6 +1,6 @@
 //! The git hooks: when git calls us, what a change touches, installing the hooks, and the doctor.
 //!
-//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`](crate::judge) asks the server and
+//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`] asks the server and
 //! decides. No rule about reservations is in here.
 
 pub mod collect;

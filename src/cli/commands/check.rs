@@ -136,11 +136,11 @@ fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit>
     let result = context.client.check(session.as_deref(), &question);
     let reply = context.checked(result)?;
     context.print(&lines(&reply.conflicts, question.encoding, context))?;
-    let (held, taken) = (reply.held.len(), names.len().saturating_sub(reply.clear.len()));
+    let (held, taken) = (reply.held.len(), names.count().saturating_sub(reply.clear.len()));
     let objections =
         Objections { conflicts: reply.conflicts, paused: reply.paused, now: context.now(), ..Objections::default() };
     if !context.json {
-        report(context, &objections, names.len(), taken, held);
+        report(context, &objections, names.count(), taken, held);
     }
     Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
