@@ -18,6 +18,8 @@ pub enum Origin {
     PushOption,
     /// `DIBS_TOKEN`.
     Environment,
+    /// The session file that this variable leads to.
+    SessionFile(&'static str),
     /// The worktree's file, written when its session started.
     Worktree(PathBuf),
     /// The file that `dibs.tokenFile` names.
@@ -31,6 +33,8 @@ impl fmt::Display for Origin {
         match self {
             Origin::PushOption => f.write_str("the push option dibs-token"),
             Origin::Environment => f.write_str("DIBS_TOKEN"),
+            // Neither the value of the variable nor the file's name: whoever knows them could be the session.
+            Origin::SessionFile(variable) => write!(f, "the session file of {variable}"),
             Origin::Flag(path) | Origin::Worktree(path) | Origin::TokenFile(path) | Origin::LocalServer(path) => {
                 path.display().fmt(f)
             }
@@ -48,6 +52,8 @@ pub struct Credential {
     pub repo: Option<String>,
     /// Whether it is an admin token.
     pub is_admin: bool,
+    /// Whether it is the token of a worker that may act for several sessions.
+    pub is_worker: bool,
     pub from: Origin,
 }
 
@@ -67,6 +73,7 @@ impl Credential {
         Ok(Credential {
             token: token.to_owned(),
             is_admin: claims.scope.as_deref() == Some("admin"),
+            is_worker: claims.scope.as_deref() == Some("worker"),
             repo: claims.repo.clone(),
             session: claims.session(),
             from,
@@ -149,11 +156,16 @@ mod tests {
 
     #[test]
     fn a_token_names_its_scope_and_repository() {
-        let read = |claims| {
+        let credential = |claims| {
             let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
-            let credential = Credential::new(&token, Origin::Environment).unwrap();
+            Credential::new(&token, Origin::Environment).unwrap()
+        };
+        let read = |claims| {
+            let credential = credential(claims);
             (credential.is_admin, credential.repo)
         };
+        assert!(credential(json!({"sub": "host", "scope": "worker"})).is_worker);
+        assert!(!credential(json!({"sub": "reader", "scope": "read"})).is_worker);
         assert_eq!(read(json!({"sub": "boss", "scope": "admin"})), (true, None));
         assert_eq!(read(json!({"sub": "ana", "repo": "app"})), (false, Some("app".to_owned())));
         assert_eq!(read(json!({"sub": ["odd"], "repo": 7})), (false, None));

@@ -46,8 +46,8 @@ pub fn run(args: Args) -> Result<Exit> {
         Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };
     let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
-        let result = context.client.history(&query(&context.workspace.cwd)?, most);
-        context.checked(result).inspect(|_| context.print_notices())
+        let filter = query(&context.workspace.cwd)?;
+        context.look(|client, _| client.history(&filter, most)).inspect(|_| context.print_notices())
     });
     let history = match reply {
         Ok(history) => history,

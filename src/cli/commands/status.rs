@@ -23,9 +23,14 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
-    let holder = if args.mine { Some(context.session()?) } else { args.holder };
-    let result = context.client.reservations(&ReservationFilter { prefix: None, session: holder });
-    let mut held = context.checked(result)?;
+    let mut held = if args.mine {
+        let filter = ReservationFilter { prefix: None, session: Some(context.session()?) };
+        let result = context.client.reservations(&filter);
+        context.checked(result)?
+    } else {
+        let filter = ReservationFilter { prefix: None, session: args.holder };
+        context.look(|client, _| client.reservations(&filter))?
+    };
     if held.is_empty() && !context.json {
         talk::say("nothing is reserved");
         context.print_notices();
