@@ -164,7 +164,8 @@ fn details(event: &EventKind) -> Details<'_> {
 /// One event on a line.
 fn line(event: &Event) -> String {
     let when = event.at.to_string();
-    let when = format!("{} {}", &when[..10], &when[11..19]);
+    // Marked as UTC, and in a form that --since accepts.
+    let when = format!("{}Z", &when[..19]);
     let details = details(&event.kind);
     let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
     let mut what: String = paths.collect();
