@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -82,7 +83,8 @@ impl Credential {
 
     /// Reads a token from a file; none if the file does not exist.
     pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
-        let file = match std::fs::File::open(path) {
+        // A pipe in its place is not waited for.
+        let file = match std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(format!("cannot be read ({error})")),

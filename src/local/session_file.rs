@@ -138,7 +138,8 @@ pub(super) fn find(common_dir: &Path, environment: &Environment) -> Option<OwnTo
 pub fn end_abandoned(repo: &Repo) -> Vec<String> {
     let Ok(entries) = fs::read_dir(repo.common_dir.join(DIRECTORY)) else { return Vec::new() };
     let mut ended = Vec::new();
-    for entry in entries.flatten().take(EXAMINED_MAX) {
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    for entry in entries.flatten().filter(is_file).take(EXAMINED_MAX) {
         let path = entry.path();
         let Some((content, _lock)) = abandoned(&path) else { continue };
         let Ok(credential) = Credential::new(&content.token, Origin::SessionFile(RUN_VARIABLE)) else { continue };
@@ -166,7 +167,7 @@ fn is_dead(code: Code) -> bool {
 /// The content of the file, if the process that it names no longer runs. The lock keeps other commands from ending the
 /// same session.
 fn abandoned(path: &Path) -> Option<(Content, File)> {
-    let file = File::open(path).ok()?;
+    let file = open(path).ok()?;
     match file.try_lock() {
         Ok(()) | Err(TryLockError::Error(_)) => {}
         Err(TryLockError::WouldBlock) => return None,
@@ -198,9 +199,14 @@ fn client(repo: &Repo, content: &Content, credential: Credential) -> Option<Clie
     Client::new(endpoints, Some(credential), Limits::default()).ok()
 }
 
+/// Opens a session file. A link or a pipe in its place is not followed and not waited for.
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
 /// Reads a session file; none if there is none. The error completes a sentence that starts with the token's origin.
 fn read(path: &Path) -> Result<Option<Content>, String> {
-    let file = match File::open(path) {
+    let file = match open(path) {
         Ok(file) => file,
         Err(error) if crate::client::is_absent(&error) => return Ok(None),
         Err(error) => return Err(format!("cannot be read ({error})")),

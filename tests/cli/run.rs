@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::support::process::Collector;
-use crate::world::{PROGRAM, Process, Said, World, time, until};
+use crate::world::{PROGRAM, Process, Run, Said, World, time, until};
 
 /// Starts `git-dibs run -- sh -c SCRIPT` and waits until it prints `ready`.
 fn started(world: &World, args: &[&str], script: &str) -> Process {
@@ -188,6 +188,19 @@ fn what_a_killed_run_left_stays_until_a_server_can_be_told() {
     let said = world.dibs(["status"]).ok();
     assert!(said.err.contains("session left was left behind"), "{said:?}");
     assert_eq!((session_files(&world), world.held()), (0, vec![]));
+}
+
+#[test]
+fn whatever_is_among_the_session_files_no_command_waits_for_it() {
+    let world = World::served();
+    let script = "mkdir -m 700 .git/dibs/runs; cd .git/dibs/runs; echo junk >junk; mkdir dir; ln -s /dev/zero link
+        mkfifo pipe $(printf guess | sha256sum | cut -c 1-64); mkfifo ../token";
+    assert!(world.command("sh", "app").args(["-ec", script]).run().status.success());
+    world.dibs(["run", "--", "git", "dibs", "reserve", "a"]).ok();
+    let said = world.dibs(["reserve", "a"]).env("DIBS_RUN", "guess").fails(4);
+    assert!(said.err.contains("the token in the session file of DIBS_RUN is "), "{said:?}");
+    let said = world.dibs(["reserve", "a"]).fails(4);
+    assert!(said.err.contains("dibs/token is empty"), "{said:?}");
 }
 
 /// The session files in the repository.
