@@ -214,6 +214,9 @@ fn reach(
     settings: &Settings,
 ) -> Result<(ServerAccess, ServerStatus), CheckError> {
     let access = discover(&Lookup::new(Some(repo), environment, settings))?;
+    if let Some(problem) = access.token_problem {
+        return Err(CheckError::Unauthorized(problem));
+    }
     let mut client = access.client(Limits::default())?;
     let health = client.health()?;
     let ours = SystemTime::now();
@@ -333,11 +336,8 @@ mod tests {
     fn versions_and_clocks_that_differ_are_reported() {
         let access = ServerAccess {
             endpoints: vec![Endpoint::parse("http://x:1").unwrap()],
-            credential: None,
-            session: None,
-            repo: None,
             source: "DIBS_URL".to_owned(),
-            secret_file: None,
+            ..ServerAccess::default()
         };
         let now = SystemTime::now();
         let findings = |version: &str, skew: u64| {

@@ -24,7 +24,7 @@ use collect::HookInput;
 use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
 use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
-use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover};
+use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover, session_file};
 
 /// If this variable is set, a hook only tells the doctor that it was reached.
 pub const PROBE: &str = "DIBS_PROBE";
@@ -139,8 +139,12 @@ fn check(input: HookInput<'_>) -> Verdict {
     if paths.is_empty() {
         return Verdict::Pass;
     }
-    let reply = find_server(&repo, input, &settings).and_then(|access| {
-        let reply = judge::ask(&access, &judge::question(paths), deadline)?;
+    let reply = find_server(&repo, input, &settings).and_then(|mut access| {
+        let mut reply = judge::ask(&mut access, &judge::question(paths), deadline)?;
+        // What a killed `git-dibs run` left behind is in nobody's way.
+        if !reply.conflicts.is_empty() && !session_file::end_abandoned(&repo).is_empty() {
+            reply = judge::ask(&mut access, &judge::question(paths), deadline)?;
+        }
         Ok((access, reply))
     });
     let verdict = match reply {
@@ -153,7 +157,8 @@ fn check(input: HookInput<'_>) -> Verdict {
                 collected.undone(&repo, &policy, suspects).unwrap_or_default()
             };
             let objections = Objections::find(&policy, paths, session, reply, now, undone);
-            judge::verdict(&occasion, &policy, Ok(&objections))
+            let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
+            verdict.with_sentence(access.token_problem.as_deref())
         }
     };
     if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
@@ -222,8 +227,7 @@ mod tests {
         let error = |variables: &[(&str, &str)]| place.find(Moment::PreCommit, variables).unwrap_err();
         assert!(matches!(error(&[]), CheckError::Unreachable(text) if text.contains("git dibs serve")));
         place.file("dibs/token", " \n");
-        assert!(
-            matches!(error(&[("DIBS_URL", "http://x")]), CheckError::Unauthorized(text) if text.contains("is empty"))
-        );
+        let access = place.find(Moment::PreCommit, &[("DIBS_URL", "http://x")]).unwrap();
+        assert!(access.token_problem.is_some_and(|problem| problem.contains("dibs/token is empty")));
     }
 }

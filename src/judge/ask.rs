@@ -75,7 +75,14 @@ pub fn question(paths: &[Path]) -> wire::Check {
 }
 
 /// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`].
-pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> Result<wire::CheckReply, CheckError> {
+///
+/// If the server does not accept the caller's token, it is asked again as for a person without a session, and `access`
+/// says so afterwards: a bad token must never be weaker than none.
+pub fn ask(
+    access: &mut ServerAccess,
+    question: &wire::Check,
+    deadline: Instant,
+) -> Result<wire::CheckReply, CheckError> {
     let start = Instant::now();
     let deadline = deadline.clamp(start + ASK_TIME_MIN, start + Limits::default().total);
     // To the tenth of a second, because people read it.
@@ -83,10 +90,10 @@ pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> 
         let left = deadline.saturating_duration_since(Instant::now());
         Duration::from_millis(((left.as_secs_f64() * 10.0).round() as u64 * 100).max(100))
     };
-    let session = access.session.as_deref();
     if let Some(endpoint) = access.endpoints.first() {
         let limits = Limits { total: time_left(), ..Limits::default() };
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
+        let session = access.session.as_deref();
         match quick_check(QuickCall { endpoint, credential, session, repo }, question, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut => {
@@ -96,6 +103,19 @@ pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> 
         }
     }
     // The quick exchange knows only success; the full client finds out what is wrong and has a sentence for it.
-    let limits = Limits { total: time_left(), ..Limits::default() };
-    Ok(access.client(limits)?.check(session, question)?)
+    let check = |access: &ServerAccess| -> Result<Result<wire::CheckReply, ClientError>, CheckError> {
+        let limits = Limits { total: time_left(), ..Limits::default() };
+        Ok(access.client(limits)?.check(access.session.as_deref(), question))
+    };
+    match check(access)? {
+        Err(error) if access.reject_token(&error) => Ok(check(access)??),
+        Err(error) => match (&access.token_problem, CheckError::from(error)) {
+            // There is no other token, and the reason is that this one cannot be used.
+            (Some(problem), CheckError::Unauthorized(_)) if access.credential.is_none() => {
+                Err(CheckError::Unauthorized(problem.clone()))
+            }
+            (_, error) => Err(error),
+        },
+        Ok(reply) => Ok(reply),
+    }
 }

@@ -38,6 +38,19 @@ pub enum Verdict {
     Block(String),
 }
 
+impl Verdict {
+    /// Adds a sentence to the text, and changes nothing else.
+    pub fn with_sentence(self, sentence: Option<&str>) -> Verdict {
+        let Some(sentence) = sentence else { return self };
+        let line = format!("git-dibs: {sentence}.\n");
+        match self {
+            Verdict::Pass => Verdict::Warn(line),
+            Verdict::Warn(text) => Verdict::Warn(text + &line),
+            Verdict::Block(text) => Verdict::Block(text + &line),
+        }
+    }
+}
+
 /// Why a change could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unchecked {

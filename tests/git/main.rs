@@ -6,6 +6,7 @@ mod support;
 
 mod doctor;
 mod failures;
+mod identity;
 mod install;
 mod moments;
 mod names;

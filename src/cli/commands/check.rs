@@ -97,9 +97,8 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
     if args.shared {
         (question.mode, question.intent) = (Some(Mode::Shared), None);
     }
+    let reply = context.look(|client, session| client.check(session, &question))?;
     let session = context.access.session.clone();
-    let result = context.client.check(session.as_deref(), &question);
-    let reply = context.checked(result)?;
     let policy = CheckPolicy::read(&moment.occasion(), &context.workspace.environment, &context.workspace.settings);
     let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
         let repo = context.workspace.repo.as_ref();
@@ -132,9 +131,7 @@ fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit>
         encoding: names.encoding(),
         ..wire::Check::default()
     };
-    let session = context.access.session.clone();
-    let result = context.client.check(session.as_deref(), &question);
-    let reply = context.checked(result)?;
+    let reply = context.look(|client, session| client.check(session, &question))?;
     context.print(&lines(&reply.conflicts, question.encoding, context))?;
     let (held, taken) = (reply.held.len(), names.count().saturating_sub(reply.clear.len()));
     let objections =

@@ -85,7 +85,7 @@ struct CallArgs {
     /// How often to try again if no server answers, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: usize,
-    /// The session to act for, if the token does not belong to a session [default: DIBS_SESSION]
+    /// The session to act for, with an admin's or a worker's token [default: DIBS_SESSION]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]
