@@ -7,7 +7,7 @@
 //! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
 //! * `discovery` writes the files by which clients on this machine find the server.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
-//! * `upkeep`: `git dibs db` and `git dibs ledger`, which need no running server.
+//! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
 mod config;
 mod deleted_files;

@@ -30,7 +30,10 @@ fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProble
     for repo in &missing {
         add(repo.line, format!("there is no repository at {}", split_name(&repo.value).1.display()));
     }
-    let served = if missing.is_empty() { repositories::find(fixed) } else { Ok(Vec::new()) };
+    // Without `repo`, the server serves the repository that it is started in. That is not known yet, and a configuration
+    // can be checked anywhere.
+    let is_outside = fixed.repo.is_empty() && Repo::from_environment().is_err();
+    let served = if missing.is_empty() && !is_outside { repositories::find(fixed) } else { Ok(Vec::new()) };
     if let Err(error) = &served {
         add(fixed.repo.last().and_then(|repo| repo.line), format!("{error:#}"));
     }
