@@ -63,7 +63,7 @@ fn installing_again_updates_the_path_of_the_program() {
     assert!(shim().contains(old.to_str().unwrap()), "{}", shim());
     let report = world.try_install("work", &[]);
     assert!(!shim().contains(old.to_str().unwrap()), "{}", shim());
-    assert_eq!(report.done.len(), 10, "{report:?}");
+    assert_eq!(report.done.len(), 6, "{report:?}");
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
 }
 

@@ -98,6 +98,7 @@ fn messages_of_install_doctor_and_uninstall() {
     }
     let mut world = World::new();
     insta::assert_snapshot!(told(&world, "git dibs install; git dibs install", &[]), @r"
+    hook.dibs-* set in git's configuration, for git 2.54 and newer
     …/work/.git/hooks/pre-commit installed
     …/work/.git/hooks/pre-merge-commit installed
     …/work/.git/hooks/prepare-commit-msg installed
@@ -147,6 +148,7 @@ fn messages_of_install_doctor_and_uninstall() {
     git-dibs: 2 things do not work
     ");
     insta::assert_snapshot!(told(&world, "git dibs uninstall; git dibs uninstall", &[]), @r"
+    hook.dibs-* removed from git's configuration
     …/work/.git/hooks/pre-commit removed
     …/work/.git/hooks/pre-merge-commit removed
     …/work/.git/hooks/prepare-commit-msg removed
