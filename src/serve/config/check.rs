@@ -68,7 +68,9 @@ fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProble
 
     // Each key by itself, so that one error does not hide another. A missing file is not created.
     let default_secret_file = home.as_deref().map(data_dir::secret);
-    if let Err(error) = reloadable.keyring(default_secret_file.clone().unwrap_or_default()) {
+    // Without a repository the name of the default file is not known, and it does not matter here.
+    let secret_file = default_secret_file.clone().unwrap_or_else(|| "secret".into());
+    if let Err(error) = reloadable.keyring(secret_file) {
         add(reloadable.secret_file.as_ref().and_then(|file| file.line), format!("{error:#}"));
     }
     let key_error = |config: KeyringConfig| Keyring::new(config).err().map(|error| error.to_string());
