@@ -99,6 +99,15 @@ impl Context {
         &mut self,
         call: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
     ) -> Result<T, Failure> {
+        let result = self.try_look(call)?;
+        self.checked(result)
+    }
+
+    /// The same for a command that has its own words for some errors of the server.
+    pub fn try_look<T>(
+        &mut self,
+        call: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
+    ) -> Result<Result<T, ClientError>, Failure> {
         let mut result = call(&mut self.client, self.access.session.as_deref());
         if let Err(error) = &result {
             // A token that is valid, but not for the session that a flag names, is a mistake in the arguments.
@@ -111,7 +120,7 @@ impl Context {
         if let (Ok(_), Some(problem)) = (&result, &self.access.token_problem) {
             talk::say(problem);
         }
-        self.checked(result)
+        Ok(result)
     }
 
     /// Another client for the same server, with another token.

@@ -33,7 +33,7 @@ pub enum Exit {
     Usage,
     /// Another session holds it.
     Conflict,
-    /// The token is missing, invalid, or does not allow it.
+    /// The token is missing, invalid, or does not allow it; or the server's policy does not.
     Auth,
     /// No server answers.
     Unreachable,

@@ -4,10 +4,13 @@
 //! decides. No rule about reservations is in here.
 
 pub mod collect;
+mod commits;
 pub mod doctor;
 pub mod install;
 mod moment;
 mod next;
+mod once;
+mod outage;
 mod passed;
 pub mod shim;
 
@@ -20,6 +23,8 @@ use std::time::{Duration, Instant};
 pub use moment::Moment;
 
 use collect::HookInput;
+use once::Source;
+use outage::Outage;
 
 use crate::git::range::LS_REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
@@ -52,6 +57,13 @@ pub struct Call {
     pub args: Vec<OsString>,
 }
 
+impl Call {
+    /// Whether the hook that was there before has just run.
+    fn has_next_first(&self, moment: Moment) -> bool {
+        moment.next_goes_first() && self.next.as_deref().is_some_and(next::is_there)
+    }
+}
+
 /// Runs one hook and returns its exit code: 0 lets git go on, 1 stops it.
 ///
 /// Messages go to `out`, in whole lines; if all is well there are none.
@@ -73,7 +85,10 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
     }
     let next = |out: &mut dyn Write| {
         let stdin = moment.reads_stdin().then_some(&*input);
-        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, out)).unwrap_or(PASS)
+        let kept = call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, out));
+        // Git LFS does not install its hook where ours is, and without it a push uploads nothing.
+        let lfs = || stdin.filter(|_| moment == Moment::PrePush).and_then(|stdin| next::run_lfs(call, stdin, out));
+        kept.or_else(lfs).unwrap_or(PASS)
     };
     if moment.next_goes_first() {
         let code = next(out);
@@ -81,7 +96,7 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return code;
         }
     }
-    match check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }) {
+    match check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }, call) {
         Verdict::Pass => {}
         Verdict::Warn(text) => show(out, &text),
         Verdict::Block(text) => {
@@ -102,7 +117,7 @@ pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn check(input: HookInput<'_>) -> Verdict {
+fn check(input: HookInput<'_>, call: &Call) -> Verdict {
     let deadline = Instant::now() + WAIT_MAX;
     let occasion = input.moment.occasion();
     // The environment takes precedence over every setting: if it turns checks off, nothing else needs to be read.
@@ -119,6 +134,14 @@ fn check(input: HookInput<'_>) -> Verdict {
         Ok(repo) => repo,
         Err(error) => return unread(&Settings::default(), error),
     };
+    match Source::of(call.next.as_deref()) {
+        Source::Configuration => once::note(&repo, input.moment),
+        // A hook that was there before may have changed the index since.
+        Source::File if !call.has_next_first(input.moment) && once::is_done(&repo, input.moment) => {
+            return Verdict::Pass;
+        }
+        Source::File => {}
+    }
     let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass };
     // If both need the git program, both run at the same time.
     let settings = SettingsCall::start(&repo);
@@ -139,16 +162,24 @@ fn check(input: HookInput<'_>) -> Verdict {
     if paths.is_empty() {
         return Verdict::Pass;
     }
-    let reply = find_server(&repo, input, &settings).and_then(|mut access| {
-        let mut reply = judge::ask(&mut access, &judge::question(paths), deadline)?;
-        // What a killed `git-dibs run` left behind is in nobody's way.
+    let access = find_server(&repo, input, &settings);
+    let outage = Outage::recall(&repo, access.as_ref().ok(), occasion.noun);
+    let reply = access.and_then(|mut access| {
+        let limit = outage.is_known.then_some(outage::PROBE_TIME);
+        let mut reply = judge::ask(&mut access, &judge::question(paths), deadline, limit)?;
+        // The session of a `git-dibs run` that was killed blocks no commit.
         if !reply.conflicts.is_empty() && !session_file::end_abandoned(&repo).is_empty() {
-            reply = judge::ask(&mut access, &judge::question(paths), deadline)?;
+            reply = judge::ask(&mut access, &judge::question(paths), deadline, limit)?;
         }
         Ok((access, reply))
     });
+    outage.note(&reply);
     let verdict = match reply {
-        Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
+        Err(error) => {
+            let is_outage = matches!(error, CheckError::Unreachable(_));
+            let verdict = judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error)));
+            if is_outage { outage.without_repetition(verdict) } else { verdict }
+        }
         Ok((access, reply)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);
             let session = access.session.as_deref();
@@ -156,7 +187,13 @@ fn check(input: HookInput<'_>) -> Verdict {
             let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
                 collected.undone(&repo, &policy, suspects).unwrap_or_default()
             };
-            let objections = Objections::find(&policy, paths, session, reply, now, undone);
+            let mut objections = Objections::find(&policy, paths, session, reply, now, undone);
+            let mut occasion = occasion;
+            if !objections.conflicts.is_empty() {
+                objections.commits = commits::of_paths(&repo, input, &objections.conflicting_paths());
+                // Git commits a merge as a whole.
+                occasion.is_staged &= !repo.git_dir.join("MERGE_HEAD").exists();
+            }
             let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
             verdict.with_sentence(access.token_problem.as_deref())
         }

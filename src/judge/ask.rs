@@ -74,7 +74,8 @@ pub fn question(paths: &[Path]) -> wire::Check {
     }
 }
 
-/// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`].
+/// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`]. A server that
+/// failed a moment ago has only the time `limit`.
 ///
 /// If the server does not accept the caller's token, it is asked again as for a person without a session, and `access`
 /// says so afterwards: a bad token must never be weaker than none.
@@ -82,9 +83,13 @@ pub fn ask(
     access: &mut ServerAccess,
     question: &wire::Check,
     deadline: Instant,
+    limit: Option<Duration>,
 ) -> Result<wire::CheckReply, CheckError> {
     let start = Instant::now();
-    let deadline = deadline.clamp(start + ASK_TIME_MIN, start + Limits::default().total);
+    let deadline = match limit {
+        Some(limit) => start + limit,
+        None => deadline.clamp(start + ASK_TIME_MIN, start + Limits::default().total),
+    };
     // To the tenth of a second, because people read it.
     let time_left = || {
         let left = deadline.saturating_duration_since(Instant::now());

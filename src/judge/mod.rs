@@ -23,6 +23,8 @@ pub use policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting, Require};
 pub struct Occasion {
     /// The word for it in a sentence: "this commit is blocked".
     pub noun: &'static str,
+    /// An ordinary commit of what is staged: a path can still be left out of it.
+    pub is_staged: bool,
     /// What to do if the change cannot be checked and no setting decides.
     pub on_unreachable: OnUnreachable,
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::cli::context::{CommonArgs, Context};
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::Package;
 use crate::cli::{Exit, talk};
 use crate::git::{self, GitError, Repo};
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
         None if args.from.stdin => names_on_stdin(args.nul)?,
         None => context.names(&args.keys)?,
     };
-    check_keys(&mut context, &args, &names)
+    check_keys(&mut context, &args, &names, package.as_ref())
 }
 
 /// The change that `--staged` or `--range` means, and the hook that would check it.
@@ -124,14 +124,20 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
 }
 
 /// Checks whether keys could be reserved.
-fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit> {
+fn check_keys(context: &mut Context, args: &Args, names: &Names, package: Option<&Package>) -> Result<Exit> {
     let question = wire::Check {
         paths: Some(names.texts()),
         mode: args.shared.then_some(Mode::Shared),
+        // What `reserve --package` would be refused for is a mistake of the package too.
+        ttl_seconds: package.and_then(Package::ttl_seconds),
         encoding: names.encoding(),
         ..wire::Check::default()
     };
-    let reply = context.look(|client, session| client.check(session, &question))?;
+    let result = context.try_look(|client, session| client.check(session, &question))?;
+    let reply = result.map_err(|error| match package.and_then(|package| package.ttl_problem(&error)) {
+        Some(line) => context.failure_with(&error, format!("{} ({line})", sentence_of(&error))),
+        None => context.failure(&error),
+    })?;
     context.print(&lines(&reply.conflicts, question.encoding, context))?;
     let (held, taken) = (reply.held.len(), names.count().saturating_sub(reply.clear.len()));
     let objections =

@@ -11,7 +11,7 @@ use crate::http::error::ApiResult;
 use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
-use crate::http::request_fields::{key, mode};
+use crate::http::request_fields::{key, mode, ttl};
 use crate::http::submit::read_state;
 use crate::key::Key;
 use crate::wire::{self, Encoding};
@@ -107,6 +107,7 @@ async fn check_paths(
     body: wire::Check,
 ) -> ApiResult<Json<wire::CheckReply>> {
     let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
+    let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
     let feature = caller.claims.feature.clone();
     let paths = body.into_paths()?;
     let most = app.limits().keys_per_check;
@@ -117,6 +118,13 @@ async fn check_paths(
     let read = |text: &String| key(&caller.repo, text, percent);
     let keys =
         without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+    if ttl_seconds.is_some() {
+        let policy = caller.repo.policy();
+        for key in &*keys {
+            policy.permit(key, held_in)?;
+            ttl(ttl_seconds, policy.bounds(key))?;
+        }
+    }
     let mut keys = keys.into_iter();
     let paths: Arc<[String]> = paths.into();
     let mut answer = wire::CheckReply::default();
