@@ -54,6 +54,21 @@ impl Client {
         self.post(&check_path(session), request)
     }
 
+    /// Announces what the session is about to push: at most [`PUSH_UPDATES_MAX`](wire::limits::PUSH_UPDATES_MAX) updates.
+    pub fn announce_push(
+        &mut self,
+        session: &str,
+        request: &wire::AnnouncePush,
+    ) -> Result<wire::PushAnnounced, ClientError> {
+        self.post(&own(session, "pushes"), request)
+    }
+
+    /// Asks who announced a push, and checks what it changes for that session. An announcement is claimed only once, so
+    /// a repeated call answers as for a caller without a session.
+    pub fn claim_push(&mut self, request: &wire::ClaimPush) -> Result<wire::ClaimReply, ClientError> {
+        self.post("/api/pushes/claim", request)
+    }
+
     /// Lists what the session holds.
     pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
         self.get(&own(session, "reserved-files"))
