@@ -60,7 +60,7 @@ impl Client {
         session: &str,
         request: &wire::AnnouncePush,
     ) -> Result<wire::PushAnnounced, ClientError> {
-        self.post(&own(session, "pushes"), request)
+        self.post(&announce_path(session), request)
     }
 
     /// Asks who announced a push, and checks what it changes for that session. An announcement is claimed only once, so
@@ -206,6 +206,11 @@ const NO_BODY: Option<&wire::Override> = None;
 /// The path of a check for a session, or for a caller without one.
 pub(super) fn check_path(session: Option<&str>) -> String {
     session.map_or_else(|| "/api/check-conflicts".to_owned(), |session| own(session, "files/check-conflicts"))
+}
+
+/// The path of the announcement of a push.
+pub(super) fn announce_path(session: &str) -> String {
+    own(session, "pushes")
 }
 
 /// The path of a call for a session.

@@ -5,12 +5,14 @@
 
 pub mod collect;
 pub mod doctor;
+pub mod excuse;
 pub mod install;
 mod moment;
 mod next;
 mod passed;
 pub mod shim;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -20,8 +22,11 @@ use std::time::{Duration, Instant};
 pub use moment::Moment;
 
 use collect::HookInput;
+use excuse::Helpers;
 
-use crate::git::range::LS_REMOTE_LIMIT;
+use crate::git::changed::Change;
+use crate::git::range::Update;
+use crate::git::remote::REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
 use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
 use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover};
@@ -39,7 +44,7 @@ const USAGE: i32 = 2;
 pub const WAIT_MAX: Duration = Duration::from_millis(2900);
 
 // A slow remote must leave the server its time.
-const _: () = assert!(LS_REMOTE_LIMIT.as_millis() + ASK_TIME_MIN.as_millis() <= WAIT_MAX.as_millis());
+const _: () = assert!(REMOTE_LIMIT.as_millis() + ASK_TIME_MIN.as_millis() <= WAIT_MAX.as_millis());
 
 /// A call of `git-dibs hook <name> [--next FILE] -- ARGS…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +86,8 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return code;
         }
     }
-    match check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }) {
+    let checked = check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment });
+    match checked.verdict {
         Verdict::Pass => {}
         Verdict::Warn(text) => show(out, &text),
         Verdict::Block(text) => {
@@ -89,7 +95,25 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return BLOCK;
         }
     }
-    if moment.next_goes_first() { PASS } else { next(out) }
+    let code = if moment.next_goes_first() { PASS } else { next(out) };
+    if let Some((access, updates)) = checked.announcement.filter(|_| code == PASS) {
+        // Last, because an announcement is valid for a minute, and the hook that was there before may upload for longer.
+        judge::announce(&access, &updates);
+    }
+    code
+}
+
+/// The result of a hook.
+struct Checked {
+    verdict: Verdict,
+    /// The push to announce to the server.
+    announcement: Option<(ServerAccess, Vec<Update>)>,
+}
+
+impl From<Verdict> for Checked {
+    fn from(verdict: Verdict) -> Checked {
+        Checked { verdict, announcement: None }
+    }
 }
 
 /// Writes a message. A hook whose stderr is closed still decides.
@@ -102,24 +126,24 @@ pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn check(input: HookInput<'_>) -> Verdict {
+fn check(input: HookInput<'_>) -> Checked {
     let deadline = Instant::now() + WAIT_MAX;
     let occasion = input.moment.occasion();
     // The environment takes precedence over every setting: if it turns checks off, nothing else needs to be read.
     if CheckPolicy::read(&occasion, input.environment, &Settings::default()).enforce.value == Enforce::Off {
-        return Verdict::Pass;
+        return Verdict::Pass.into();
     }
     // Git runs this repository's hooks, so it trusts the repository.
     git::trust_every_owner();
     let unread = |settings: &Settings, error: git::GitError| {
         let policy = CheckPolicy::read(&occasion, input.environment, settings);
-        judge::verdict(&occasion, &policy, Err(&Unchecked::Paths(error.to_string())))
+        Checked::from(judge::verdict(&occasion, &policy, Err(&Unchecked::Paths(error.to_string()))))
     };
     let repo = match Repo::from_environment() {
         Ok(repo) => repo,
         Err(error) => return unread(&Settings::default(), error),
     };
-    let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass };
+    let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass.into() };
     // If both need the git program, both run at the same time.
     let settings = SettingsCall::start(&repo);
     let collected = plan.collect(&repo);
@@ -129,37 +153,47 @@ fn check(input: HookInput<'_>) -> Verdict {
     };
     let policy = CheckPolicy::read(&occasion, input.environment, &settings);
     if policy.enforce.value == Enforce::Off {
-        return Verdict::Pass;
+        return Verdict::Pass.into();
     }
     let collected = match collected {
         Ok(collected) => collected,
         Err(error) => return unread(&settings, error),
     };
-    let paths = &collected.paths;
-    if paths.is_empty() {
-        return Verdict::Pass;
+    if collected.changes.is_empty() {
+        return Verdict::Pass.into();
     }
+    let updates = collect::updates(input);
     let reply = find_server(&repo, input, &settings).and_then(|access| {
-        let reply = judge::ask(&access, &judge::question(paths), deadline)?;
-        Ok((access, reply))
+        let (reply, session) = match input.moment {
+            Moment::PreReceive => judge::ask_about_push(&access, &updates, &collected.changes, deadline)?,
+            _ => (judge::ask_about(&access, &collected.changes, true, deadline)?, access.session.clone()),
+        };
+        Ok((access, reply, session))
     });
+    let mut announcement = None;
     let verdict = match reply {
         Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
-        Ok((access, reply)) => {
+        Ok((access, reply, session)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);
-            let session = access.session.as_deref();
-            // If git cannot tell whether a path is only undone, it counts.
-            let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
-                collected.undone(&repo, &policy, suspects).unwrap_or_default()
+            let committed = |contents: &[Change]| judge::committed_by_holder(&access, contents, deadline);
+            let helpers = Helpers { committed_by_holder: &committed, deadline };
+            let notes = RefCell::default();
+            let excused = |suspects: &[git::Path]| -> HashSet<git::Path> {
+                // If git cannot tell whether a path counts, it does.
+                let excused = collected.excused(&repo, &policy, suspects, helpers).unwrap_or_default();
+                notes.replace(excused.notes);
+                excused.paths
             };
-            let objections = Objections::find(&policy, paths, session, reply, now, undone);
+            let objections = Objections::find(&policy, &collected.paths(), session.as_deref(), reply, now, excused);
+            let objections = Objections { notes: notes.into_inner(), ..objections };
+            announcement = (input.moment == Moment::PrePush && session.is_some()).then_some((access, updates));
             judge::verdict(&occasion, &policy, Ok(&objections))
         }
     };
     if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
         passed::note(&repo);
     }
-    verdict
+    Checked { verdict, announcement }
 }
 
 fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result<ServerAccess, CheckError> {

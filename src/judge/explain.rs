@@ -59,6 +59,9 @@ impl Message<'_> {
         };
         self.headline(&what, &self.policy.enforce, "");
         self.text += &conflict_lines(&objections.conflicts, Some(Encoding::Percent), objections.now, LINES_MAX);
+        for note in &objections.notes {
+            self.line(&terminal::clean(note, ERROR_MAX));
+        }
         let words: Vec<String> = paths.iter().map(|path| shell::path_argument(path)).collect();
         self.line(&next_steps(words, objections.has_session));
     }
