@@ -54,6 +54,21 @@ impl Client {
         self.post(&check_path(session), request)
     }
 
+    /// Announces what the session is about to push: at most [`PUSH_UPDATES_MAX`](wire::limits::PUSH_UPDATES_MAX) updates.
+    pub fn announce_push(
+        &mut self,
+        session: &str,
+        request: &wire::AnnouncePush,
+    ) -> Result<wire::PushAnnounced, ClientError> {
+        self.post(&announce_path(session), request)
+    }
+
+    /// Asks who announced a push, and checks what it changes for that session. An announcement is claimed only once, so
+    /// a repeated call answers as for a caller without a session.
+    pub fn claim_push(&mut self, request: &wire::ClaimPush) -> Result<wire::ClaimReply, ClientError> {
+        self.post("/api/pushes/claim", request)
+    }
+
     /// Lists what the session holds.
     pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
         self.get(&own(session, "reserved-files"))
@@ -191,6 +206,11 @@ const NO_BODY: Option<&wire::Override> = None;
 /// The path of a check for a session, or for a caller without one.
 pub(super) fn check_path(session: Option<&str>) -> String {
     session.map_or_else(|| "/api/check-conflicts".to_owned(), |session| own(session, "files/check-conflicts"))
+}
+
+/// The path of the announcement of a push.
+pub(super) fn announce_path(session: &str) -> String {
+    own(session, "pushes")
 }
 
 /// The path of a call for a session.

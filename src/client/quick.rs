@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Endpoint;
 use super::address::part;
-use super::calls::check_path;
+use super::calls::{announce_path, check_path};
 use super::{Credential, Limits};
 use crate::wire;
 
@@ -42,6 +42,16 @@ pub struct QuickCall<'a> {
 /// Asks which reservations are in the way of the session, or of a caller without one.
 pub fn quick_check(call: QuickCall<'_>, question: &wire::Check, limits: Limits) -> QuickReply<wire::CheckReply> {
     exchange(call, &check_path(call.session), question, limits)
+}
+
+/// Announces what the session is about to push.
+pub fn quick_announce(
+    call: QuickCall<'_>,
+    session: &str,
+    request: &wire::AnnouncePush,
+    limits: Limits,
+) -> QuickReply<wire::PushAnnounced> {
+    exchange(call, &announce_path(session), request, limits)
 }
 
 fn exchange<T: DeserializeOwned>(

@@ -135,6 +135,7 @@ impl Engine {
             Event::UnlockAnswered { request, answer, by, note } => {
                 self.apply_unlock_answered(*request, *answer, by.clone(), note.clone(), at);
             }
+            Event::Committed { session, contents } => self.apply_committed(session, contents),
         }
         None
     }

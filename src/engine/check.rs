@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::command::{Intent, KeyCheck};
+use super::command::{Conflict, Intent, KeyCheck};
 use super::conflict::{Blocker, clash};
-use super::ids::SessionId;
+use super::ids::{ObjectId, SessionId};
 use super::record::Mode;
 use super::state::Engine;
 use crate::key::{Claim, Key};
@@ -21,7 +21,7 @@ impl Engine {
             Intent::Change => Mode::Exclusive,
             Intent::Look => Mode::Shared,
         };
-        let mut check = KeyCheck { conflicts: Vec::new(), held: false };
+        let mut check = KeyCheck { conflicts: Vec::new(), held: false, carried: false };
         let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
@@ -38,6 +38,18 @@ impl Engine {
         let shared_only = || check.conflicts.iter().all(|conflict| conflict.mode == Mode::Shared);
         if intent == Intent::Change && check.held && shared_only() {
             check.conflicts.clear();
+        }
+        check
+    }
+
+    /// The same for a change of a path to this content. Content that every holder in the way has committed itself may be
+    /// carried by anyone: it undoes nothing.
+    pub fn check_content(&self, session: Option<&SessionId>, position: usize, key: &Key, blob: ObjectId) -> KeyCheck {
+        let mut check = self.check(session, position, key, Intent::Change);
+        let committed = |conflict: &Conflict| self.has_committed(&conflict.who.session, key, blob);
+        if !check.conflicts.is_empty() && check.conflicts.iter().all(committed) {
+            check.conflicts.clear();
+            check.carried = true;
         }
         check
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
-use super::record::{EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
+use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+use super::record::{Content, EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use crate::key::Key;
 
 /// A list that nearly always has one entry, which then needs no memory of its own.
@@ -91,6 +91,12 @@ pub enum Command {
         /// With an approval: grant the key to the sender of the request at once, under this id.
         hand_over: Option<ReservationId>,
     },
+    /// The session is about to commit this content. Remember what it commits at paths that it holds.
+    RecordCommit { session: SessionId, contents: Vec<Content> },
+    /// The session is about to push these updates.
+    AnnouncePush { session: SessionId, updates: Vec<RefUpdate> },
+    /// A push has arrived: find the session that announced all of these updates. They are not announced any more then.
+    ClaimPush { updates: Vec<RefUpdate> },
     /// Time has passed: end everything whose deadline is reached.
     Tick,
     /// Record how many requests were refused so far.
@@ -108,6 +114,17 @@ pub struct Reserve {
     pub wait: Option<Duration>,
     /// Grant only if every key is at this version.
     pub if_version: Option<u64>,
+}
+
+/// One update of a ref by a push.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RefUpdate {
+    /// The full name of the ref on the server.
+    pub name: Text,
+    /// All zeros where the push creates the ref.
+    pub old: ObjectId,
+    /// All zeros where the push deletes the ref.
+    pub new: ObjectId,
 }
 
 /// A key as a client writes it for something it holds.
@@ -154,6 +171,10 @@ pub enum Outcome {
     },
     /// The unlock request as it is now.
     Request(Box<UnlockRequest>),
+    /// The push is announced until then.
+    Announced { until: Timestamp },
+    /// The session that announced the push, if one did.
+    Claimed(Option<Pusher>),
 }
 
 /// Why a command was not carried out. Nothing was granted or released.
@@ -217,6 +238,14 @@ pub enum Refusal {
 pub struct SessionName {
     pub session: SessionId,
     pub name: Option<Text>,
+}
+
+/// The session that announced a push.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pusher {
+    pub session: SessionId,
+    pub name: Option<Text>,
+    pub feature: Option<Text>,
 }
 
 /// A reservation as its holder sees it.
@@ -330,4 +359,6 @@ pub struct KeyCheck {
     pub conflicts: Vec<Conflict>,
     /// The session holds the key itself, or a pattern that covers it.
     pub held: bool,
+    /// Other sessions hold the key, and each of them committed the very content that is checked.
+    pub carried: bool,
 }

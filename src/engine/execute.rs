@@ -65,6 +65,9 @@ impl Engine {
             Command::Respond { session, request, answer, note, hand_over } => {
                 self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
             }
+            Command::RecordCommit { session, contents } => Ok(self.record_commit(turn, session, contents)),
+            Command::AnnouncePush { session, updates } => self.announce_push(turn.now, session, updates),
+            Command::ClaimPush { updates } => Ok(self.claim_push(turn.now, updates)),
             Command::Tick => {
                 self.tick(turn);
                 Ok(Outcome::Done)

@@ -134,6 +134,53 @@ impl Ttl {
     }
 }
 
+/// The id of an object in git: 20 bytes (SHA-1) or 32 (SHA-256). All zeros stand for no object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    len: u8,
+    bytes: [u8; 32],
+}
+
+impl ObjectId {
+    /// Reads 40 or 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<ObjectId> {
+        if !matches!(text.len(), 40 | 64) {
+            return None;
+        }
+        let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(ObjectId { len: (text.len() / 2) as u8, bytes })
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes[..usize::from(self.len)].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for ObjectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        ObjectId::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not an object id")))
+    }
+}
+
 /// The id of one reservation: `res_` and a UUIDv7 in its simple form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationId(pub uuid::Uuid);

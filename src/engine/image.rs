@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::command::UnlockRequest;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::Place;
-use super::record::{EndState, Mode, Owner, Want};
+use super::record::{Content, EndState, Mode, Owner, Want};
 use super::slab::SessionSlot;
 use super::state::{End, Engine, Policy, Reservation, Session, Totals, Waiter};
 use crate::key::Key;
@@ -27,6 +27,9 @@ pub struct Image {
     /// Idle keys, the longest idle first.
     resting: Vec<(Key, u64)>,
     version_floor: u64,
+    /// Committed contents by session, the oldest first. Missing in images of format 1.
+    #[serde(default)]
+    committed: Vec<(SessionId, Content)>,
     totals: Totals,
 }
 
@@ -124,6 +127,7 @@ impl Engine {
             versions,
             resting: resting.collect(),
             version_floor: self.version_floor,
+            committed: self.committed.list(),
             totals,
         }
     }
@@ -182,6 +186,9 @@ impl Engine {
         }
         for request in image.requests {
             engine.restore_request(request);
+        }
+        for (session, content) in image.committed {
+            engine.apply_committed(&session, std::slice::from_ref(&content));
         }
         engine.answered = image.answered.into();
         engine.totals = image.totals;
@@ -283,6 +290,18 @@ mod tests {
         let versions: Vec<_> =
             restored.engine.image().versions.iter().map(|(key, version, _)| (key.text(), *version)).collect();
         assert!(versions.contains(&("new".to_owned(), 1)), "{versions:?}");
+    }
+
+    #[test]
+    fn an_image_of_format_1_loads() {
+        let mut world = World::new();
+        world.reserve("a");
+        let mut image = serde_json::to_value(world.engine.image()).unwrap();
+        for field in ["committed"] {
+            image.as_object_mut().unwrap().remove(field).unwrap();
+        }
+        let engine = Engine::restore(Policy::default(), serde_json::from_value(image).unwrap());
+        assert_eq!(engine.image(), world.engine.image());
     }
 
     #[test]

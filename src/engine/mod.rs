@@ -6,11 +6,12 @@
 //! What must survive a restart is *recorded state*. It changes only when a record is applied, in `apply.rs`: while a
 //! command is decided, which numbers the record too, and in a replay by [`Engine::apply`]. Everything else is *working
 //! memory*, which the rules change directly: deadlines, when a session last called, how many requests were refused
-//! since the last record of that, and notices. [`Engine::resume`] sets the deadlines again after a replay.
+//! since the last record of that, notices, and announced pushes. [`Engine::resume`] sets the deadlines again after a replay.
 
 mod apply;
 mod check;
 mod command;
+mod commit;
 mod conflict;
 mod deadlock;
 mod execute;
@@ -20,6 +21,7 @@ mod image;
 mod index;
 mod notice;
 mod pause;
+mod push;
 mod queue;
 mod record;
 mod release;
@@ -33,12 +35,13 @@ mod unlock;
 mod view;
 
 pub use command::{
-    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Refusal,
-    Reserve, SessionIdentity, SessionName, UnlockRequest,
+    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
+    RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
-pub use ids::{ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
-pub use record::{EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
+pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
+pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
 pub use view::{Numbers, SessionView, WaitView};

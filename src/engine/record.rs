@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use crate::key::Key;
 
 /// An event with its number and time.
@@ -94,6 +94,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Text>,
     },
+    /// A holder committed this content, which was not recorded before. Since format 2.
+    Committed { session: SessionId, contents: Vec<Content> },
 }
 
 impl Event {
@@ -109,12 +111,14 @@ impl Event {
             | Event::Queued { session, .. }
             | Event::Seated { session, .. }
             | Event::Left { session, .. }
-            | Event::UnlockRequested { session, .. } => Some(session),
+            | Event::UnlockRequested { session, .. }
+            | Event::Committed { session, .. } => Some(session),
             Event::UnlockAnswered { by, .. } => by.as_ref(),
             Event::Counted { .. } => None,
         }
     }
 
+    /// The keys that are reserved, released or waited for.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         let (one, wants): (Option<&Key>, &[Want]) = match self {
             Event::Reserved { key, .. }
@@ -128,7 +132,8 @@ impl Event {
             | Event::Seated { .. }
             | Event::Left { .. }
             | Event::Counted { .. }
-            | Event::UnlockAnswered { .. } => (None, &[]),
+            | Event::UnlockAnswered { .. }
+            | Event::Committed { .. } => (None, &[]),
         };
         one.into_iter().chain(wants.iter().map(|want| &want.key))
     }
@@ -141,6 +146,14 @@ pub struct Want {
     pub id: ReservationId,
     pub key: Key,
     pub ttl: Ttl,
+}
+
+/// What a path contains after a commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    pub key: Key,
+    /// All zeros where the commit deletes the path.
+    pub blob: ObjectId,
 }
 
 /// Whom a session belongs to: fixed by the first call that uses it.

@@ -135,12 +135,15 @@ impl Command {
             | Command::Heartbeat { session }
             | Command::End { session, .. }
             | Command::Ask { session, .. }
-            | Command::Respond { session, .. } => Some(session),
+            | Command::Respond { session, .. }
+            | Command::RecordCommit { session, .. }
+            | Command::AnnouncePush { session, .. } => Some(session),
             Command::Touch
             | Command::Create { .. }
             | Command::Override { .. }
             | Command::Unheard { .. }
             | Command::Leave { .. }
+            | Command::ClaimPush { .. }
             | Command::Tick
             | Command::Count => None,
         }

@@ -11,8 +11,10 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
+use super::commit::CommittedContents;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::{Index, Place};
+use super::push::AnnouncedPushes;
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use super::timer::Timer;
@@ -72,12 +74,14 @@ pub struct Engine {
     pub(super) idle_places: VecDeque<(PlaceSlot, Seq)>,
     /// The version of a key that is not remembered.
     pub(super) version_floor: u64,
+    pub(super) committed: CommittedContents,
     pub(super) totals: Totals,
 
     // Working memory.
     pub(super) reservation_deadlines: Timer<ReservationSlot>,
     pub(super) session_deadlines: Timer<SessionSlot>,
     pub(super) wait_deadlines: BTreeSet<(Timestamp, WaiterId)>,
+    pub(super) pushes: AnnouncedPushes,
     /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
 }
@@ -223,10 +227,12 @@ impl Engine {
             pauses: HashMap::new(),
             idle_places: VecDeque::new(),
             version_floor: 0,
+            committed: CommittedContents::default(),
             totals: Totals::default(),
             reservation_deadlines: Timer::default(),
             session_deadlines: Timer::default(),
             wait_deadlines: BTreeSet::new(),
+            pushes: AnnouncedPushes::default(),
             recent: Cell::new(SessionSlot::NONE),
         }
     }

@@ -90,9 +90,10 @@ impl Engine {
         }
     }
 
-    /// How many keys and sessions an image of this state would have. That decides what a snapshot costs.
+    /// How many keys, sessions and committed contents an image of this state would have. That decides what a snapshot
+    /// costs.
     pub fn weight(&self) -> usize {
-        self.index.len() + self.sessions.len()
+        self.index.len() + self.sessions.len() + self.committed.len()
     }
 
     fn view_session(&self, session: &Session) -> SessionView {

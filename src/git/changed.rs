@@ -3,24 +3,56 @@
 //! Mode and content are compared as git stores them, so a change of the executable bit, of a symlink's target or of a
 //! submodule's commit counts. Renames are not detected: the old path appears as deleted, the new one as added.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use super::repo::oids_in;
-use super::{GitError, Oid, Path, Repo, split_nul};
+use super::{GitError, Oid, Path, Repo};
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Entry {
+    /// As git writes it: a file, an executable file, a symlink or a submodule.
+    pub mode: u32,
+    /// The content, or the commit of a submodule.
+    pub oid: Oid,
+}
+
+/// A path that a change touches, and what is there afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Change {
+    pub path: Path,
+    /// None if the path is deleted.
+    pub after: Option<Entry>,
+}
 
 /// The state after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After<'a> {
     /// The index that `GIT_INDEX_FILE` names, else the worktree's own.
     Index,
-    /// A commit.
+    /// A commit or a tree.
     Commit(&'a Oid),
+}
+
+/// A commit that a change may be undone to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    pub commit: Oid,
+    /// It is what the protected repository has now, not an earlier commit.
+    pub is_tip: bool,
+}
+
+/// A merge, and the paths that differ from at least one of its parents.
+pub struct Merge<'a> {
+    pub parents: &'a [Oid],
+    /// For each path, the parents that have the same there as the merge.
+    pub paths: Vec<(Path, Vec<bool>)>,
 }
 
 /// Paths that differ between the index and HEAD; before the first commit, every path in the index.
 ///
 /// An entry made by `git add --intent-to-add` is not part of the commit and is not listed.
-pub fn staged(repo: &Repo) -> Result<Vec<Path>, GitError> {
+pub fn staged(repo: &Repo) -> Result<Vec<Change>, GitError> {
     match between(repo, "HEAD", After::Index) {
         Err(GitError::Failed { .. }) if is_unborn(repo)? => {
             let nothing = repo.git().args(["hash-object", "-t", "tree", "--stdin"]).output()?;
@@ -30,19 +62,53 @@ pub fn staged(repo: &Repo) -> Result<Vec<Path>, GitError> {
     }
 }
 
-/// Paths that a merge of `others` into HEAD changes by itself: those in the index that differ from every parent.
-///
-/// A path that equals one parent was changed by that parent, not by the merge.
-pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Path>, GitError> {
-    let mut paths = staged(repo)?;
-    for other in others {
-        if paths.is_empty() {
-            break;
-        }
-        let changed: HashSet<Path> = between(repo, other.as_str(), After::Index)?.into_iter().collect();
-        paths.retain(|path| changed.contains(path));
+/// Paths that a merge of `others` into HEAD changes by itself, as far as the parents tell without merging file contents.
+pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Change>, GitError> {
+    let ours = staged(repo)?;
+    if others.is_empty() {
+        return Ok(ours);
     }
-    Ok(paths)
+    let Some(head) = repo.head()? else { return Ok(ours) };
+    if repo.library().is_none()
+        && let [other] = others
+        && let Some(changes) = beyond_automatic_merge(repo, other)?
+    {
+        return Ok(changes);
+    }
+    let parents: Vec<Oid> = [&[head], others].concat();
+    let mut differing = vec![ours];
+    for other in others {
+        differing.push(between(repo, other.as_str(), After::Index)?);
+    }
+    Ok(beyond_parents(repo, &parents, differing))
+}
+
+/// Paths that an existing merge changes by itself, in the same way; used where git does not compute it.
+pub(super) fn committed_merge(repo: &Repo, commit: &Oid, parents: &[Oid]) -> Result<Vec<Change>, GitError> {
+    let differing = parents.iter().map(|parent| between(repo, parent.as_str(), After::Commit(commit)));
+    Ok(beyond_parents(repo, parents, differing.collect::<Result<_, _>>()?))
+}
+
+/// Paths at which a merge is not what its parents make it. `differing` has the paths that differ from each parent.
+///
+/// If one side changed a path since the parents' common commit, the merge must have that side's version: a merge that has
+/// the other one discards a change. If several sides changed it, only the merge itself can have decided.
+fn beyond_parents(repo: &Repo, parents: &[Oid], differing: Vec<Vec<Change>>) -> Vec<Change> {
+    let mut all: BTreeMap<Path, (Option<Entry>, Vec<bool>)> = BTreeMap::new();
+    for (n, changes) in differing.into_iter().enumerate() {
+        for Change { path, after } in changes {
+            all.entry(path).or_insert_with(|| (after, vec![true; parents.len()])).1[n] = false;
+        }
+    }
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let paths = all.iter().map(|(path, (_, equals))| (path.clone(), equals.clone())).collect();
+    let carried = repo.library().and_then(|library| library.carried_by_merge(&Merge { parents, paths }));
+    // If libgit2 cannot read the repository, every path counts until git has merged the parents itself.
+    let carried = carried.unwrap_or_else(|| vec![false; all.len()]);
+    let counting = all.into_iter().zip(carried).filter(|(_, carried)| !carried);
+    counting.map(|((path, (after, _)), _)| Change { path, after }).collect()
 }
 
 /// The other parents of a merge that is not committed yet.
@@ -50,61 +116,95 @@ pub fn merge_heads(repo: &Repo) -> Vec<Oid> {
     oids_in(&repo.git_dir.join("MERGE_HEAD"))
 }
 
-/// Those of `paths` that only undo a change: their content in `after` is that of the branch's upstream, of the commit where
-/// the branch left its upstream, or of the commit before HEAD.
-pub fn undone(repo: &Repo, paths: &[Path], after: After<'_>) -> Result<HashSet<Path>, GitError> {
-    let mut left: HashSet<&Path> = paths.iter().collect();
-    for base in bases(repo)? {
-        if left.is_empty() {
-            break;
-        }
-        let changed: HashSet<Path> = between(repo, base.as_str(), after)?.into_iter().collect();
-        left.retain(|path| changed.contains(*path));
-    }
-    Ok(paths.iter().filter(|path| !left.contains(path)).cloned().collect())
+/// Paths at which the index is not what `git merge` makes of HEAD and `other` by itself. A file in conflict is one of them.
+///
+/// `None` if this git cannot merge without a work tree (before 2.38).
+pub fn beyond_automatic_merge(repo: &Repo, other: &Oid) -> Result<Option<Vec<Change>>, GitError> {
+    let call = repo.git().args(["merge-tree", "--write-tree", "--no-messages", "HEAD", other.as_str()]);
+    let output = call.everything()?;
+    // It exits with 1 if there are conflicts, and writes a tree all the same.
+    let tree = matches!(output.status.code(), Some(0 | 1)).then(|| output.stdout.split(|&b| !b.is_ascii_hexdigit()));
+    let Some(tree) = tree.and_then(|mut words| Oid::parse(words.next()?)) else { return Ok(None) };
+    by_program(repo, tree.as_str(), After::Index).map(Some)
 }
 
 /// Paths that differ between a commit or tree and what comes after it, sorted, each once.
-pub fn between(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Path>, GitError> {
+pub fn between(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Change>, GitError> {
     if after == After::Index
-        && let Some(paths) = repo.library().and_then(|library| library.index_against(&repo.index_file(), before))
+        && let Some(changes) = repo.library().and_then(|library| library.index_against(&repo.index_file(), before))
     {
-        return Ok(paths);
+        return Ok(changes);
     }
     by_program(repo, before, after)
 }
 
 /// The same, by the git program.
-fn by_program(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Path>, GitError> {
-    let common = ["-z", "--name-only", "--no-renames", "--ignore-submodules=none"];
+fn by_program(repo: &Repo, before: &str, after: After<'_>) -> Result<Vec<Change>, GitError> {
+    let common = ["-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none"];
     let call = match after {
         After::Index => {
             repo.git().args(["diff-index", "--cached", "--ita-invisible-in-index"]).args(common).arg(before)
         }
         After::Commit(oid) => repo.git().args(["diff-tree", "-r"]).args(common).args([before, oid.as_str()]),
     };
-    let mut paths = split_nul(&call.arg("--").output()?);
+    let listed = call.arg("--").output()?;
+    let mut changes: Vec<Change> = steps(&listed).map(|step| Change { path: step.path, after: step.after }).collect();
+    changes.sort_unstable();
     // An unmerged path is listed once for each side.
-    paths.sort_unstable();
-    paths.dedup();
-    Ok(paths)
+    changes.dedup_by(|one, other| one.path == other.path);
+    Ok(changes)
 }
 
-/// The commits to which a change may be undone.
-fn bases(repo: &Repo) -> Result<Vec<Oid>, GitError> {
+/// A path as a change found it and left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub path: Path,
+    pub before: Option<Entry>,
+    pub after: Option<Entry>,
+}
+
+/// Reads git's raw format with `-z`: `:MODE MODE OLD NEW STATUS`, then the path.
+fn steps(listed: &[u8]) -> impl Iterator<Item = Step> {
+    let mut pieces = listed.split(|&b| b == 0);
+    std::iter::from_fn(move || {
+        let (before, after) = step_head(pieces.next()?)?;
+        Some(Step { path: pieces.next()?.to_vec(), before, after })
+    })
+}
+
+/// Reads `:MODE MODE OLD NEW STATUS`.
+pub(super) fn step_head(piece: &[u8]) -> Option<(Option<Entry>, Option<Entry>)> {
+    let mut words = piece.strip_prefix(b":")?.split(|&b| b == b' ');
+    let mut word = || words.next();
+    let (modes, oids) = ([word()?, word()?], [word()?, word()?]);
+    let entry = |n: usize| {
+        let mode = u32::from_str_radix(std::str::from_utf8(modes[n]).ok()?, 8).ok()?;
+        let oid = Oid::parse(oids[n])?;
+        Some(Some(Entry { mode, oid }).filter(|entry| !entry.oid.is_zero()))
+    };
+    Some((entry(0)?, entry(1)?))
+}
+
+/// The commits to which the current branch may be undone.
+pub fn bases(repo: &Repo) -> Result<Vec<Base>, GitError> {
     // A branch without an upstream most likely started from the remote's default branch.
     let upstream = match repo.commit("@{upstream}") {
         Ok(Some(found)) => Some(found),
         _ => repo.commit("refs/remotes/origin/HEAD").unwrap_or(None),
     };
-    let mut bases: Vec<Oid> = Vec::new();
+    let mut bases: Vec<Base> = Vec::new();
     if let Some(upstream) = upstream {
         let fork = repo.git().args(["merge-base", "HEAD", upstream.as_str()]).answer()?;
-        bases.push(upstream);
-        bases.extend(fork.and_then(|text| Oid::parse(text.trim_ascii())));
+        bases.push(Base { commit: upstream, is_tip: true });
+        let fork = fork.and_then(|text| Oid::parse(text.trim_ascii()));
+        bases.extend(fork.map(|commit| Base { commit, is_tip: false }));
     }
-    bases.extend(repo.commit("HEAD^")?);
-    bases.dedup();
+    // What a remote has already may be the holder's; only a commit that is nowhere else is undone by going back.
+    let published = repo.git().args(["for-each-ref", "--count=1", "--format=x", "--contains=HEAD", "refs/remotes/"]);
+    if repo.head()?.is_some() && published.answer()?.is_some_and(|found| found.is_empty()) {
+        bases.extend(repo.commit("HEAD^")?.map(|commit| Base { commit, is_tip: false }));
+    }
+    bases.dedup_by(|one, other| one.commit == other.commit);
     Ok(bases)
 }
 
@@ -168,13 +268,17 @@ mod tests {
             self.git(&["update-ref", "HEAD", &commit], "");
         }
 
-        /// The paths that the walk finds, which must be those that git finds.
+        /// The changes that the walk finds, which must be those that git finds.
         fn walked(&self, about: &str) -> Vec<Path> {
             let walked = self.repo.library().unwrap().index_against(&self.repo.index_file(), "HEAD");
             let walked = walked.unwrap_or_else(|| panic!("{about}: left to git"));
             assert_eq!(walked, by_program(&self.repo, "HEAD", After::Index).unwrap(), "{about}");
-            walked
+            paths(walked)
         }
+    }
+
+    fn paths(changes: Vec<Change>) -> Vec<Path> {
+        changes.into_iter().map(|change| change.path).collect()
     }
 
     #[test]
@@ -217,7 +321,7 @@ mod tests {
         let blob = place.git(&["hash-object", "-w", "--stdin"], "x");
         place.git(&["update-index", "--index-info"], &format!("100644 {blob}\ta\n100644 {blob}\tb\n"));
         let walked = place.repo.library().unwrap().index_against(&place.repo.index_file(), "HEAD");
-        assert_eq!(walked, Some(vec![b"a".to_vec(), b"b".to_vec()]), "no commit yet");
+        assert_eq!(walked.map(paths), Some(vec![b"a".to_vec(), b"b".to_vec()]), "no commit yet");
         place.commit();
         place.git(&["rm", "--cached", "-q", "a"], "");
         std::fs::write(place.dir.path().join("a"), "x").unwrap();

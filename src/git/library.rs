@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path as FilePath;
 use std::sync::{Arc, Mutex};
 
+use super::changed::{Change, Entry, Merge};
 use super::walk::index_against_tree;
-use super::{Path, Settings};
+use super::{Oid, Path, Settings};
 
 /// A repository that libgit2 has opened.
 #[derive(Clone)]
@@ -22,7 +23,7 @@ impl Library {
     }
 
     /// Paths that differ between an index file and a commit, which is `HEAD` or an object id.
-    pub fn index_against(&self, index: &FilePath, commit: &str) -> Option<Vec<Path>> {
+    pub fn index_against(&self, index: &FilePath, commit: &str) -> Option<Vec<Change>> {
         let repo = self.0.lock().ok()?;
         let tree = match commit {
             "HEAD" => match repo.head() {
@@ -34,6 +35,90 @@ impl Library {
             oid => Some(repo.find_commit(git2::Oid::from_str(oid).ok()?).ok()?.tree_id()),
         };
         index_against_tree(&repo, &std::fs::read(index).ok()?, tree)
+    }
+
+    /// The commit that HEAD names.
+    pub fn head(&self) -> Option<Oid> {
+        let repo = self.0.lock().ok()?;
+        let head = repo.head().ok()?.peel_to_commit().ok()?;
+        Some(Oid::of_bytes(head.id().as_bytes()))
+    }
+
+    /// Whether the repository has this object.
+    pub fn has(&self, oid: &Oid) -> Option<bool> {
+        Some(self.0.lock().ok()?.odb().ok()?.exists(native(oid)?))
+    }
+
+    /// Whether `new` is `old` or one of its descendants.
+    pub fn is_descendant(&self, new: &Oid, old: &Oid) -> Option<bool> {
+        let (new, old) = (native(new)?, native(old)?);
+        Some(new == old || self.0.lock().ok()?.graph_descendant_of(new, old).ok()?)
+    }
+
+    /// What a commit has at a path: `Some(None)` if there is nothing.
+    pub fn entry(&self, commit: &Oid, path: &Path) -> Option<Option<Entry>> {
+        let repo = self.0.lock().ok()?;
+        let tree = repo.find_commit(native(commit)?).ok()?.tree().ok()?;
+        let found = entry(&tree, path)?;
+        Some(found.map(|(mode, oid)| Entry { mode: mode.cast_unsigned(), oid: Oid::of_bytes(oid.as_bytes()) }))
+    }
+
+    /// Every ref whose name starts with `prefix`.
+    pub fn refs(&self, prefix: &str) -> Option<Vec<String>> {
+        let repo = self.0.lock().ok()?;
+        let found = repo.references_glob(&format!("{prefix}*")).ok()?;
+        found.map(|reference| Some(reference.ok()?.name().ok()?.to_owned())).collect()
+    }
+
+    /// A setting in the files of the user and of the repository.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.0.lock().ok()?.config().ok()?.get_string(name).ok()
+    }
+
+    /// The configured remotes: the name and the URLs of each.
+    pub fn remotes(&self) -> Option<Vec<(String, Vec<String>)>> {
+        let repo = self.0.lock().ok()?;
+        let mut all = Vec::new();
+        for name in repo.remotes().ok()?.iter() {
+            let name = name.ok()??;
+            let remote = repo.find_remote(name).ok()?;
+            let urls = [remote.url().ok().map(str::to_owned), remote.pushurl().ok().flatten().map(str::to_owned)];
+            all.push((name.to_owned(), urls.into_iter().flatten().collect()));
+        }
+        Some(all)
+    }
+
+    /// Those of the paths where a merge is what the unchanged parents and one changed side make it.
+    pub fn carried_by_merge(&self, merge: &Merge<'_>) -> Option<Vec<bool>> {
+        let repo = self.0.lock().ok()?;
+        let parents: Vec<git2::Oid> = merge.parents.iter().map(native).collect::<Option<_>>()?;
+        let bases = match parents.as_slice() {
+            [one, other] => repo.merge_bases(*one, *other).map(|bases| bases.to_vec()),
+            several => repo.merge_base_octopus(several).map(|base| vec![base]),
+        };
+        let bases = match bases {
+            Ok(bases) => bases,
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Vec::new(),
+            Err(_) => return None,
+        };
+        let tree = |oid: &git2::Oid| repo.find_commit(*oid).ok()?.tree().ok();
+        let parents: Vec<git2::Tree<'_>> = parents.iter().map(tree).collect::<Option<_>>()?;
+        let bases: Vec<git2::Tree<'_>> = bases.iter().map(tree).collect::<Option<_>>()?;
+        let mut carried = Vec::new();
+        for (path, equals) in &merge.paths {
+            let sides: Vec<_> = parents.iter().map(|parent| entry(parent, path)).collect::<Option<_>>()?;
+            let bases: Vec<_> = bases.iter().map(|base| entry(base, path)).collect::<Option<_>>()?;
+            let result = |base: &Option<(i32, git2::Oid)>| {
+                let mut changed = (0..sides.len()).filter(|&n| sides[n] != *base);
+                let Some(first) = changed.next() else { return Some(0) };
+                changed.all(|n| sides[n] == sides[first]).then_some(first)
+            };
+            // Without a common commit nobody can tell who changed a path; then it is carried if one side has it so.
+            let unrelated = bases.is_empty() && equals.iter().any(|equal| *equal);
+            let by_all = !bases.is_empty() && bases.iter().all(|base| result(base).is_some_and(|side| equals[side]));
+            carried.push(unrelated || by_all);
+        }
+        Some(carried)
     }
 
     /// The `dibs.*` settings, as git would read them in the environment of this process.
@@ -66,6 +151,20 @@ impl Library {
             pairs.push((name.strip_prefix("dibs.")?, value));
         }
         Some(Settings::from_pairs(pairs.iter().map(|(name, value)| (*name, value.as_str()))))
+    }
+}
+
+fn native(oid: &Oid) -> Option<git2::Oid> {
+    git2::Oid::from_str(oid.as_str()).ok()
+}
+
+/// Mode and object at a path of a tree: `Some(None)` if there is nothing, or a directory.
+fn entry(tree: &git2::Tree<'_>, path: &Path) -> Option<Option<(i32, git2::Oid)>> {
+    match tree.get_path(FilePath::new(std::ffi::OsStr::from_bytes(path))) {
+        Ok(entry) if entry.kind() == Some(git2::ObjectType::Tree) => Some(None),
+        Ok(entry) => Some(Some((entry.filemode(), entry.id()))),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Some(None),
+        Err(_) => None,
     }
 }
 

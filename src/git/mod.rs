@@ -4,13 +4,16 @@
 //! change: libgit2's own comparison is many times slower than either. If libgit2 or `walk` cannot read a repository, the
 //! program is used instead, so every kind of repository works. Nothing in here knows what a reservation is.
 //!
-//! Start at [`Repo::from_environment`]; [`changed`] and [`range`] hold the lists.
+//! Start at [`Repo::from_environment`]; [`changed`] lists what an index changes, [`range`] and [`history`] what commits
+//! change, [`remote`] what another repository has.
 
 pub mod changed;
+pub mod history;
 mod index;
 mod library;
 mod oid;
 pub mod range;
+pub mod remote;
 mod repo;
 mod run;
 mod settings;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// An object id in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Oid(String);
@@ -11,6 +13,15 @@ impl Oid {
     pub fn parse(text: &[u8]) -> Option<Oid> {
         let fits = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
         fits.then(|| Oid(String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// The object id in its binary form.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Oid {
+        Oid(bytes
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .map(|digit| char::from(HEX[usize::from(digit)]))
+            .collect())
     }
 
     /// Whether it is all zeros, which means "no object" in a ref update.

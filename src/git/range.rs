@@ -1,18 +1,15 @@
-//! Which paths a set of commits changes by itself.
+//! Which commits are new to the other side, and what they change.
 //!
-//! A merge counts with the paths that differ from every parent: merging another branch changes nothing by itself, and cannot
-//! hide a change. Commits that the other side already has do not count, nor do those below the edge of a shallow clone.
+//! Commits that the other side already has do not count. A branch that is moved to a commit that is not a descendant of
+//! its old one also counts with what it loses.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::time::Duration;
 
-use super::changed::{After, between};
-use super::repo::oids_in;
-use super::{GitError, Oid, Path, Repo, split_nul};
-
-/// How long a remote may take to list its branches.
-pub const LS_REMOTE_LIMIT: Duration = Duration::from_secs(2);
+use super::changed::{After, Change, Step, between};
+use super::history::History;
+use super::remote::{self, Protected, REMOTE_LIMIT};
+use super::{GitError, Oid, Path, Repo};
 
 /// With more edges than this the net change is not computed, and every path counts.
 const EDGES_MAX: usize = 5_000;
@@ -24,8 +21,31 @@ pub struct Range {
     pub tips: Vec<Oid>,
     /// Commits that are not part of the range, with all their ancestors. This repository may not have them.
     pub known: Vec<Oid>,
-    /// The same as options of `git log`, such as `--remotes=origin`.
+    /// The same as options of `git log`, such as `--branches`.
     pub known_refs: Vec<OsString>,
+    /// The remotes that may know more than their tracking refs tell.
+    pub remotes: Vec<OsString>,
+    /// Branches that exist on the other side: their commit there, and the one they are moved to.
+    pub moved: Vec<(Oid, Oid)>,
+}
+
+/// What a range changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeChanges {
+    pub history: History,
+    /// What branches lose that are not moved forward: the old commit of the branch, and what is different in the new one.
+    pub lost: Vec<(Oid, Step)>,
+}
+
+impl RangeChanges {
+    /// Every path with every content it gets, sorted, each once.
+    pub fn changes(&self) -> Vec<Change> {
+        let mut all = self.history.changes();
+        all.extend(self.lost.iter().map(|(_, step)| Change { path: step.path.clone(), after: step.after.clone() }));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 /// A ref update, as git tells it to a hook.
@@ -68,8 +88,9 @@ impl Update {
     }
 }
 
-/// Refs whose commits were never checked. A commit that only they have is still new.
-const NEVER_CHECKED: [&str; 3] = ["--exclude=refs/dibs/*", "--exclude=refs/notes/*", "--exclude=refs/stash"];
+/// Refs whose commits were checked when they got there. Any other ref, such as `refs/pull/1/head` or `refs/stash`, may have
+/// commits that nobody has checked.
+const CHECKED: [&str; 2] = ["--branches", "--tags"];
 
 impl Range {
     /// What a push adds to a remote; `None` if it adds nothing, or if the remote is empty.
@@ -78,44 +99,43 @@ impl Range {
         if working.is_empty() {
             return Ok(None);
         }
-        // Without a name for the remote, a commit that any remote has is not new.
-        let named = remote != url;
-        let known_refs = vec![if named { joined(&["--remotes=".as_ref(), remote]) } else { "--remotes".into() }];
+        let tips: Vec<Oid> = working.iter().map(|update| update.new.clone()).collect();
+        let protected = Protected::of_push(repo, remote, url, updates)?;
         let mut known: Vec<Oid> =
             updates.iter().map(|update| update.old.clone()).filter(|old| !old.is_zero()).collect();
-        if known.is_empty() {
-            let all = OsStr::new("refs/remotes/");
-            let prefix = if named { joined(&[all, remote, "/".as_ref()]) } else { all.to_owned() };
-            if !has_refs(repo, &prefix)? {
-                // Nothing was ever fetched from this remote: it is empty, or its branches are unknown.
-                match branches_of(repo, url) {
-                    Ok(tips) if tips.is_empty() => return Ok(None),
-                    Ok(tips) => known = tips,
-                    // The push will most likely fail for the same reason. If it does not, everything counts.
-                    Err(_) => {}
-                }
+        if known.is_empty() && !has_any(repo, &protected.own_tracking)? {
+            // Nothing was ever fetched from this remote: it is empty, or its branches are unknown.
+            match remote::commits(repo, url, &tips, REMOTE_LIMIT) {
+                Ok(commits) if commits.is_empty() => return Ok(None),
+                Ok(commits) => known = commits,
+                // The push will most likely fail for the same reason. If it does not, everything counts.
+                Err(_) => {}
             }
         }
-        known.extend(repo.shallow());
-        let tips = working.iter().map(|update| update.new.clone()).collect();
-        Ok(Some(Range { tips, known, known_refs }))
+        let moved = moved_branches(&working);
+        let (known_refs, remotes) = (protected.tracking, protected.addresses);
+        Ok(Some(Range { tips, known, known_refs, remotes, moved }))
     }
 
     /// What a push adds to this repository, seen from `pre-receive`.
     pub fn of_receive(repo: &Repo, updates: &[Update]) -> Result<Option<Range>, GitError> {
-        let tips: Vec<Oid> = updates.iter().filter(|update| update.brings_work()).map(|u| u.new.clone()).collect();
+        let working: Vec<&Update> = updates.iter().filter(|update| update.brings_work()).collect();
         let all_new = updates.iter().all(|update| update.old.is_zero());
-        if tips.is_empty() || (all_new && !has_refs(repo, "refs/heads/")?) {
+        if working.is_empty() || (all_new && !has_refs(repo)?) {
             return Ok(None);
         }
-        Ok(Some(Range { tips, known: repo.shallow(), known_refs: every_ref() }))
+        let tips = working.iter().map(|update| update.new.clone()).collect();
+        let known_refs = CHECKED.map(OsString::from).to_vec();
+        Ok(Some(Range { tips, known_refs, moved: moved_branches(&working), ..Range::default() }))
     }
 
-    /// What a ref transaction makes visible: commits on branches (or a detached HEAD) that no ref had before.
+    /// What a ref transaction makes visible: commits on branches and tags (or a detached HEAD) that none of them had before.
     ///
-    /// Fetched commits do not count, also if they were fetched by URL and only `FETCH_HEAD` names them.
+    /// Commits fetched from a remote do not count, also if they were fetched by URL and only `FETCH_HEAD` names them.
     pub fn of_transaction(repo: &Repo, updates: &[Update]) -> Option<Range> {
-        let local = |update: &&Update| update.name == "HEAD" || update.name.starts_with("refs/heads/");
+        let checked = ["refs/heads/", "refs/tags/"];
+        let local =
+            |update: &&Update| update.name == "HEAD" || checked.iter().any(|prefix| update.name.starts_with(prefix));
         let moved = |update: &&Update| !update.new.is_zero() && update.new != update.old;
         let mut tips: Vec<Oid> = updates.iter().filter(local).filter(moved).map(|update| update.new.clone()).collect();
         tips.sort_unstable();
@@ -125,9 +145,10 @@ impl Range {
         }
         let fetched = updates.iter().filter(|update| update.name.starts_with("refs/remotes/")).filter(moved);
         let mut known: Vec<Oid> = fetched.map(|update| update.new.clone()).collect();
-        known.extend(oids_in(&repo.git_dir.join("FETCH_HEAD")));
+        known.extend(remote::fetched_by_url(repo));
         known.extend(repo.shallow());
-        Some(Range { tips, known, known_refs: every_ref() })
+        let known_refs = CHECKED.iter().chain(&["--remotes"]).map(OsString::from).collect();
+        Some(Range { tips, known, known_refs, ..Range::default() })
     }
 
     /// The range that text such as `A..B` means.
@@ -143,14 +164,31 @@ impl Range {
         Ok(range)
     }
 
-    /// Paths the commits change, sorted, each once.
-    pub fn paths(&self, repo: &Repo) -> Result<Vec<Path>, GitError> {
+    /// What the commits change.
+    pub fn changes(&self, repo: &Repo) -> Result<RangeChanges, GitError> {
         if self.tips.is_empty() {
-            return Ok(Vec::new());
+            return Ok(RangeChanges::default());
         }
         // The remote may have commits that this repository does not have; those are ignored.
-        let known = [&["--not".into()], self.known_refs.as_slice()].concat();
-        named_by_log(repo, &["--ignore-missing"], &known, self.input())
+        let history = History::read(repo, &["--ignore-missing"], &self.known_options(), self.input())?;
+        let mut lost = Vec::new();
+        for (old, new) in &self.moved {
+            if repo.has(old) && !history.continues(old, new) && !repo.is_descendant(new, old)? {
+                lost.extend(steps_lost(repo, old, new)?.into_iter().map(|step| (old.clone(), step)));
+            }
+        }
+        Ok(RangeChanges { history, lost })
+    }
+
+    /// The commits of the range, without what they change.
+    pub fn commits(&self, repo: &Repo) -> Result<HashSet<Oid>, GitError> {
+        let call = repo.git().args(["rev-list", "--ignore-missing", "--stdin"]).args(self.known_options());
+        let listed = call.input(self.input()).output()?;
+        Ok(listed.split(|&b| b == b'\n').filter_map(Oid::parse).collect())
+    }
+
+    fn known_options(&self) -> Vec<OsString> {
+        [&["--not".into()], self.known_refs.as_slice()].concat()
     }
 
     /// Those of `paths` that the range changed and changed back: in the end they are as the known commits have them.
@@ -165,7 +203,8 @@ impl Range {
                 return Ok(HashSet::new());
             }
             for edge in edges {
-                differing.extend(between(repo, edge.as_str(), After::Commit(tip))?);
+                let changes = between(repo, edge.as_str(), After::Commit(tip))?;
+                differing.extend(changes.into_iter().map(|change| change.path));
             }
         }
         left.retain(|path| differing.contains(*path));
@@ -173,9 +212,9 @@ impl Range {
     }
 
     /// The newest known commits on which the range is based.
-    fn edges(&self, repo: &Repo) -> Result<Vec<Oid>, GitError> {
-        let call = repo.git().args(["rev-list", "--ignore-missing", "--boundary", "--stdin", "--not"]);
-        let listed = call.args(&self.known_refs).input(self.input()).output()?;
+    pub fn edges(&self, repo: &Repo) -> Result<Vec<Oid>, GitError> {
+        let call = repo.git().args(["rev-list", "--ignore-missing", "--boundary", "--stdin"]);
+        let listed = call.args(self.known_options()).input(self.input()).output()?;
         let edges: Vec<&[u8]> = listed.split(|&b| b == b'\n').filter_map(|line| line.strip_prefix(b"-")).collect();
         let edges: Vec<Oid> = edges.into_iter().filter_map(Oid::parse).collect();
         if edges.len() < 2 {
@@ -200,8 +239,8 @@ impl Range {
     }
 }
 
-/// Paths changed by the commits of `A..B`, or of any other range that `git log` accepts; for checks outside of hooks.
-pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
+/// What the commits of `A..B` change, or of any other range that `git log` accepts; for checks outside of hooks.
+pub fn written(repo: &Repo, range: &str) -> Result<History, GitError> {
     // An empty line would mean HEAD, and an option could mean anything.
     if range.is_empty() || range.starts_with('-') || range.contains('\n') {
         return Err(GitError::Odd { call: "log".to_owned(), what: format!("{range:?} is not a range of commits") });
@@ -210,38 +249,41 @@ pub fn written(repo: &Repo, range: &str) -> Result<Vec<Path>, GitError> {
     for edge in repo.shallow() {
         input.extend_from_slice(format!("^{edge}\n").as_bytes());
     }
-    named_by_log(repo, &[], &[], input)
+    History::read(repo, &[], &[], input)
 }
 
-/// `git log` over the revisions in `input`; `before` and `after` are options that must stand before or after those.
-fn named_by_log(repo: &Repo, before: &[&str], after: &[OsString], input: Vec<u8>) -> Result<Vec<Path>, GitError> {
-    // The user's settings for `git log` must not change which paths are listed.
-    let plain = ["diff.orderFile=/dev/null", "diff.relative=false", "log.showSignature=false", "log.follow=false"];
-    let call = repo.git().with(&plain).arg("log").args(before).arg("--stdin").args(after);
-    let call =
-        call.args(["-z", "--format=", "--name-only", "--root", "-c", "--no-renames", "--ignore-submodules=none"]);
-    let mut paths = split_nul(&call.arg("--").input(input).output()?);
-    paths.sort_unstable();
-    paths.dedup();
-    Ok(paths)
+fn moved_branches(updates: &[&Update]) -> Vec<(Oid, Oid)> {
+    let branches = updates.iter().filter(|update| update.name.starts_with("refs/heads/") && !update.old.is_zero());
+    branches.map(|update| (update.old.clone(), update.new.clone())).collect()
 }
 
-fn every_ref() -> Vec<OsString> {
-    NEVER_CHECKED.iter().copied().chain(["--all"]).map(OsString::from).collect()
+/// What a branch loses that is moved from `old` to `new`: paths that `old` changed since both parted, and that are not the
+/// same in `new`.
+fn steps_lost(repo: &Repo, old: &Oid, new: &Oid) -> Result<Vec<Step>, GitError> {
+    let parted = repo.git().args(["merge-base", old.as_str(), new.as_str()]).answer()?;
+    let different = between(repo, old.as_str(), After::Commit(new))?;
+    let changed: Option<HashSet<Path>> = match parted.and_then(|oid| Oid::parse(oid.trim_ascii())) {
+        Some(base) => {
+            let changes = between(repo, base.as_str(), After::Commit(old))?;
+            Some(changes.into_iter().map(|change| change.path).collect())
+        }
+        // Nothing in common: everything that is different is lost.
+        None => None,
+    };
+    let lost = different.into_iter().filter(|change| changed.as_ref().is_none_or(|all| all.contains(&change.path)));
+    lost.map(|Change { path, after }| Ok(Step { before: repo.entry(old, &path)?, path, after })).collect()
 }
 
-fn joined(pieces: &[&OsStr]) -> OsString {
-    pieces.iter().copied().collect()
+/// Whether these options of `git log` stand for any commit.
+fn has_any(repo: &Repo, options: &[OsString]) -> Result<bool, GitError> {
+    let call = repo.git().args(["rev-parse", "--revs-only"]).args(options);
+    Ok(!options.is_empty() && !call.output()?.is_empty())
 }
 
-fn has_refs(repo: &Repo, prefix: impl AsRef<OsStr>) -> Result<bool, GitError> {
-    Ok(!repo.git().args(["for-each-ref", "--count=1", "--format=x"]).arg(prefix).output()?.is_empty())
-}
-
-fn branches_of(repo: &Repo, url: &OsStr) -> Result<Vec<Oid>, GitError> {
-    let listed = repo.git().args(["ls-remote", "--heads", "--"]).arg(url).output_within(LS_REMOTE_LIMIT)?;
-    let tips = listed.split(|&b| b == b'\n').filter_map(|line| line.split(|&b| b == b'\t').next());
-    Ok(tips.filter_map(Oid::parse).collect())
+/// Whether the repository has any ref but our own.
+fn has_refs(repo: &Repo) -> Result<bool, GitError> {
+    let listed = repo.git().args(["for-each-ref", "--count=2", "--format=%(refname)"]).output()?;
+    Ok(listed.split(|&b| b == b'\n').any(|name| !name.is_empty() && !name.starts_with(b"refs/dibs/")))
 }
 
 fn lines(stdin: &[u8], read: impl Fn(&[u8]) -> Option<Update>) -> Vec<Update> {

@@ -1,9 +1,10 @@
 //! Finding a repository, whatever its format.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::changed::Entry;
 use super::library::Library;
 use super::{Git, GitError, Oid};
 
@@ -60,6 +61,54 @@ impl Repo {
         let wanted = format!("{revision}^{{commit}}");
         let found = self.git().args(["rev-parse", "--quiet", "--verify", "--end-of-options", &wanted]).answer()?;
         Ok(found.and_then(|text| Oid::parse(text.trim_ascii())))
+    }
+
+    /// The commit that HEAD names; none before the first commit.
+    pub fn head(&self) -> Result<Option<Oid>, GitError> {
+        match self.library().and_then(Library::head) {
+            Some(head) => Ok(Some(head)),
+            None => self.commit("HEAD"),
+        }
+    }
+
+    /// Whether HEAD names a branch, which may have no commit yet.
+    pub fn is_on_branch(&self) -> bool {
+        match std::fs::read(self.git_dir.join("HEAD")) {
+            // With reftable, the file is a placeholder.
+            Ok(text) if !text.ends_with(b".invalid\n") => text.starts_with(b"ref:"),
+            _ => matches!(self.git().args(["symbolic-ref", "--quiet", "HEAD"]).answer(), Ok(Some(_))),
+        }
+    }
+
+    /// What a commit has at a path.
+    pub fn entry(&self, commit: &Oid, path: &super::Path) -> Result<Option<Entry>, GitError> {
+        if let Some(entry) = self.library().and_then(|library| library.entry(commit, path)) {
+            return Ok(entry);
+        }
+        let call = self.git().args(["--literal-pathspecs", "ls-tree", "-z", "--full-tree", commit.as_str(), "--"]);
+        let listed = call.arg(std::ffi::OsStr::from_bytes(path)).output()?;
+        // `MODE TYPE OID<tab>PATH`; a directory is not a file.
+        let mut words = listed.split(|&b| b == b' ' || b == b'\t');
+        let mut word = || words.next();
+        let (mode, kind, oid) = (word(), word(), word());
+        let mode = mode.and_then(|mode| u32::from_str_radix(std::str::from_utf8(mode).ok()?, 8).ok());
+        let entry = mode.zip(oid.and_then(Oid::parse)).filter(|_| kind != Some(b"tree"));
+        Ok(entry.map(|(mode, oid)| Entry { mode, oid }))
+    }
+
+    /// Whether the repository has this object.
+    pub fn has(&self, oid: &Oid) -> bool {
+        let library = self.library().and_then(|library| library.has(oid));
+        library.unwrap_or_else(|| self.git().args(["cat-file", "-e", oid.as_str()]).output().is_ok())
+    }
+
+    /// Whether `new` is `old` or one of its descendants.
+    pub fn is_descendant(&self, new: &Oid, old: &Oid) -> Result<bool, GitError> {
+        if let Some(known) = self.library().and_then(|library| library.is_descendant(new, old)) {
+            return Ok(known);
+        }
+        let call = self.git().args(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]);
+        Ok(call.answer()?.is_some())
     }
 
     /// Commits at the edge of a shallow clone: their parents are missing here.

@@ -7,13 +7,14 @@ use std::cmp::Ordering;
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::Path;
+use super::changed::{Change, Entry};
 use super::index::{CacheTree, Entries};
+use super::{Oid as ObjectId, Path};
 
 /// Paths whose entries in the index differ from those of the tree (`None` means an empty tree), sorted, each once.
 ///
 /// Returns `None` if only the git program can tell.
-pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) -> Option<Vec<Path>> {
+pub fn index_against_tree(repo: &Repository, index: &[u8], tree: Option<Oid>) -> Option<Vec<Change>> {
     let (entries, cache) = Entries::of_file(index)?;
     let mut walk = Walk { repo, entries, directory: Vec::new(), depth: 0, changed: Vec::new() };
     walk.directory(tree, cache.as_ref())?;
@@ -32,7 +33,7 @@ struct Walk<'a> {
     directory: Path,
     /// The depth of the current directory.
     depth: usize,
-    changed: Vec<Path>,
+    changed: Vec<Change>,
 }
 
 /// No work tree is deeper. A damaged index or tree that is deeper must not overflow the stack.
@@ -86,7 +87,10 @@ impl Walk<'_> {
                         }
                     };
                     if !is_same {
-                        self.changed.push(self.entries.name().to_vec());
+                        // An intent-to-add entry that replaces a file deletes the file.
+                        let after = Entry { mode: entry.mode, oid: ObjectId::of_bytes(entry.oid) };
+                        let after = Some(after).filter(|_| !entry.is_intended);
+                        self.changed.push(Change { path: self.entries.name().to_vec(), after });
                     }
                     self.entries.advance().then_some(())?;
                 }
@@ -99,7 +103,8 @@ impl Walk<'_> {
     /// Lists everything below a tree's entry as deleted.
     fn gone(&mut self, entry: &git2::TreeEntry<'_>) -> Option<()> {
         if !is_tree(entry) {
-            self.changed.push([self.directory.as_slice(), entry.name_bytes()].concat());
+            let path = [self.directory.as_slice(), entry.name_bytes()].concat();
+            self.changed.push(Change { path, after: None });
             return Some(());
         }
         let tree = self.repo.find_tree(entry.id()).ok()?;

@@ -4,23 +4,24 @@
 //!
 //! | hook | compared |
 //! |---|---|
-//! | pre-commit, pre-applypatch | the index against HEAD; in a merge, against every parent |
+//! | pre-commit, pre-applypatch | the index against HEAD; in a merge, against what its parents make of it |
 //! | pre-merge-commit | the same; git names the other parents in variables |
 //! | prepare-commit-msg | the same, unless pre-commit has just passed this index; not during a rebase |
-//! | pre-push | every commit that the remote does not have |
-//! | pre-receive | every commit that no ref here has |
-//! | reference-transaction | the same, for branches and HEAD |
+//! | pre-push | every commit that the remote does not have, and what a branch loses that is not moved forward |
+//! | pre-receive | the same, for commits that no branch or tag here has |
+//! | reference-transaction | commits that no branch, tag or remote has, for branches, tags and HEAD |
+//!
+//! The lists may have paths that do not count in the end: [`excuse`](super::excuse) looks closer where one is held.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 
-use crate::git::changed::{self, After};
-use crate::git::range::{Range, Update, written};
+use crate::git::changed::{self, Change};
+use crate::git::history::History;
+use crate::git::range::{Range, RangeChanges, Update, written};
 use crate::git::{GitError, Oid, Path, Repo};
 
 use super::Moment;
 use super::passed;
-use crate::judge::CheckPolicy;
 use crate::local::Environment;
 
 /// What git passed to the hook.
@@ -32,21 +33,24 @@ pub struct HookInput<'a> {
     pub environment: &'a Environment,
 }
 
-/// The paths of a change.
+/// What a change touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// Changed paths, sorted, each once.
-    pub paths: Vec<Path>,
-    kind: ChangeKind,
+    /// Changed paths with what they become, sorted. A path that several commits change is listed with each content.
+    pub changes: Vec<Change>,
+    pub(super) kind: ChangeKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum ChangeKind {
-    Index,
-    Tips(Vec<Oid>),
-    Range(Range),
+pub(super) enum ChangeKind {
+    /// The index, with the other parents of a merge.
+    Index(Vec<Oid>),
+    /// Commits that a local ref gets.
+    Transaction(Range, RangeChanges),
+    /// Commits that another repository gets.
+    Push(Range, RangeChanges),
     /// A range as it was typed.
-    Written(String),
+    Written(String, History),
 }
 
 /// What to read from git. Making the plan does not start git.
@@ -103,49 +107,44 @@ impl Plan {
     pub fn collect(self, repo: &Repo) -> Result<Collected, GitError> {
         let range = match self {
             Plan::Index(others) => {
-                let paths = changed::staged_merge(repo, &others)?;
-                return Ok(Collected { paths, kind: ChangeKind::Index });
+                let changes = changed::staged_merge(repo, &others)?;
+                return Ok(Collected { changes, kind: ChangeKind::Index(others) });
             }
             Plan::Transaction(range) => {
-                let paths = range.paths(repo)?;
-                return Ok(Collected { paths, kind: ChangeKind::Tips(range.tips) });
+                let all = range.changes(repo)?;
+                return Ok(Collected { changes: all.changes(), kind: ChangeKind::Transaction(range, all) });
             }
             Plan::Push(remote, url, updates) => Range::of_push(repo, &remote, &url, &updates)?,
             Plan::Receive(updates) => Range::of_receive(repo, &updates)?,
         };
         // No range means that the other side has no commits yet, so nothing can be reserved.
         let range = range.unwrap_or_default();
-        Ok(Collected { paths: range.paths(repo)?, kind: ChangeKind::Range(range) })
+        let all = range.changes(repo)?;
+        Ok(Collected { changes: all.changes(), kind: ChangeKind::Push(range, all) })
     }
 }
 
 impl Collected {
-    /// The paths that the commits of a range such as `A..B` change.
+    /// What the commits of a range such as `A..B` change.
     pub fn in_range(repo: &Repo, range: &str) -> Result<Collected, GitError> {
-        Ok(Collected { paths: written(repo, range)?, kind: ChangeKind::Written(range.to_owned()) })
+        let history = written(repo, range)?;
+        Ok(Collected { changes: history.changes(), kind: ChangeKind::Written(range.to_owned(), history) })
     }
 
-    /// Those of `suspects` that do not count: they only undo an earlier change, or, at a push with `dibs.pushNet`, are in
-    /// the end as the other side has them.
-    pub fn undone(&self, repo: &Repo, policy: &CheckPolicy, suspects: &[Path]) -> Result<HashSet<Path>, GitError> {
-        if suspects.is_empty() {
-            return Ok(HashSet::new());
-        }
-        match &self.kind {
-            ChangeKind::Index => changed::undone(repo, suspects, After::Index),
-            ChangeKind::Range(range) if policy.push_net.value => range.put_back(repo, suspects),
-            ChangeKind::Written(text) if policy.push_net.value => Range::parse(repo, text)?.put_back(repo, suspects),
-            ChangeKind::Range(_) | ChangeKind::Written(_) => Ok(HashSet::new()),
-            ChangeKind::Tips(tips) => {
-                // If several branches move at once, a path must be undone on each of them.
-                let mut left = suspects.to_vec();
-                for tip in tips {
-                    let undone = changed::undone(repo, &left, After::Commit(tip))?;
-                    left.retain(|path| undone.contains(path));
-                }
-                Ok(left.into_iter().collect())
-            }
-        }
+    /// The changed paths, sorted, each once.
+    pub fn paths(&self) -> Vec<Path> {
+        let mut paths: Vec<Path> = self.changes.iter().map(|change| change.path.clone()).collect();
+        paths.dedup();
+        paths
+    }
+}
+
+/// The refs that a push updates, on either side.
+pub(super) fn updates(input: HookInput<'_>) -> Vec<Update> {
+    match input.moment {
+        Moment::PrePush => push(input).2,
+        Moment::PreReceive => Update::of_receive(input.stdin),
+        _ => Vec::new(),
     }
 }
 
@@ -168,7 +167,9 @@ fn push(input: HookInput<'_>) -> (OsString, OsString, Vec<Update>) {
 /// Whether a rebase is in progress. It replays commits that were checked when they were made, and to stop it half way
 /// would only leave a mess; the push checks them again. `git am` uses the same directory as an old-style rebase.
 fn is_rebasing(repo: &Repo) -> bool {
-    repo.git_dir.join("rebase-merge").is_dir() || repo.git_dir.join("rebase-apply/rebasing").exists()
+    let directory = repo.git_dir.join("rebase-merge").is_dir() || repo.git_dir.join("rebase-apply/rebasing").exists();
+    // A rebase works on a detached HEAD. On a branch, the directory was left behind by one that was killed.
+    directory && !repo.is_on_branch()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod collect;
 mod commits;
 pub mod doctor;
+pub mod excuse;
 pub mod install;
 mod moment;
 mod next;
@@ -14,6 +15,7 @@ mod outage;
 mod passed;
 pub mod shim;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -23,10 +25,13 @@ use std::time::{Duration, Instant};
 pub use moment::Moment;
 
 use collect::HookInput;
+use excuse::Helpers;
 use once::Source;
 use outage::Outage;
 
-use crate::git::range::LS_REMOTE_LIMIT;
+use crate::git::changed::Change;
+use crate::git::range::Update;
+use crate::git::remote::REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
 use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
 use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover, session_file};
@@ -44,7 +49,7 @@ const USAGE: i32 = 2;
 pub const WAIT_MAX: Duration = Duration::from_millis(2900);
 
 // A slow remote must leave the server its time.
-const _: () = assert!(LS_REMOTE_LIMIT.as_millis() + ASK_TIME_MIN.as_millis() <= WAIT_MAX.as_millis());
+const _: () = assert!(REMOTE_LIMIT.as_millis() + ASK_TIME_MIN.as_millis() <= WAIT_MAX.as_millis());
 
 /// A call of `git-dibs hook <name> [--next FILE] -- ARGS…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,7 +101,8 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return code;
         }
     }
-    match check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }, call) {
+    let checked = check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }, call);
+    match checked.verdict {
         Verdict::Pass => {}
         Verdict::Warn(text) => show(out, &text),
         Verdict::Block(text) => {
@@ -104,7 +110,25 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return BLOCK;
         }
     }
-    if moment.next_goes_first() { PASS } else { next(out) }
+    let code = if moment.next_goes_first() { PASS } else { next(out) };
+    if let Some((access, updates)) = checked.announcement.filter(|_| code == PASS) {
+        // Last, because an announcement is valid for a minute, and the hook that was there before may upload for longer.
+        judge::announce(&access, &updates);
+    }
+    code
+}
+
+/// The result of a hook.
+struct Checked {
+    verdict: Verdict,
+    /// The push to announce to the server.
+    announcement: Option<(ServerAccess, Vec<Update>)>,
+}
+
+impl From<Verdict> for Checked {
+    fn from(verdict: Verdict) -> Checked {
+        Checked { verdict, announcement: None }
+    }
 }
 
 /// Writes a message. A hook whose stderr is closed still decides.
@@ -117,18 +141,18 @@ pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn check(input: HookInput<'_>, call: &Call) -> Verdict {
+fn check(input: HookInput<'_>, call: &Call) -> Checked {
     let deadline = Instant::now() + WAIT_MAX;
     let occasion = input.moment.occasion();
     // The environment takes precedence over every setting: if it turns checks off, nothing else needs to be read.
     if CheckPolicy::read(&occasion, input.environment, &Settings::default()).enforce.value == Enforce::Off {
-        return Verdict::Pass;
+        return Verdict::Pass.into();
     }
     // Git runs this repository's hooks, so it trusts the repository.
     git::trust_every_owner();
     let unread = |settings: &Settings, error: git::GitError| {
         let policy = CheckPolicy::read(&occasion, input.environment, settings);
-        judge::verdict(&occasion, &policy, Err(&Unchecked::Paths(error.to_string())))
+        Checked::from(judge::verdict(&occasion, &policy, Err(&Unchecked::Paths(error.to_string()))))
     };
     let repo = match Repo::from_environment() {
         Ok(repo) => repo,
@@ -138,11 +162,11 @@ fn check(input: HookInput<'_>, call: &Call) -> Verdict {
         Source::Configuration => once::note(&repo, input.moment),
         // A hook that was there before may have changed the index since.
         Source::File if !call.has_next_first(input.moment) && once::is_done(&repo, input.moment) => {
-            return Verdict::Pass;
+            return Verdict::Pass.into();
         }
         Source::File => {}
     }
-    let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass };
+    let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass.into() };
     // If both need the git program, both run at the same time.
     let settings = SettingsCall::start(&repo);
     let collected = plan.collect(&repo);
@@ -152,42 +176,53 @@ fn check(input: HookInput<'_>, call: &Call) -> Verdict {
     };
     let policy = CheckPolicy::read(&occasion, input.environment, &settings);
     if policy.enforce.value == Enforce::Off {
-        return Verdict::Pass;
+        return Verdict::Pass.into();
     }
     let collected = match collected {
         Ok(collected) => collected,
         Err(error) => return unread(&settings, error),
     };
-    let paths = &collected.paths;
-    if paths.is_empty() {
-        return Verdict::Pass;
+    if collected.changes.is_empty() {
+        return Verdict::Pass.into();
     }
+    let updates = collect::updates(input);
     let access = find_server(&repo, input, &settings);
     let outage = Outage::recall(&repo, access.as_ref().ok(), occasion.noun);
     let reply = access.and_then(|mut access| {
-        let limit = outage.is_known.then_some(outage::PROBE_TIME);
-        let mut reply = judge::ask(&mut access, &judge::question(paths), deadline, limit)?;
+        access.reply_limit = outage.is_known.then_some(outage::PROBE_TIME);
+        let ask = |access: &mut ServerAccess| match input.moment {
+            Moment::PreReceive => judge::ask_about_push(access, &updates, &collected.changes, deadline),
+            _ => judge::ask_about(access, &collected.changes, true, deadline)
+                .map(|reply| (reply, access.session.clone())),
+        };
+        let (mut reply, mut session) = ask(&mut access)?;
         // The session of a `git-dibs run` that was killed blocks no commit.
         if !reply.conflicts.is_empty() && !session_file::end_abandoned(&repo).is_empty() {
-            reply = judge::ask(&mut access, &judge::question(paths), deadline, limit)?;
+            (reply, session) = ask(&mut access)?;
         }
-        Ok((access, reply))
+        Ok((access, reply, session))
     });
     outage.note(&reply);
+    let mut announcement = None;
     let verdict = match reply {
         Err(error) => {
             let is_outage = matches!(error, CheckError::Unreachable(_));
             let verdict = judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error)));
             if is_outage { outage.without_repetition(verdict) } else { verdict }
         }
-        Ok((access, reply)) => {
+        Ok((access, reply, session)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);
-            let session = access.session.as_deref();
-            // If git cannot tell whether a path is only undone, it counts.
-            let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
-                collected.undone(&repo, &policy, suspects).unwrap_or_default()
+            let committed = |contents: &[Change]| judge::committed_by_holder(&access, contents, deadline);
+            let helpers = Helpers { committed_by_holder: &committed, deadline };
+            let notes = RefCell::default();
+            let excused = |suspects: &[git::Path]| -> HashSet<git::Path> {
+                // If git cannot tell whether a path counts, it does.
+                let excused = collected.excused(&repo, &policy, suspects, helpers).unwrap_or_default();
+                notes.replace(excused.notes);
+                excused.paths
             };
-            let mut objections = Objections::find(&policy, paths, session, reply, now, undone);
+            let objections = Objections::find(&policy, &collected.paths(), session.as_deref(), reply, now, excused);
+            let mut objections = Objections { notes: notes.into_inner(), ..objections };
             let mut occasion = occasion;
             if !objections.conflicts.is_empty() {
                 objections.commits = commits::of_paths(&repo, input, &objections.conflicting_paths());
@@ -195,13 +230,15 @@ fn check(input: HookInput<'_>, call: &Call) -> Verdict {
                 occasion.is_staged &= !repo.git_dir.join("MERGE_HEAD").exists();
             }
             let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
-            verdict.with_sentence(access.token_problem.as_deref())
+            let verdict = verdict.with_sentence(access.token_problem.as_deref());
+            announcement = (input.moment == Moment::PrePush && session.is_some()).then_some((access, updates));
+            verdict
         }
     };
     if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
         passed::note(&repo);
     }
-    verdict
+    Checked { verdict, announcement }
 }
 
 fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result<ServerAccess, CheckError> {

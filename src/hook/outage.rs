@@ -89,19 +89,12 @@ impl Outage {
 mod tests {
     use super::*;
     use crate::client::Endpoint;
-    use crate::local::PersonTokens;
 
     fn access(url: &str) -> ServerAccess {
         ServerAccess {
             endpoints: vec![Endpoint::parse(url).unwrap()],
-            credential: None,
-            session: None,
-            repo: None,
             source: "DIBS_URL".to_owned(),
-            secret_file: None,
-            is_local: false,
-            token_problem: None,
-            person: PersonTokens::default(),
+            ..ServerAccess::default()
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Git runs both hooks for an ordinary commit, but only the second for `--no-verify`, a cherry-pick or a revert. The note
 //! avoids a second check. It is a hard link to the index file that passed, named after the git process that runs both
-//! hooks. Git never changes an index file in place but replaces it, so while link and index are the same file, nothing has
+//! hooks: its number, and when it started, because numbers are used again. Where a system does not tell that, there is no
+//! note. Git never changes an index file in place but replaces it, so while link and index are the same file, nothing has
 //! changed; if a formatter adds to the index in between, the note is void. The shim of `prepare-commit-msg` compares the
 //! two itself, so that this program is not even started. It cannot remove the note; the next `pre-commit` does.
 
@@ -18,8 +19,9 @@ const NOTE: &str = "passed-";
 
 /// Leaves the note. If that fails, the next hook checks again.
 pub fn note(repo: &Repo) {
-    let (index, note) = (repo.index_file(), note_file(repo));
     forget(repo);
+    let Some(note) = note_file(repo, parent_id()) else { return };
+    let index = repo.index_file();
     if std::fs::hard_link(&index, &note).is_err() && std::fs::create_dir_all(repo.git_dir.join(NOTES_DIR)).is_ok() {
         let _ = std::fs::hard_link(&index, &note);
     }
@@ -28,7 +30,7 @@ pub fn note(repo: &Repo) {
 /// Whether there is a note for this commit and this index; removes the note.
 pub fn is_same(repo: &Repo) -> bool {
     let identity = |file: &Path| std::fs::metadata(file).ok().map(|about| (about.dev(), about.ino()));
-    let note = note_file(repo);
+    let Some(note) = note_file(repo, parent_id()) else { return false };
     let passed = identity(&note);
     let _ = std::fs::remove_file(note);
     passed.is_some() && passed == identity(&repo.index_file())
@@ -43,8 +45,15 @@ fn forget(repo: &Repo) {
     }
 }
 
-fn note_file(repo: &Repo) -> PathBuf {
-    repo.git_dir.join(NOTES_DIR).join(format!("{NOTE}{}", parent_id()))
+fn note_file(repo: &Repo, process: u32) -> Option<PathBuf> {
+    Some(repo.git_dir.join(NOTES_DIR).join(format!("{NOTE}{process}-{}", started(process)?)))
+}
+
+/// When a process started, in the kernel's ticks since the machine did.
+fn started(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program comes second, in parentheses, and may contain anything.
+    stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -74,6 +83,9 @@ mod tests {
 
         std::fs::write(repo.git_dir.join("dibs/passed-1"), "of another process").unwrap();
         assert!(!is_same(&repo));
+        let earlier = repo.git_dir.join(format!("dibs/passed-{}-1", parent_id()));
+        std::fs::hard_link(&index, &earlier).unwrap();
+        assert!(!is_same(&repo), "of an earlier process with the same number");
         note(&repo);
         assert!(!repo.git_dir.join("dibs/passed-1").exists(), "nothing piles up");
     }

@@ -34,7 +34,8 @@ pub fn shim(moment: Moment, program: &Path) -> Vec<u8> {
 /// Who wrote this file.
 pub fn whose(moment: Moment, text: &[u8]) -> Whose {
     let unchanged = with_program(text, PLACEHOLDER);
-    if unchanged == template(moment) || unchanged == first_wording(moment) {
+    if unchanged == template(moment) || unchanged == short_note(template(moment)) || unchanged == first_wording(moment)
+    {
         return Whose::Ours;
     }
     let second_line = text.split(|&b| b == b'\n').nth(1).unwrap_or_default();
@@ -53,9 +54,22 @@ fn template(moment: Moment) -> &'static [u8] {
     }
 }
 
+/// The shim from before the note of `pre-commit` named the time at which the process started.
+fn short_note(template: &[u8]) -> Vec<u8> {
+    let lines = template.split_inclusive(|&b| b == b'\n');
+    let is_new = |line: &&[u8]| NOTE_LINES.iter().any(|new| line.starts_with(new.as_bytes()));
+    let text = lines.filter(|line| !is_new(line)).collect::<Vec<_>>().concat();
+    String::from_utf8_lossy(&text).replace("passed-$PPID-$started", "passed-$PPID").into_bytes()
+}
+
+/// How the lines begin that `prepare-commit-msg` did not have then.
+const NOTE_LINES: [&str; 5] =
+    ["# The name has the number of git's process", "started() {", "stat=", "{ read -r stat ", "started ${stat"];
+
 /// The shim as the first versions installed it. It did the same in other words.
 fn first_wording(moment: Moment) -> Vec<u8> {
-    let text = String::from_utf8_lossy(template(moment));
+    let text = short_note(template(moment));
+    let text = String::from_utf8_lossy(&text);
     let noun = moment.noun();
     text.replace(&format!("this {noun} was not checked"), &format!("nobody checked this {noun}"))
         .replace("another session holds", "somebody else holds")

@@ -93,6 +93,11 @@ fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key
             };
             (call, Some(session), None, 0)
         }
+        Command::RecordCommit { session, contents } => {
+            ("record-commit", Some(session), contents.first().map(|content| &content.key), contents.len())
+        }
+        Command::AnnouncePush { session, .. } => ("announce-push", Some(session), None, 0),
+        Command::ClaimPush { .. } => ("claim-push", None, None, 0),
         Command::Tick => ("tick", None, None, 0),
         Command::Count => ("count", None, None, 0),
     }
@@ -102,6 +107,9 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
     match result {
         Ok(outcome) => match outcome {
             Outcome::Done | Outcome::Request(_) => "done",
+            Outcome::Announced { .. } => "announced",
+            Outcome::Claimed(Some(_)) => "claimed",
+            Outcome::Claimed(None) => "notAnnounced",
             Outcome::Granted(_) => "granted",
             Outcome::Queued(_) => "queued",
             Outcome::Released(_) => "released",

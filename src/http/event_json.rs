@@ -87,6 +87,9 @@ fn kind(record: &Record) -> EventKind {
             responded_by: by.as_ref().map(id),
             note: note.clone(),
         },
+        Event::Committed { session, contents } => {
+            EventKind::Committed { session_id: id(session), path_count: contents.len() as u64 }
+        }
     }
 }
 

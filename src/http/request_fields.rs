@@ -1,6 +1,6 @@
 //! Fields that several requests have: keys, TTL, mode, reason.
 
-use crate::engine::{Few, KeyName, Mode, Text, Ttl};
+use crate::engine::{Few, KeyName, Mode, ObjectId, Text, Ttl};
 use crate::http::app::Repository;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{LONG_LIST_KEYS, without_blocking};
@@ -31,6 +31,12 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<KeyN
 pub fn named_keys(repo: &Repository, texts: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<KeyName>> {
     let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
     without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(read).collect())
+}
+
+/// An object id of a request.
+pub fn object_id(field: &str, text: &str) -> ApiResult<ObjectId> {
+    let bad = || wire::BadBody::field(field, "must be 40 or 64 hexadecimal digits").into();
+    ObjectId::parse(text).ok_or_else(bad)
 }
 
 /// The TTL of a request, or the default.

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{
-    check, docs, events, health, history, metrics, release, renew, reservations, reserve, sessions, stats,
+    check, docs, events, health, history, metrics, pushes, release, renew, reservations, reserve, sessions, stats,
     unlock_requests,
 };
 use super::middleware::host_check::HostCheck;
@@ -37,7 +37,9 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(unlock_requests::withdraw))
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
+        .routes(routes!(pushes::announce))
         .routes(routes!(check::check_without_session))
+        .routes(routes!(pushes::claim))
         .routes(routes!(reservations::reservations))
         .routes(routes!(reservations::take_away))
         .routes(routes!(events::follow))

@@ -8,45 +8,67 @@ use super::suite::{OnDisk, load};
 use super::{Journal, SqliteJournal, db};
 use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, UnlockAnswer, Why};
 
+/// The formats of earlier versions, and the record that the snapshot of each journal was taken after.
+const FORMATS: [(&str, u64); 2] = [("v1", 20), ("v2", 2)];
+
 const STATE: &[u8] = b"what the first twenty add up to";
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal").join(name)
 }
 
-fn lines() -> Vec<Record> {
-    let text = fs::read_to_string(fixture("v1.jsonl")).unwrap();
+fn lines(format: &str) -> Vec<Record> {
+    let text = fs::read_to_string(fixture(&format!("{format}.jsonl"))).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
 }
 
 #[test]
-fn records_of_format_1_are_written_unchanged() {
-    let text = fs::read_to_string(fixture("v1.jsonl")).unwrap();
-    let again: Vec<String> = lines().iter().map(|record| serde_json::to_string(record).unwrap()).collect();
-    assert_eq!(again, text.lines().collect::<Vec<_>>());
+fn records_of_every_format_are_written_unchanged() {
+    for (format, _) in FORMATS {
+        let text = fs::read_to_string(fixture(&format!("{format}.jsonl"))).unwrap();
+        let again: Vec<String> = lines(format).iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        assert_eq!(again, text.lines().collect::<Vec<_>>());
+    }
 }
 
 #[test]
-fn a_journal_of_format_1_loads() {
-    if std::env::var_os("DIBS_MAKE_FIXTURES").is_some() {
-        make_v1_db();
+fn a_journal_of_every_format_loads() {
+    for (format, snapshot) in FORMATS {
+        if std::env::var_os("DIBS_MAKE_FIXTURES").is_some_and(|made| made == format) {
+            make_db(format, Seq(snapshot));
+        }
+        let place = OnDisk::new();
+        fs::copy(fixture(&format!("{format}.db")), place.path()).unwrap();
+        let written = lines(format);
+        let mut journal = SqliteJournal::open(&place.path()).unwrap();
+        let loaded = load(&mut journal).unwrap();
+        assert_eq!(loaded.snapshot, Some((Seq(snapshot), STATE.to_vec())));
+        assert_eq!(loaded.records, written[snapshot as usize..]);
+        let page = journal.reader().unwrap().read(Seq::ZERO, usize::MAX).unwrap();
+        assert_eq!((page.oldest, page.records), (Seq(1), written));
+        drop(journal);
+        db::check(&place.path()).unwrap();
     }
+}
+
+/// Otherwise an earlier version would read it, up to the first record that it does not know.
+#[test]
+fn an_opened_journal_of_an_earlier_format_is_refused_by_the_earlier_version() {
     let place = OnDisk::new();
     fs::copy(fixture("v1.db"), place.path()).unwrap();
-    let written = lines();
-    let mut journal = SqliteJournal::open(&place.path()).unwrap();
-    let loaded = load(&mut journal).unwrap();
-    assert_eq!(loaded.snapshot, Some((Seq(20), STATE.to_vec())));
-    assert_eq!(loaded.records, written[20..]);
-    let page = journal.reader().unwrap().read(Seq::ZERO, usize::MAX).unwrap();
-    assert_eq!((page.oldest, page.records), (Seq(1), written));
-    drop(journal);
-    db::check(&place.path()).unwrap();
+    let format = || -> i64 {
+        let db = rusqlite::Connection::open(place.path()).unwrap();
+        db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(format(), 1);
+    drop(SqliteJournal::open(&place.path()).unwrap());
+    assert_eq!(format(), super::sqlite::file::FORMAT);
 }
 
 #[test]
-fn the_fixture_has_every_kind_of_event() {
-    let seen: BTreeSet<&str> = lines().iter().flat_map(|record| words(&record.event)).collect();
+fn the_fixtures_have_every_kind_of_event() {
+    let all = FORMATS.iter().flat_map(|(format, _)| lines(format));
+    let seen: BTreeSet<&str> = all.flat_map(|record| words(&record.event)).collect();
     let all = [
         "opened",
         "opened without an owner",
@@ -90,6 +112,7 @@ fn the_fixture_has_every_kind_of_event() {
         "rejected",
         "withdrawn",
         "moot",
+        "committed",
     ];
     assert_eq!(seen, BTreeSet::from(all));
 }
@@ -153,6 +176,7 @@ fn words(event: &Event) -> Vec<&'static str> {
                 UnlockAnswer::Moot => "moot",
             },
         ],
+        Event::Committed { .. } => vec!["committed"],
     }
 }
 
@@ -167,19 +191,22 @@ fn how(mode: Mode) -> &'static str {
     }
 }
 
-/// How `v1.db` was made, with `DIBS_MAKE_FIXTURES=1`. Done once, never again.
-fn make_v1_db() {
-    assert!(!fixture("v1.db").exists(), "a fixture of an earlier version is never changed");
+/// How the database of a format was made, with `DIBS_MAKE_FIXTURES=v1`. Done once, never again.
+fn make_db(format: &str, snapshot: Seq) {
+    let file = fixture(&format!("{format}.db"));
+    assert!(!file.exists(), "a fixture of an earlier version is never changed");
     let place = OnDisk::new();
     let mut journal = SqliteJournal::open(&place.path()).unwrap();
-    let records = lines();
+    let records = lines(format);
     let mut done = 0;
     for count in [1, 6, 10, 15, records.len()] {
         let next = (done + count).min(records.len());
-        journal.append(Seq(done as u64), &records[done..next]).unwrap();
+        if next > done {
+            journal.append(Seq(done as u64), &records[done..next]).unwrap();
+        }
         done = next;
     }
-    journal.reader().unwrap().save_snapshot(Seq(20), STATE, Seq(1)).unwrap();
+    journal.reader().unwrap().save_snapshot(snapshot, STATE, Seq(1)).unwrap();
     drop(journal);
-    fs::copy(place.path(), fixture("v1.db")).unwrap();
+    fs::copy(place.path(), file).unwrap();
 }

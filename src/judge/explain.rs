@@ -67,6 +67,9 @@ impl Message<'_> {
         if objections.conflicts.len() > LINES_MAX {
             self.line(&format!("  and {} more", objections.conflicts.len() - LINES_MAX));
         }
+        for note in &objections.notes {
+            self.line(&terminal::clean(note, ERROR_MAX));
+        }
         let words: Vec<String> = paths.iter().map(|path| shell::path_argument(path)).collect();
         if self.occasion.is_staged {
             // Several sessions may work in one checkout, and `git commit -a` takes the changes of all of them.

@@ -13,7 +13,9 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{ASK_TIME_MIN, CheckError, ask, question};
+pub use ask::{
+    ASK_TIME_MIN, CheckError, announce, ask, ask_about, ask_about_push, committed_by_holder, in_pieces, question,
+};
 pub use explain::verdict;
 pub use objections::{Objections, path_of};
 pub use policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting, Require};

@@ -17,10 +17,13 @@ pub struct Objections {
     pub unreserved: Vec<Path>,
     /// The pause of the session's feature.
     pub paused: Option<Paused>,
-    /// Paths with a conflict that do not count, because the change only undoes an earlier one.
-    pub undone: HashSet<Path>,
+    /// Paths with a conflict that do not count, because the change only undoes an earlier one, or only carries what the
+    /// holder or the protected repository has.
+    pub excused: HashSet<Path>,
     /// Which commit changes a path in conflict and whose commit that is, as a phrase; at a push.
     pub commits: HashMap<Path, String>,
+    /// What limits these findings, in whole sentences.
+    pub notes: Vec<String>,
     /// Whether a session asks. A person without one gets other advice.
     pub has_session: bool,
     /// The server's clock, for the time left.
@@ -30,15 +33,14 @@ pub struct Objections {
 impl Objections {
     /// Finds the objections in the server's reply.
     ///
-    /// `undone` is asked which of the suspicious paths only undo a change that another session had no right to make, or
-    /// are in the end as they were before. It is called only if there are suspicious paths.
+    /// `excused` is asked which of the suspicious paths do not count. It is called only if there are suspicious paths.
     pub fn find(
         policy: &CheckPolicy,
         paths: &[Path],
         session: Option<&str>,
         reply: wire::CheckReply,
         now: Time,
-        undone: impl FnOnce(&[Path]) -> HashSet<Path>,
+        excused: impl FnOnce(&[Path]) -> HashSet<Path>,
     ) -> Objections {
         let has_session = session.is_some();
         let in_conflict: HashSet<Path> = reply.conflicts.iter().map(|conflict| path_of(&conflict.file_path)).collect();
@@ -50,11 +52,12 @@ impl Objections {
         let mut suspects: Vec<Path> = unreserved.iter().chain(&in_conflict).cloned().collect();
         suspects.sort_unstable();
         suspects.dedup();
-        let undone = if suspects.is_empty() { HashSet::new() } else { undone(&suspects) };
+        let excused = if suspects.is_empty() { HashSet::new() } else { excused(&suspects) };
         let mut conflicts = reply.conflicts;
-        conflicts.retain(|conflict| !undone.contains(&path_of(&conflict.file_path)));
-        unreserved.retain(|path| !undone.contains(path) && !in_conflict.contains(path));
-        Objections { conflicts, unreserved, paused: reply.paused, undone, commits: HashMap::new(), has_session, now }
+        conflicts.retain(|conflict| !excused.contains(&path_of(&conflict.file_path)));
+        unreserved.retain(|path| !excused.contains(path) && !in_conflict.contains(path));
+        let (commits, notes) = (HashMap::new(), Vec::new());
+        Objections { conflicts, unreserved, paused: reply.paused, excused, commits, notes, has_session, now }
     }
 
     /// Whether the change may go ahead.

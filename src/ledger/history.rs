@@ -208,7 +208,7 @@ impl Search<'_> {
 }
 
 fn is_wanted(event: &Event, query: &Query) -> bool {
-    if matches!(event, Event::Counted { .. }) {
+    if matches!(event, Event::Counted { .. } | Event::Committed { .. }) {
         return false;
     }
     let of_session = query.session.as_ref().is_none_or(|session| event.session() == Some(session));

@@ -60,6 +60,7 @@ pub fn verb(event: &Event) -> &'static str {
         Event::Counted { .. } => "count",
         Event::UnlockRequested { .. } => "ask",
         Event::UnlockAnswered { .. } => "answer",
+        Event::Committed { .. } => "commit",
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::environment::Environment;
 use super::identity::{self, OwnToken, PersonTokens, Side, token_problem};
@@ -85,6 +86,8 @@ pub struct ServerAccess {
     pub token_problem: Option<String>,
     /// Where such a person gets a token.
     pub person: PersonTokens,
+    /// The longest time for a reply, if the server failed a moment ago.
+    pub reply_limit: Option<Duration>,
 }
 
 impl ServerAccess {
@@ -197,6 +200,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         is_local: server.is_local,
         token_problem,
         person,
+        reply_limit: None,
     })
 }
 

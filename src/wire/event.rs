@@ -207,6 +207,14 @@ pub enum EventKind {
         #[schema(value_type = Option<String>)]
         note: Option<Text>,
     },
+    /// A session committed new content at paths that it holds. Not part of the history.
+    #[schema(rename_all = "camelCase")]
+    Committed {
+        #[schema(value_type = String)]
+        session_id: Text,
+        /// How many contents are new. A path may have several.
+        path_count: u64,
+    },
     /// A kind that only a newer server knows. Clients read it; no server sends it.
     #[serde(other)]
     Unrecognized,
@@ -228,6 +236,7 @@ impl EventKind {
             EventKind::Counted { .. } => "counted",
             EventKind::UnlockRequested { .. } => "unlockRequested",
             EventKind::UnlockAnswered { .. } => "unlockAnswered",
+            EventKind::Committed { .. } => "committed",
             EventKind::Unrecognized => "unrecognized",
         }
     }

@@ -211,6 +211,9 @@ pub struct CheckReply {
     pub clear: Vec<String>,
     /// Those of `clear` that the calling session holds.
     pub held: Vec<String>,
+    /// Those of `clear` that other sessions hold and that they committed with the same content themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<String>,
     /// The pause on the calling session's feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,

@@ -191,6 +191,16 @@ pub struct Check {
     /// the reservation would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
+    /// The new content of each path, as the object id of its blob, in the order of the paths; all zeros for a deletion. A
+    /// path may be listed several times with different contents. Has an effect only with `intent` `change`: content that
+    /// every holder in the way has committed itself is no conflict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::ObjectId>>)]
+    pub blobs: Option<Vec<String>>,
+    /// The calling session is about to commit `blobs`: remember them for the paths that it holds. Has an effect only with
+    /// `blobs`, with `intent` `change`, and for a session's own call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<bool>,
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

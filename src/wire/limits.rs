@@ -8,6 +8,16 @@ pub const RESERVE_KEYS_MAX: usize = 10_000;
 /// The most paths one check may name, unless the server is configured otherwise.
 pub const CHECK_PATHS_MAX: usize = 100_000;
 
+/// The most ref updates one announcement of a push may name.
+pub const PUSH_UPDATES_MAX: usize = 1_000;
+
+/// The most ref updates one claim of a push may name: as many as a session may announce within the time that an
+/// announcement is valid.
+pub const CLAIM_UPDATES_MAX: usize = 10_000;
+
+/// The longest name of a ref, in bytes.
+pub const REF_BYTES_MAX: usize = 1_024;
+
 /// The longest path or key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4096;
 

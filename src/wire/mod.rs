@@ -16,6 +16,7 @@ mod history;
 pub mod limits;
 mod notices;
 mod operating;
+mod pushes;
 pub mod schema;
 mod sessions;
 mod time;
@@ -35,6 +36,7 @@ pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
 pub use notices::Notice;
 pub use operating::{Health, LedgerHealth, Override, Reservation, ReservationList, Stats};
+pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };

@@ -40,6 +40,26 @@ impl ToSchema for Key {
     }
 }
 
+/// The id of an object in git.
+pub struct ObjectId;
+
+impl PartialSchema for ObjectId {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"))
+            .description(Some("The id of an object in git, in hexadecimal. All zeros stand for no object."))
+            .examples(["5716ca5987cbf97d6bb54920bea6adde242d87e6"]);
+        object.into()
+    }
+}
+
+impl ToSchema for ObjectId {
+    fn name() -> Cow<'static, str> {
+        "ObjectId".into()
+    }
+}
+
 /// The mode in a request. Requests may use one more word for `shared` than answers.
 #[derive(serde::Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, Outcome, Owner, Policy, Record,
-    Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId,
-    Want, Why,
+    Actor, Command, Content, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, ObjectId, Outcome, Owner,
+    Policy, Record, RefUpdate, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn,
+    UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -139,6 +139,10 @@ impl Runner {
                     Ok(Outcome::Request(answered)) if answered.id == *request => None,
                     _ => Some(format!("{} {}", request_name(*request, &self.requests), answer_word(Some(*answer)))),
                 },
+                Event::Committed { contents, .. } => {
+                    let keys: Vec<_> = contents.iter().map(|content| content.key.shown()).collect();
+                    Some(format!("committed {}", keys.join(" and ")))
+                }
             });
         }
         for record in &records {
@@ -171,12 +175,16 @@ impl Runner {
         let found = match verb {
             "checks" => {
                 let key = self.key(line.keys[0]);
-                let checked = self.engine.check(id.as_ref(), 0, &key, line.intent());
+                let checked = match line.object("blob") {
+                    Some(blob) => self.engine.check_content(id.as_ref(), 0, &key, blob),
+                    None => self.engine.check(id.as_ref(), 0, &key, line.intent()),
+                };
                 let pause = id.as_ref().and_then(|id| self.engine.paused(id, None));
                 let mut parts: Vec<_> = checked.conflicts.iter().map(conflict_words).collect();
                 parts.sort();
                 if parts.is_empty() {
-                    parts.push(if checked.held { "held" } else { "clear" }.to_owned());
+                    let clear = if checked.carried { "carried" } else { "clear" };
+                    parts.push(if checked.held { "held" } else { clear }.to_owned());
                 }
                 parts.extend(pause.as_ref().map(pause_words));
                 parts
@@ -194,6 +202,7 @@ impl Runner {
         let actor = match who {
             "tick" | "count" | "desk" => Actor::Desk,
             "admin" => Actor::Admin("admin".into()),
+            "reader" => Actor::Reader,
             _ => Actor::Session(self.intro(who, line)),
         };
         let this = &*self;
@@ -256,6 +265,13 @@ impl Runner {
                 let hand_over = line.keys.contains(&"handing-over").then(|| ReservationId(this.make_id()));
                 Command::Respond { session: session(), request, answer, note: text("note"), hand_over }
             }
+            "commits" => {
+                let blob = line.object("blob").expect("a blob");
+                let contents = line.keys.iter().map(|key| Content { key: this.key(key), blob }).collect();
+                Command::RecordCommit { session: session(), contents }
+            }
+            "announces" => Command::AnnouncePush { session: session(), updates: line.updates() },
+            "claims" => Command::ClaimPush { updates: line.updates() },
             "tick" => Command::Tick,
             "count" => Command::Count,
             _ => panic!("there is no verb {verb:?}"),
@@ -332,6 +348,18 @@ impl<'a> Line<'a> {
             Some(other) => panic!("there is no intent {other:?}"),
             None => Intent::Reserve(self.mode()),
         }
+    }
+
+    /// An object id, written as its last digits.
+    fn object(&self, name: &str) -> Option<ObjectId> {
+        self.options.get(name).map(|text| ObjectId::parse(&format!("{text:0>40}")).expect("hexadecimal digits"))
+    }
+
+    /// Updates of the named refs, all from `old` to `new`.
+    fn updates(&self) -> Vec<RefUpdate> {
+        let object = |name| self.object(name).expect("old and new");
+        let update = |name: &&str| RefUpdate { name: (*name).into(), old: object("old"), new: object("new") };
+        self.keys.iter().map(update).collect()
     }
 
     fn mode(&self) -> Mode {

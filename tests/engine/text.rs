@@ -25,6 +25,9 @@ fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
         Outcome::Released(keys) => format!("released {}", list(keys)),
         Outcome::Alive { renewed, expires } => format!("alive until {} with {renewed}", moment(*expires)),
         Outcome::Ended { state, released } => format!("ended ({}), released {}", state_word(*state), list(released)),
+        Outcome::Announced { until } => format!("announced until {}", moment(*until)),
+        Outcome::Claimed(None) => "nobody announced it".to_owned(),
+        Outcome::Claimed(Some(pusher)) => format!("announced by {}", pusher.session),
         Outcome::Request(request) => {
             let name = request_name(request.id, requests);
             format!(

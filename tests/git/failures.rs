@@ -242,6 +242,25 @@ fn for_a_remote_that_does_not_answer_every_commit_is_judged() {
 }
 
 #[test]
+fn for_a_remote_that_does_not_answer_tracking_refs_decide() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold_as("dir/y", git_dibs::wire::Mode::Exclusive);
+    let remote = silent().replace("http:", "git:") + "/x";
+    let push = |setup: &str| {
+        let update = "echo refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD | tr 0-9a-f 0)";
+        let script = format!("{setup}; {update} | git hook run pre-push --to-stdin=/dev/stdin -- {remote} {remote}");
+        world.try_shell("work", &script, &world.variables(Some(&bo)))
+    };
+    let output = push("true");
+    assert!(output.status.success() && !said(&output).contains("git-dibs:"), "{}", said(&output));
+    let output = push("echo 1 >>dir/y; DIBS_ENFORCE=off git commit -qam m");
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("dir/y: held by ana") && !text.contains("dir/x"), "{text}");
+    assert!(text.contains("did not say which commits it has, so its tracking refs decided"), "{text}");
+}
+
+#[test]
 fn missing_objects_are_reported() {
     let world = World::with_hooks(false);
     world.shell("work", "echo 1 >>a; git commit -qam m; echo 2 >>dir/x; git add .; rm -r .git/objects/*");

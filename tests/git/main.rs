@@ -6,6 +6,7 @@ mod support;
 
 mod doctor;
 mod failures;
+mod holder;
 mod identity;
 mod install;
 mod managers;

@@ -41,6 +41,44 @@ fn moving_a_branch_to_known_commits_is_not_judged() {
 }
 
 #[test]
+fn no_ref_is_a_stepping_stone_for_a_branch() {
+    let new = "new=$(git commit-tree -p HEAD -m m $(GIT_INDEX_FILE=.git/i sh -c 'git read-tree HEAD; git rm -q --cached a; git write-tree'));";
+    assert_eq!(transactions("", &format!("{new} git tag t $new")), "a", "a tag");
+    assert_eq!(
+        transactions("", &format!("{new} git update-ref refs/other/x $new; git branch x $new")),
+        "a",
+        "other refs"
+    );
+    assert_eq!(
+        transactions(
+            "",
+            &format!("{new} git update-ref refs/other/x $new; git fetch -q . refs/other/x; git branch x FETCH_HEAD")
+        ),
+        "a",
+        "fetch ."
+    );
+    let bundle = format!(
+        "{new} git update-ref refs/other/x $new; git bundle create -q ../x.bundle refs/other/x; git update-ref -d refs/other/x"
+    );
+    assert_eq!(transactions(&bundle, "git fetch -q ../x.bundle refs/other/x:refs/heads/x"), "a", "a bundle");
+}
+
+#[test]
+fn a_patch_applied_without_its_hook_is_judged_by_the_ref() {
+    let patch = "git checkout -q -b topic; echo t >>b; git commit -qam t; git format-patch -q -1 -o $TOP/patches; git checkout -q main; git branch -q -D topic; git reflog expire --expire=now --all";
+    assert_eq!(transactions(patch, "git am -q --no-verify $TOP/patches/*"), "b");
+}
+
+#[test]
+fn a_rebase_directory_left_behind_does_not_turn_checks_off() {
+    for directory in ["mkdir .git/rebase-merge", "mkdir .git/rebase-apply; touch .git/rebase-apply/rebasing"] {
+        let world = World::with_hooks(false);
+        world.shell("work", &format!("{directory}; echo 1 >>a"));
+        assert_eq!(world.judged("work", "git commit -qam m --no-verify"), "prepare-commit-msg a", "{directory}");
+    }
+}
+
+#[test]
 fn undoing_is_recognized_in_reference_transactions() {
     assert_eq!(transactions("echo 1 >>b; git commit -qam one", "git revert --no-edit HEAD >/dev/null"), "~b");
     let both = "echo 1 >>a; echo 1 >>b; git commit -qam both; git restore --source HEAD^ --staged --worktree b";
@@ -69,7 +107,7 @@ fn a_server_judges_commits_in_quarantine() {
         "pre-receive a"
     );
     let force = "echo 1 >>a; git commit -qam m; git push -q; git reset -q --hard HEAD^; echo 1 >>b; git commit -qam m";
-    assert_eq!(received(force, "git push -q --force"), "pre-receive b");
+    assert_eq!(received(force, "git push -q --force"), "pre-receive a b", "the branch loses its change of a");
     assert_eq!(received("git notes add -m n", "git push -q origin refs/notes/commits"), "pre-receive -");
     assert_eq!(received("echo 1 >>a; git commit -qam m; git tag -a -m t t", "git push -q origin t"), "pre-receive a");
 }
@@ -80,6 +118,40 @@ fn commits_of_refs_that_are_not_judged_stay_unknown() {
     world.install("origin.git", &["--server"]);
     world.shell("work", "echo 1 >>a; git commit -qam m; git push -q origin HEAD:refs/dibs/smuggle");
     assert_eq!(world.judged("work", "git push -q"), "pre-receive a");
+}
+
+#[test]
+fn refs_that_nobody_checked_are_no_stepping_stone_on_a_server() {
+    let world = World::new();
+    world.install("origin.git", &["--server"]);
+    world.shell("work", "echo 1 >>a; git commit -qam m; git -C ../origin.git fetch -q ../work HEAD:refs/pull/1/head");
+    assert_eq!(world.judged("work", "git push -q"), "pre-receive a");
+}
+
+#[test]
+fn a_server_repository_with_tags_alone_is_protected() {
+    let world = World::new();
+    world.shell("", "git init -q --bare tags.git; git -C work push -q ../tags.git main:refs/tags/v1");
+    world.install("tags.git", &["--server"]);
+    world.shell("work", "echo 1 >>a; git commit -qam m");
+    assert_eq!(world.judged("work", "git push -q ../tags.git main"), "pre-receive a");
+}
+
+#[test]
+fn a_server_knows_what_the_repository_it_borrows_from_has() {
+    let world = World::new();
+    world.shell("", "git clone -q --bare --shared origin.git fork.git");
+    world.install("fork.git", &["--server"]);
+    world.shell("work", &format!("{OTHER} git pull -q; echo 1 >>a; git commit -qam m"));
+    assert_eq!(world.judged("work", "git push -q ../fork.git main"), "pre-receive a ~b");
+}
+
+#[test]
+fn a_server_judges_what_a_branch_loses_and_what_a_merge_discards() {
+    let back = "echo 1 >>a; git commit -qam m; git push -q; git reset -q --hard HEAD^";
+    assert_eq!(received(back, "git push -q --force"), "pre-receive a");
+    let merge = format!("{OTHER} echo 1 >>a; git commit -qam m; git fetch -q; git merge -q -s ours -m m origin/main");
+    assert_eq!(received(&merge, "git push -q"), "pre-receive a b");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use git_dibs::git::changed::{After, between, staged};
+use git_dibs::git::changed::{After, Change, between, staged};
 use git_dibs::git::{Repo, range};
 
 use crate::world::World;
@@ -49,11 +49,15 @@ fn unusual_names_are_returned_unchanged() {
     expected.sort();
     world.shell("work", "git config core.quotePath true; git add -A");
     let repo = Repo::at(&work).unwrap();
-    assert_eq!(staged(&repo).unwrap(), expected);
+    assert_eq!(paths(staged(&repo).unwrap()), expected);
     world.shell("work", "git commit -qm odd");
-    assert_eq!(range::written(&repo, "origin/main..HEAD").unwrap(), expected);
+    assert_eq!(paths(range::written(&repo, "origin/main..HEAD").unwrap().changes()), expected);
     let head = repo.commit("HEAD").unwrap().unwrap();
-    assert_eq!(between(&repo, "HEAD^", After::Commit(&head)).unwrap(), expected);
+    assert_eq!(paths(between(&repo, "HEAD^", After::Commit(&head)).unwrap()), expected);
+}
+
+fn paths(changes: Vec<Change>) -> Vec<Vec<u8>> {
+    changes.into_iter().map(|change| change.path).collect()
 }
 
 #[test]
@@ -64,5 +68,5 @@ fn an_invalid_range_is_an_error_and_not_an_empty_list() {
         let answer = range::written(&repo, range);
         assert!(answer.is_err(), "{range:?} gave {answer:?}");
     }
-    assert_eq!(range::written(&repo, "HEAD..HEAD").unwrap(), Vec::<Vec<u8>>::new());
+    assert_eq!(range::written(&repo, "HEAD..HEAD").unwrap().changes(), []);
 }

@@ -2,13 +2,16 @@
 //!
 //! The hooks run this test binary in place of the program, and it collects the paths with the library's own code.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
+use std::time::Instant;
 
 use git_dibs::git::{Repo, Settings};
 use git_dibs::hook::Moment;
 use git_dibs::hook::collect::{HookInput, plan};
+use git_dibs::hook::excuse::Helpers;
 use git_dibs::judge::CheckPolicy;
 use git_dibs::local::Environment;
 use git_dibs::text::terminal;
@@ -50,9 +53,11 @@ fn record(name: &str, args: &[OsString]) {
         Some(plan) => {
             let collected = plan.collect(&repo).unwrap();
             let policy = CheckPolicy::read(&moment.occasion(), &environment, &Settings::of(&repo).unwrap());
-            let undone = collected.undone(&repo, &policy, &collected.paths).unwrap();
-            for path in &collected.paths {
-                let mark = if undone.contains(path) { "~" } else { "" };
+            let (paths, deadline) = (collected.paths(), Instant::now() + git_dibs::hook::WAIT_MAX);
+            let helpers = Helpers { committed_by_holder: &|_| HashSet::new(), deadline };
+            let excused = collected.excused(&repo, &policy, &paths, helpers).unwrap().paths;
+            for path in &paths {
+                let mark = if excused.contains(path) { "~" } else { "" };
                 write!(line, " {mark}{}", terminal::path(path)).unwrap();
             }
         }

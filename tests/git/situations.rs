@@ -29,6 +29,10 @@ const TOPIC: &str =
 /// `main` has moved on by a change of `a`.
 const MOVED: &str = "echo ours >>a; git commit -qam moved;";
 
+/// Another clone has pushed a change of `b`.
+const THEIRS: &str =
+    "(git clone -q $TOP/origin.git $TOP/other; cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q);";
+
 situations! {
     // ---- plain commits ----
     modify: "echo 1 >>a; git add a", "git commit -qm m" => "pre-commit a | prepare-commit-msg a";
@@ -72,18 +76,30 @@ situations! {
         "git commit -qm m" => "pre-commit ~b | prepare-commit-msg ~b";
     branch_without_upstream: "git remote set-head origin -a >/dev/null; git checkout -q --no-track -b mine; echo 1 >>b; git commit -qam one; echo 2 >>a; git commit -qam two; git checkout -q main -- b",
         "git commit -qm m" => "pre-commit ~b | prepare-commit-msg ~b";
+    revert_of_a_pushed_commit: "echo 1 >>b; git commit -qam one; git push -q", "git revert --no-edit HEAD >/dev/null" => "prepare-commit-msg b";
     half_undone_is_a_change: "echo 1 >>b; git commit -qam one; echo 2 >>b", "git commit -qam m" => "pre-commit b | prepare-commit-msg b";
 
     // ---- merges ----
     merge_that_only_carries: &[TOPIC, MOVED].concat(), "git merge -q topic" => "pre-merge-commit | prepare-commit-msg";
     merge_of_both_sides_in_one_file: "git checkout -q -b topic; sed -i 's/^9/nine/' b; git commit -qam t; git checkout -q main; sed -i 's/^1$/one/' b; git commit -qam m",
-        "git merge -q topic" => "pre-merge-commit b | prepare-commit-msg b";
+        "git merge -q topic" => "pre-merge-commit ~b | prepare-commit-msg ~b";
     merge_with_a_conflict: "git checkout -q -b topic; echo t >b; echo t >>c; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git merge topic >/dev/null || true; echo both >b; git add b",
         "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
     conflict_resolved_as_theirs: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git merge topic >/dev/null || true; git checkout --theirs b; git add b",
-        "git commit -qm m" => "pre-commit | prepare-commit-msg";
+        "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
     evil_merge: &[TOPIC, MOVED, "git merge -q --no-commit topic >/dev/null 2>&1; echo evil >>c; git add c"].concat(),
         "git commit -qm m" => "pre-commit c | prepare-commit-msg c";
+    merge_ours_discards_their_work: &[TOPIC, MOVED].concat(), "git merge -q -s ours topic" => "pre-merge-commit b | prepare-commit-msg b";
+    checkout_head_in_a_merge_discards_their_work: &[TOPIC, MOVED, "git merge -q --no-commit topic >/dev/null 2>&1; git checkout -q HEAD -- ."].concat(),
+        "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
+    checkout_head_in_a_conflict_discards_their_work: "git checkout -q -b topic; echo t >b; echo t >>c; git commit -qam t; git push -q origin topic; git checkout -q main; echo m >b; git commit -qam m; git merge topic >/dev/null || true; git checkout -q HEAD -- .",
+        "git commit -qm m" => "pre-commit b c | prepare-commit-msg b c";
+    ancient_extra_parent_takes_a_path_back: "echo 1 >>b; git commit -qam one; git push -q; git checkout -q HEAD~1 -- b; git rev-parse HEAD~1 >.git/MERGE_HEAD; : >.git/MERGE_MODE",
+        "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
+    merge_that_takes_the_published_side_over_own_work: &[THEIRS, "echo mine >>b; git commit -qam mine; git fetch -q; git merge origin/main >/dev/null 2>&1 || true; git checkout -q --theirs b; git add b"].concat(),
+        "git commit -qm m" => "pre-commit ~b | prepare-commit-msg ~b";
+    merge_that_takes_own_work_over_the_published_side: &[THEIRS, "echo mine >>b; git commit -qam mine; git fetch -q; git merge origin/main >/dev/null 2>&1 || true; git checkout -q --ours b; git add b"].concat(),
+        "git commit -qm m" => "pre-commit b | prepare-commit-msg b";
     merge_no_verify: &[TOPIC, MOVED].concat(), "git merge -q --no-verify topic" => "prepare-commit-msg";
     merge_continue: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git merge topic >/dev/null || true; echo both >b; git add b",
         "git merge --continue >/dev/null" => "pre-commit b | prepare-commit-msg b";
@@ -169,7 +185,10 @@ situations! {
         "git push -q" => "pre-push a";
     push_after_a_rebase: "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q); echo 1 >>a; git commit -qam mine; git pull -q --rebase",
         "git push -q" => "pre-push a";
-    force_push: "echo 1 >>a; git commit -qam one; git push -q; git reset -q --hard HEAD^; echo 1 >>b; git commit -qam two", "git push -q --force" => "pre-push b";
+    force_push: "echo 1 >>a; git commit -qam one; git push -q; git reset -q --hard HEAD^; echo 1 >>b; git commit -qam two", "git push -q --force" => "pre-push a b";
+    force_push_that_takes_a_branch_back: "echo 1 >>a; git commit -qam one; git push -q; git reset -q --hard HEAD^", "git push -q --force" => "pre-push a";
+    force_push_of_a_rebased_branch: &["git checkout -q -b mine; echo 1 >>a; git commit -qam mine; git push -q -u origin mine;", THEIRS, "git fetch -q; git rebase -q origin/main"].concat(),
+        "git push -q --force" => "pre-push ~a";
     force_push_over_commits_we_never_saw: "git clone -q $TOP/origin.git $TOP/other; (cd $TOP/other; echo theirs >>c; git commit -qam theirs; git push -q); echo 1 >>a; git commit -qam mine",
         "git push -q --force" => "pre-push a";
     push_of_several_refs: "git checkout -q -b one; echo 1 >>a; git commit -qam m; git checkout -q -b two main; echo 1 >>b; git commit -qam m", "git push -q origin one two" => "pre-push a b";
@@ -192,6 +211,31 @@ situations! {
         "git -c dibs.pushNet=true push -q" => "pre-push a b";
     push_of_a_merge_that_only_carries: &[TOPIC, MOVED, "git merge -q topic"].concat(), "git push -q" => "pre-push a";
     push_of_a_change_inside_a_merge: &[TOPIC, MOVED, "git merge -q --no-commit topic >/dev/null 2>&1; echo evil >>c; git add c; git commit -qm evil"].concat(), "git push -q" => "pre-push a c";
+    push_of_a_merge_that_discards: &[TOPIC, MOVED, "git merge -q -s ours -m m topic"].concat(), "git push -q" => "pre-push a b";
+    push_of_an_ancient_extra_parent: "echo 1 >>b; git commit -qam one; git push -q; git reset -q --hard $(git commit-tree -p HEAD -p HEAD~1 -m evil HEAD~1^{tree})", "git push -q" => "pre-push b";
+    push_of_an_octopus_that_discards: &[TOPIC, "git checkout -q -b two main; echo 2 >>c; git commit -qam two; git push -q origin two; git checkout -q main;", MOVED, "git reset -q --hard $(git commit-tree -p HEAD -p topic -p two -m octopus HEAD^{tree})"].concat(),
+        "git push -q" => "pre-push a b c";
+    push_of_an_octopus_that_only_carries: &[TOPIC, "git checkout -q -b two main; echo 2 >>c; git commit -qam two; git push -q origin two; git checkout -q main;", MOVED, "git merge -q topic two >/dev/null"].concat(),
+        "git push -q" => "pre-push a";
+    push_of_content_taken_from_origin_and_then_merged: &[THEIRS, "git fetch -q; git checkout -q origin/main -- b; git commit -qm taken; git merge -q -m m origin/main; echo 1 >>a; git commit -qam mine"].concat(),
+        "git push -q" => "pre-push a ~b";
+    push_of_a_library_with_the_same_file_names: "git init -q ../lib; (cd ../lib; echo lib >a; git add a; git commit -qm lib; echo lib >>a; git commit -qam more); git fetch -q ../lib main; git merge -q -s ours --no-commit --allow-unrelated-histories FETCH_HEAD >/dev/null 2>&1; git read-tree --prefix=vendor/ -u FETCH_HEAD; git commit -qm subtree",
+        "git push -q" => "pre-push ~a vendor/a";
+
+    // ---- what the remote already has ----
+    push_from_a_bare_clone_whose_remote_moved_on: &["git clone -q --bare $TOP/origin.git ../bare.git; git -C ../bare.git worktree add -q -b mine ../tree main; (cd ../tree; $TOP/install);", THEIRS, "cd ../tree; echo 1 >>a; git commit -qam mine"].concat(),
+        "cd ../tree; git push -q origin mine" => "pre-push a";
+    push_to_a_remote_never_fetched_that_moved_on: &["git remote remove origin; git remote add again $TOP/origin.git;", THEIRS, "echo 1 >>a; git commit -qam m"].concat(), "git push -q again main:new" => "pre-push a";
+    push_from_a_single_branch_clone_that_pulled_another_branch: &[TOPIC, "git clone -q --single-branch file://$TOP/origin.git ../one; cd ../one; $TOP/install; git pull -q origin topic; echo 1 >>a; git commit -qam m"].concat(),
+        "cd ../one; git push -q origin main:new" => "pre-push a ~b";
+    push_to_a_fork_of_what_upstream_has: &["git clone -q --bare $TOP/origin.git ../fork.git; git remote rename origin upstream; git remote add origin $TOP/fork.git; git fetch -q origin;", THEIRS, "git pull -q --rebase upstream main; echo 1 >>a; git commit -qam mine"].concat(),
+        "git push -q origin main" => "pre-push a";
+    push_when_a_remote_is_named_like_a_branch: "git init -q --bare ../peer.git; git remote add origin/fork ../peer.git; echo 1 >>a; git commit -qam m; git push -q origin/fork main", "git push -q origin main" => "pre-push a";
+    push_by_url_of_what_a_colleague_has: "git init -q --bare ../peer.git; git remote add peer ../peer.git; echo 1 >>a; git commit -qam m; git push -q peer main", "git push -q file://$TOP/origin.git main:new" => "pre-push a";
+    push_of_a_branch_that_the_remote_deleted: "git checkout -q -b gone; echo 1 >>a; git commit -qam m; git push -q origin gone; git -C ../origin.git branch -q -D gone", "git push -q origin gone" => "pre-push a";
+    push_after_filter_branch: "echo 1 >>a; git commit -qam one; git push -q; FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --tree-filter 'echo x >>b' -- --all >/dev/null 2>&1", "git push -q --force" => "pre-push ~a b ~c ~dir/x ~dir/y ~run.sh";
+    push_of_the_edge_of_a_shallow_clone: "git clone -q $TOP/origin.git ../peer; (cd ../peer; echo 1 >>a; git commit -qam unpublished); git clone -q --depth 1 file://$TOP/peer ../thin; cd ../thin; $TOP/install; git remote rename origin peer; git remote add origin $TOP/origin.git; git -C $TOP/origin.git config receive.shallowUpdate true",
+        "cd ../thin; git push -q origin main:new" => "pre-push a b c dir/x dir/y run.sh";
     push_of_work_no_remote_has: "git worktree add -q -b peer ../peer; (cd ../peer; echo peer >>b; git commit -qam peer); echo 1 >>a; git commit -qam mine; git merge -q peer", "git push -q" => "pre-push a b";
     push_of_a_root_with_showroot_off: "git config log.showRoot false; git checkout -q --orphan lib; git rm -rfq .; echo 1 >lib; git add lib; git commit -qm lib", "git push -q origin lib" => "pre-push lib";
     push_with_odd_log_settings: "git config log.follow true; git config log.showSignature true; git config log.diffMerges off; git config diff.relative true; git config format.pretty raw; git config color.ui always; echo 1 >>a; git commit -qam m; git config diff.orderFile /nowhere",

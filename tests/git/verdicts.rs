@@ -81,11 +81,11 @@ fn the_holder_passes_and_after_release_every_session() {
     let case = Case::new(World::with_hooks(true));
     let (ana, bo) = (case.world.session("ana"), case.world.session("bo"));
     ana.hold_as("dir/", Mode::Exclusive);
-    let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "");
-    assert!(passed && !text.contains("git-dibs:"), "{text}");
     let (passed, text) = case.commit(&case.world.variables(Some(&bo)), "");
     assert!(!passed && text.contains("dir/x: held by ana through dir/**, "), "{text}");
     assert!(text.contains("git dibs request :/dir/x") && !text.contains("  a: "), "{text}");
+    let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "");
+    assert!(passed && !text.contains("git-dibs:"), "{text}");
     ana.release_all();
     let (passed, text) = case.commit(&case.world.variables(Some(&bo)), "");
     assert!(passed && !text.contains("git-dibs:"), "{text}");
@@ -136,7 +136,7 @@ fn a_worktree_has_a_session_of_its_own() {
     std::fs::write(world.path("work/.git/worktrees/side/dibs/token"), &ana.token).unwrap();
     let output = world.try_shell("side", "git commit -qam m", &[]);
     assert!(output.status.success(), "{}", said(&output));
-    let output = world.try_shell("work", "echo 1 >>a; git commit -qam m", &[]);
+    let output = world.try_shell("work", "echo 2 >>a; git commit -qam m", &[]);
     assert!(!output.status.success() && said(&output).contains("a: held by ana"), "{}", said(&output));
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -12,13 +13,15 @@ use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::Package;
 use crate::cli::{Exit, talk};
+use crate::git::changed::Change;
 use crate::git::{self, GitError, Repo};
-use crate::hook::Moment;
 use crate::hook::collect::{Collected, Plan};
+use crate::hook::excuse::Helpers;
+use crate::hook::{Moment, WAIT_MAX};
 use crate::judge::{self, CheckPolicy, Objections, explain};
 use crate::local::{Names, describe, split_paths};
 use crate::text::terminal;
-use crate::wire::{self, Mode};
+use crate::wire::{self, Encoding, Mode};
 
 /// The most conflicts that are listed; the others are counted.
 const LINES_MAX: usize = 20;
@@ -93,31 +96,41 @@ fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>,
 
 /// Checks a change as its hook would: with the same question, the same settings, and undone paths left out.
 fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &Collected) -> Result<Exit> {
-    let mut question = judge::question(&collected.paths);
-    if args.shared {
-        (question.mode, question.intent) = (Some(Mode::Shared), None);
-    }
-    let reply = context.look(|client, session| client.check(session, &question))?;
+    let paths = collected.paths();
+    let deadline = Instant::now() + WAIT_MAX;
+    let reply = judge::in_pieces(&paths, deadline, |piece, _| {
+        let mut question = judge::question(piece);
+        if args.shared {
+            (question.mode, question.intent) = (Some(Mode::Shared), None);
+        }
+        context.look(|client, session| client.check(session, &question))
+    })?;
+    // The client remembers the latest reply, which is all of it if there was one request.
+    let is_whole = paths.len() <= wire::limits::CHECK_PATHS_MAX;
+    let document = if is_whole { context.client.latest_body().to_vec() } else { serde_json::to_vec(&reply)? };
     let session = context.access.session.clone();
     let policy = CheckPolicy::read(&moment.occasion(), &context.workspace.environment, &context.workspace.settings);
-    let undone = |suspects: &[git::Path]| -> HashSet<git::Path> {
+    let committed = |contents: &[Change]| judge::committed_by_holder(&context.access, contents, deadline);
+    let helpers = Helpers { committed_by_holder: &committed, deadline };
+    let excused = |suspects: &[git::Path]| -> HashSet<git::Path> {
         let repo = context.workspace.repo.as_ref();
-        repo.and_then(|repo| collected.undone(repo, &policy, suspects).ok()).unwrap_or_default()
+        let excused = repo.and_then(|repo| collected.excused(repo, &policy, suspects, helpers).ok());
+        excused.unwrap_or_default().paths
     };
     let held = reply.held.len();
     let now = reply.server_time.unwrap_or_else(|| context.now());
-    let objections = Objections::find(&policy, &collected.paths, session.as_deref(), reply, now, undone);
-    if context.json && !objections.undone.is_empty() {
-        talk::document(without_undone(context.client.latest_body(), &objections.undone).to_string().as_bytes())?;
+    let objections = Objections::find(&policy, &paths, session.as_deref(), reply, now, excused);
+    if context.json && !(is_whole && objections.excused.is_empty()) {
+        talk::document(without_excused(&document, &objections.excused).to_string().as_bytes())?;
         context.print_notices();
     } else {
-        context.print(&lines(&objections.conflicts, question.encoding, context))?;
+        context.print(&lines(&objections.conflicts, Some(Encoding::Percent), context))?;
     }
     if !context.json {
         for path in &objections.unreserved {
             talk::say(&format!("{} is not reserved, and {} requires it", terminal::path(path), policy.require.source));
         }
-        let total = collected.paths.len();
+        let total = paths.len();
         report(context, &objections, total, objections.conflicting_paths().len(), held);
     }
     Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
@@ -160,7 +173,7 @@ fn lines(conflicts: &[wire::Conflict], encoding: Option<wire::Encoding>, context
 }
 
 /// The server's reply with the undone paths moved from the conflicts to the clear ones.
-fn without_undone(reply: &[u8], undone: &HashSet<git::Path>) -> Value {
+fn without_excused(reply: &[u8], undone: &HashSet<git::Path>) -> Value {
     let mut reply: Value = serde_json::from_slice(reply).unwrap_or_default();
     let mut clear: Vec<Value> = reply["clear"].as_array().cloned().unwrap_or_default();
     if let Some(conflicts) = reply["conflicts"].as_array_mut() {
@@ -182,7 +195,7 @@ fn report(context: &Context, objections: &Objections, total: usize, taken: usize
     if let Some(pause) = &objections.paused {
         talk::say(&explain::pause_sentence(pause, context.now()));
     }
-    talk::say(&summary(total, taken, objections.undone.len(), held));
+    talk::say(&summary(total, taken, objections.excused.len(), held));
 }
 
 fn summary(total: usize, taken: usize, undone: usize, held: usize) -> String {

@@ -157,7 +157,7 @@ fn details(event: &EventKind) -> Details<'_> {
             reason: note.as_deref(),
             ..Details::default()
         },
-        EventKind::Counted { .. } | EventKind::Unrecognized => Details::default(),
+        EventKind::Counted { .. } | EventKind::Committed { .. } | EventKind::Unrecognized => Details::default(),
     }
 }
 

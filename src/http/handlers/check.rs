@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::engine::{Actor, Engine, Few, Intent, SessionId};
+use crate::engine::{Actor, Command, Content, Engine, Few, Intent, ObjectId, Outcome, SessionId, Text};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
 use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
 use crate::http::openapi::{params, refusals};
-use crate::http::outcome;
-use crate::http::request_fields::{key, mode, ttl};
-use crate::http::submit::read_state;
+use crate::http::outcome::{self, not_done};
+use crate::http::request_fields::{key, mode, object_id, ttl};
+use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Encoding};
 
@@ -106,64 +106,126 @@ async fn check_paths(
     session: Option<SessionId>,
     body: wire::Check,
 ) -> ApiResult<Json<wire::CheckReply>> {
-    let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
-    let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
-    let feature = caller.claims.feature.clone();
-    let paths = body.into_paths()?;
-    let most = app.limits().keys_per_check;
-    if paths.len() > most {
-        let what = format!("has {} paths, and {most} is the most for one check", paths.len());
-        return Err(wire::BadBody::field("paths", what).into());
-    }
-    let read = |text: &String| key(&caller.repo, text, percent);
-    let keys =
-        without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
-    if ttl_seconds.is_some() {
-        let policy = caller.repo.policy();
-        for key in &*keys {
-            policy.permit(key, held_in)?;
-            ttl(ttl_seconds, policy.bounds(key))?;
+    let check = ParsedCheck::read(app, caller, body)?;
+    check.run(caller, actor, session, caller.claims.feature.clone()).await.map(Json)
+}
+
+/// A check whose paths and contents are read.
+pub struct ParsedCheck {
+    paths: Arc<[String]>,
+    keys: Few<Key>,
+    /// Of each path, if the request has them.
+    blobs: Option<Arc<[ObjectId]>>,
+    intent: Intent,
+    record: bool,
+}
+
+impl ParsedCheck {
+    pub fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
+        let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
+        let (blobs, record) = (body.blobs.take(), body.record == Some(true));
+        let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
+        let paths = body.into_paths()?;
+        let most = app.limits().keys_per_check;
+        if paths.len() > most {
+            let what = format!("has {} paths, and {most} is the most for one check", paths.len());
+            return Err(wire::BadBody::field("paths", what).into());
         }
-    }
-    let mut keys = keys.into_iter();
-    let paths: Arc<[String]> = paths.into();
-    let mut answer = wire::CheckReply::default();
-    let mut first = 0;
-    loop {
-        let piece: Vec<Key> = keys.by_ref().take(PIECE_PATHS).collect();
-        let count = piece.len();
-        let (session, feature, paths) = (session.clone(), feature.clone(), paths.clone());
-        let view = move |engine: &Engine, now| {
-            let mut answer = wire::CheckReply::default();
-            for (key, position) in piece.iter().zip(first..) {
-                let checked = engine.check(session.as_ref(), position, key, intent);
-                answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
-                if checked.conflicts.is_empty() {
-                    answer.clear.push(paths[position].clone());
-                    if checked.held {
-                        answer.held.push(paths[position].clone());
-                    }
-                }
+        let read = |text: &String| key(&caller.repo, text, percent);
+        let keys =
+            without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+        if ttl_seconds.is_some() {
+            let policy = caller.repo.policy();
+            for key in &*keys {
+                policy.permit(key, held_in)?;
+                ttl(ttl_seconds, policy.bounds(key))?;
             }
-            let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
-            answer.paused = pause.map(outcome::pause);
-            answer.server_time = Some(outcome::time(now));
-            answer
-        };
-        // The session made one call, however many pieces it takes: only the first is a sign of life and gets its notices.
-        let actor = if first == 0 { actor.clone() } else { Actor::Reader };
-        let reply = read_state(&caller.repo.desk, actor, view).await?;
-        answer.conflicts.extend(reply.value.conflicts);
-        answer.clear.extend(reply.value.clear);
-        answer.held.extend(reply.value.held);
-        answer.paused = reply.value.paused;
-        answer.server_time = reply.value.server_time;
-        answer.notices.extend(outcome::notices(reply.notices));
-        first += count;
-        if keys.len() == 0 {
-            return Ok(Json(answer));
+        }
+        let blobs = blobs.map(|blobs| read_blobs(&blobs, paths.len())).transpose()?;
+        // Whether anything is carried or remembered is about changes only.
+        let blobs = blobs.filter(|_| intent == Intent::Change);
+        Ok(ParsedCheck { paths: paths.into(), keys, record: record && blobs.is_some(), blobs, intent })
+    }
+
+    /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names.
+    pub async fn run(
+        self,
+        caller: &Caller,
+        actor: Actor,
+        session: Option<SessionId>,
+        feature: Option<Text>,
+    ) -> ApiResult<wire::CheckReply> {
+        let ParsedCheck { paths, keys, blobs, intent, record } = self;
+        let record = record && !matches!(actor, Actor::Reader);
+        let mut keys = keys.into_iter();
+        let mut answer = wire::CheckReply::default();
+        let mut first = 0;
+        loop {
+            let piece: Vec<Key> = keys.by_ref().take(PIECE_PATHS).collect();
+            let count = piece.len();
+            let view = {
+                let (session, feature, paths, blobs) = (session.clone(), feature.clone(), paths.clone(), blobs.clone());
+                move |engine: &Engine, now| {
+                    let mut answer = wire::CheckReply::default();
+                    let mut own = Vec::new();
+                    for (key, position) in piece.into_iter().zip(first..) {
+                        let blob = blobs.as_ref().map(|blobs| blobs[position]);
+                        let checked = match blob {
+                            Some(blob) => engine.check_content(session.as_ref(), position, &key, blob),
+                            None => engine.check(session.as_ref(), position, &key, intent),
+                        };
+                        answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
+                        if checked.conflicts.is_empty() {
+                            let path = &paths[position];
+                            answer.clear.push(path.clone());
+                            if checked.held {
+                                answer.held.push(path.clone());
+                                own.extend(blob.filter(|_| record).map(|blob| Content { key, blob }));
+                            }
+                            if checked.carried {
+                                answer.carried.push(path.clone());
+                            }
+                        }
+                    }
+                    let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
+                    answer.paused = pause.map(outcome::pause);
+                    answer.server_time = Some(outcome::time(now));
+                    (answer, own)
+                }
+            };
+            // The session made one call, however many pieces it takes: only the first is a sign of life and gets its
+            // notices.
+            let looker = if first == 0 { actor.clone() } else { Actor::Reader };
+            let reply = read_state(&caller.repo.desk, looker, view).await?;
+            let (piece, own) = reply.value;
+            answer.conflicts.extend(piece.conflicts);
+            answer.clear.extend(piece.clear);
+            answer.held.extend(piece.held);
+            answer.carried.extend(piece.carried);
+            answer.paused = piece.paused;
+            answer.server_time = piece.server_time;
+            answer.notices.extend(outcome::notices(reply.notices));
+            if let Some(session) = session.clone().filter(|_| !own.is_empty()) {
+                let command = Command::RecordCommit { session, contents: own };
+                let reply = submit(&caller.repo, actor.clone(), command).await?;
+                let Ok(Outcome::Done) = reply.outcome else { return Err(not_done(reply.outcome, reply.now)) };
+            }
+            first += count;
+            if keys.len() == 0 {
+                return Ok(answer);
+            }
         }
     }
+}
+
+/// The contents of a check, one for each path.
+fn read_blobs(texts: &[String], paths: usize) -> ApiResult<Arc<[ObjectId]>> {
+    if texts.len() != paths {
+        let what = format!("has {} object ids for {paths} paths; send one for each path", texts.len());
+        return Err(wire::BadBody::field("blobs", what).into());
+    }
+    let read = |(position, text): (usize, &String)| object_id(&format!("blobs[{position}]"), text);
+    texts.iter().enumerate().map(read).collect()
 }
 
 fn intent(check: &wire::Check) -> Intent {

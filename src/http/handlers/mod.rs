@@ -8,6 +8,7 @@ mod events_tests;
 pub mod health;
 pub mod history;
 pub mod metrics;
+pub mod pushes;
 pub mod release;
 pub mod renew;
 pub mod reservations;

@@ -9,6 +9,10 @@ pub fn requests(call: &str) -> Value {
     let named = |examples: &[(&str, &Value)]| -> Value {
         examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value }))).collect()
     };
+    let update = json!({
+        "ref": "refs/heads/main", "old": "5716ca5987cbf97d6bb54920bea6adde242d87e6",
+        "new": "257cc5642cb1a054f08cc83f2d943e56fd3ebe99",
+    });
     match call {
         "createSession" => {
             named(&[("session", &json!({ "sessionId": "ana", "name": "Ana", "feature": "F-1", "ttlSeconds": 3600 }))])
@@ -29,6 +33,10 @@ pub fn requests(call: &str) -> Value {
         ]),
         "checkConflicts" | "checkConflictsAsNobody" => {
             named(&[("paths", &json!({ "paths": ["src/a.rs", "src/b.rs"] }))])
+        }
+        "announcePush" => named(&[("push", &json!({ "updates": [update] }))]),
+        "claimPush" => {
+            named(&[("push", &json!({ "updates": [update], "check": { "paths": ["src/a.rs"], "intent": "change" } }))])
         }
         "askToUnlock" => named(&[("request", &json!({ "filePath": "src/a.rs", "reason": "a fix that cannot wait" }))]),
         "approveUnlockRequest" => named(&[("handOver", &json!({ "handOver": true }))]),
@@ -135,6 +143,14 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))
         }
+        "announcePush" => ("200", "announced", json!({ "expiresAt": "2026-01-31T09:31:00.250Z" })),
+        "claimPush" => (
+            "200",
+            "announced",
+            json!({
+                "sessionId": "ana", "name": "Ana", "check": { "conflicts": [], "clear": ["src/a.rs"], "held": ["src/a.rs"] },
+            }),
+        ),
         "getStats" => (
             "200",
             "figures",

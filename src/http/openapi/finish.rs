@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
-use crate::wire::limits::{NAME_CHARS_MAX, REASON_CHARS_MAX, TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX};
+use crate::wire::limits::{
+    CLAIM_UPDATES_MAX, NAME_CHARS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX, TOKEN_SECONDS_MAX,
+    WAIT_SECONDS_MAX,
+};
 
 /// Completes the document that was made from the handlers.
 pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
@@ -55,6 +58,9 @@ fn contract_limits(schemas: &mut Value) {
         ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "feature", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "ttlSeconds", "maximum", TOKEN_SECONDS_MAX as usize),
+        ("AnnouncePush", "updates", "maxItems", PUSH_UPDATES_MAX),
+        ("ClaimPush", "updates", "maxItems", CLAIM_UPDATES_MAX),
+        ("RefUpdate", "ref", "maxLength", REF_BYTES_MAX),
     ];
     for (schema, field, keyword, limit) in fields {
         let field = schemas[schema]["properties"][field].as_object_mut().expect("the field is described");
@@ -70,7 +76,7 @@ pub fn set_bounds(document: &mut Value, app: &App) {
     let max = bounds.iter().map(|ttl| ttl.max).max();
     document["components"]["schemas"]["Reserve"]["properties"]["filePaths"]["maxItems"] =
         app.limits().keys_per_reserve.into();
-    for name in ["paths", "filePaths"] {
+    for name in ["paths", "filePaths", "blobs"] {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
     }
     for name in ["Reserve", "Renew"] {

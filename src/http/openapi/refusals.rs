@@ -52,6 +52,7 @@ refusals! {
     Check = TOKEN, ENDED, BODY, KEYS, &[TtlOutOfRange];
     /// A call with keys in its query.
     CheckQuery = TOKEN, ENDED, KEYS;
+    AnnouncePush = TOKEN, ENDED, BODY, &[NotFound];
     /// Asking for an unlock.
     Ask = TOKEN, ENDED, BODY, KEYS, &[NotFound];
     /// Approving, which may hand the key over.

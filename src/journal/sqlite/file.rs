@@ -12,7 +12,7 @@ use crate::journal::JournalError;
 
 /// The format this version writes. A version that adds events or changes a table increments it, so that older versions
 /// refuse the file with a clear message.
-pub(in crate::journal) const FORMAT: i64 = 1;
+pub(in crate::journal) const FORMAT: i64 = 2;
 
 /// "dibs" in ASCII; distinguishes journals from other SQLite files.
 const APPLICATION_ID: i32 = 0x6469_6273;
@@ -211,6 +211,17 @@ pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalErro
     );
     db.execute_batch(&settings).map_err(failed)?;
     Ok(db)
+}
+
+/// Marks a journal of an earlier format as one of this format: from now on it may have records that earlier versions do
+/// not know. Only for the owner of the lock.
+pub(in crate::journal) fn raise_format(db: &Connection, path: &Path) -> Result<(), JournalError> {
+    let failed = |error| JournalError::from_sqlite("open", path, error);
+    let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    if found < FORMAT {
+        db.execute_batch(&format!("PRAGMA user_version = {FORMAT}")).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Opens a connection that does not change the file's settings. Works for files that cannot be written, too.

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::SqliteJournal;
-use super::file::beside;
+use super::file::{FORMAT, beside};
 use crate::engine::Seq;
 use crate::journal::suite::{OnDisk, Place, load, records};
 use crate::journal::{Journal, JournalError};
@@ -96,7 +96,7 @@ fn a_newer_format_is_seen_in_the_log_too() {
     let place = OnDisk::new();
     let journal = place.open();
     let newer = Connection::open(place.path()).unwrap();
-    newer.pragma_update(None, "user_version", 2).unwrap();
+    newer.pragma_update(None, "user_version", FORMAT + 1).unwrap();
     let copy = OnDisk::new();
     for suffix in ["", "-wal"] {
         fs::copy(beside(&place.path(), suffix), beside(&copy.path(), suffix)).unwrap();

@@ -76,6 +76,7 @@ impl SqliteJournal {
             file::create(&path)?;
         }
         let db = file::connect(&path)?;
+        file::raise_format(&db, &path)?;
         let head = rows::head(&db, &path)?;
         let (buffer, sync_time, storing) = (Vec::new(), None, Arc::default());
         Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, storing, _lock: lock })

@@ -328,7 +328,7 @@ impl Model {
             Intent::Change => !(held && all_shared),
         };
         let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
-        KeyCheck { conflicts, held }
+        KeyCheck { conflicts, held, carried: false }
     }
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
