@@ -60,8 +60,23 @@ pub struct Mint {
     pub feature: Option<Text>,
     /// In seconds since 1970.
     pub issued: i64,
+    /// When within that second, in milliseconds: a token opens a session again that ended just before.
+    pub issued_millis: u16,
     /// In seconds since 1970.
     pub expires: i64,
+}
+
+impl Mint {
+    /// `iat`: a whole number, or a fraction.
+    fn iat(&self) -> serde_json::Number {
+        let fraction = f64::from(self.issued_millis) / 1000.0;
+        let whole = serde_json::Number::from(self.issued);
+        if self.issued_millis == 0 {
+            whole
+        } else {
+            serde_json::Number::from_f64(self.issued as f64 + fraction).unwrap_or(whole)
+        }
+    }
 }
 
 /// The keys that verify tokens. Many threads can use it at the same time; a reload replaces all keys in one step.
@@ -142,7 +157,7 @@ impl Keyring {
             repo: mint.repo.as_deref().map(str::to_owned),
             name: mint.name.as_deref().map(str::to_owned),
             feature: mint.feature.as_deref().map(str::to_owned),
-            iat: Some(mint.issued.into()),
+            iat: Some(mint.iat()),
             nbf: None,
             exp: Some(mint.expires),
         };
