@@ -97,7 +97,8 @@ impl Work {
             self.now = self.now.after(Duration::from_millis(10));
             let session = SessionId::parse(&format!("agent-{}", self.roll(100))).unwrap();
             let name = Some(format!("Agent {session}").into());
-            let intro = SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself };
+            let intro =
+                SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself, issued: None };
             let held = self.engine.held(&session);
             let command = if held.len() < 3 {
                 let key = parse(&file(self.roll(FILES)));

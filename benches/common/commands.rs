@@ -58,7 +58,13 @@ impl Full {
 }
 
 pub fn actor(session: &SessionId) -> Actor {
-    Actor::Session(SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself })
+    Actor::Session(SessionIdentity {
+        id: session.clone(),
+        name: None,
+        feature: None,
+        owner: Owner::Itself,
+        issued: None,
+    })
 }
 
 pub fn reserve(session: &SessionId, key: Key) -> Command {

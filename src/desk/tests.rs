@@ -26,7 +26,10 @@ fn reserve(session: &str, key: &str) -> (Actor, Command) {
     let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl(60) };
     let (wait, mode) = (Some(Duration::from_secs(60)), Mode::Exclusive);
     let reserve = Reserve { session: id.clone(), wants: [want].into(), mode, reason: None, wait, if_version: None };
-    (Actor::Session(SessionIdentity { id, name: None, feature: None, owner: Owner::Itself }), Command::Reserve(reserve))
+    (
+        Actor::Session(SessionIdentity { id, name: None, feature: None, owner: Owner::Itself, issued: None }),
+        Command::Reserve(reserve),
+    )
 }
 
 /// Submits a reservation that may wait; the reply arrives in the channel.

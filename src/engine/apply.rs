@@ -14,7 +14,7 @@ use super::index::QueueEntry;
 use super::notice::{NOTICES_KEPT, push_limited};
 use super::record::{EndState, Event, Owner, Record, UnlockAnswer, Want, Why};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
-use super::state::{End, Engine, Lookup, QueuedKey, Reservation, Session, UNKNOWN, Waiter, compared};
+use super::state::{EarlierEnd, End, Engine, Lookup, QueuedKey, Reservation, Session, UNKNOWN, Waiter, compared};
 use super::turn::Turn;
 use crate::key::Key;
 
@@ -29,6 +29,9 @@ const ANSWERED_REMEMBERED: usize = 10_000;
 
 /// Expired keys that a session remembers, so that renewing one says that it expired.
 const LAPSED_REMEMBERED: usize = 256;
+
+/// Keys that the notice to a lost session lists.
+const LOST_KEYS_LISTED: usize = 20;
 
 impl Engine {
     /// Records an event: numbers it, adds it to the turn and applies it. Returns its number.
@@ -73,7 +76,13 @@ impl Engine {
                 let slot = self.slot(session);
                 self.sessions[slot].owner = Some(owner.clone());
             }
-            Event::Ended { session, state } => self.apply_ended(at, self.slot(session), *state),
+            Event::Reopened { session, name, feature, owner } => {
+                let slot = self.slot(session);
+                self.apply_reopened(seq, at, slot);
+                let session = &mut self.sessions[slot];
+                (session.name, session.feature, session.owner) = (name.clone(), feature.clone(), owner.clone());
+            }
+            Event::Ended { session, state } => self.apply_ended(seq, at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
                 let fold_case = self.policy.fold_case;
                 let place = match lookup.place() {
@@ -157,10 +166,12 @@ impl Engine {
             opened: seq,
             started: at,
             end: None,
+            earlier_end: None,
             held: Vec::new(),
             waits: BTreeSet::new(),
             queued_keys: SmallVec::new(),
             lapsed: VecDeque::new(),
+            lapsed_dropped: 0,
             incoming: Vec::new(),
             released_at_end: Vec::new(),
             last_seen: at,
@@ -172,20 +183,50 @@ impl Engine {
         self.session_deadlines.set(at.after(self.policy.session_timeout), seq, slot);
     }
 
-    fn apply_ended(&mut self, at: Timestamp, slot: SessionSlot, state: EndState) {
+    fn apply_ended(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot, state: EndState) {
         let session = &mut self.sessions[slot];
         assert!(session.held.is_empty() && session.waits.is_empty(), "a session releases everything before it ends");
         let released = std::mem::take(&mut session.released_at_end);
-        session.end = Some(End { state, at, released });
-        session.lapsed = VecDeque::new();
-        session.notices = VecDeque::new();
+        session.end = Some(End { seq, state, at, released });
+        if state == EndState::Lost {
+            // It may come back, and is then told what it lost.
+            let dropped = session.lapsed.len().saturating_sub(LOST_KEYS_LISTED);
+            session.lapsed.drain(..dropped);
+            session.lapsed.shrink_to_fit();
+            session.lapsed_dropped += dropped as u64;
+        } else {
+            (session.lapsed, session.lapsed_dropped) = (VecDeque::new(), 0);
+            session.notices = VecDeque::new();
+        }
         self.alive -= 1;
-        self.ended.push_back(slot);
+        self.ended.insert(seq, slot);
         if self.ended.len() > ENDED_REMEMBERED {
-            let oldest = self.ended.pop_front().expect("not empty");
+            let (_, oldest) = self.ended.pop_first().expect("not empty");
             self.session_ids.remove(&self.sessions[oldest].id);
             self.sessions.remove(oldest);
         }
+    }
+
+    /// Begins an ended session again. It holds nothing, and a lost one gets a notice of what it lost.
+    fn apply_reopened(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot) {
+        let session = &mut self.sessions[slot];
+        let End { seq: ended, state, at: ended_at, released } = session.end.take().expect("only an ended session");
+        let lapsed = std::mem::take(&mut session.lapsed);
+        let dropped = std::mem::take(&mut session.lapsed_dropped);
+        (session.opened, session.started, session.last_seen) = (seq, at, at);
+        if state == EndState::Lost {
+            let count = dropped + (lapsed.len() + released.len()) as u64;
+            let more = (lapsed.len() + released.len()).saturating_sub(LOST_KEYS_LISTED);
+            let keys: Vec<Key> = lapsed.into_iter().chain(released).skip(more).collect();
+            if count > 0 {
+                push_limited(&mut session.notices, NOTICES_KEPT, Notice::Lost { at: ended_at, count, keys });
+            }
+        } else {
+            session.earlier_end = Some(EarlierEnd { state, at: ended_at });
+        }
+        self.ended.remove(&ended);
+        self.alive += 1;
+        self.session_deadlines.set(at.after(self.policy.session_timeout), seq, slot);
     }
 
     /// Adds a reservation to everything that refers to it.
@@ -216,6 +257,7 @@ impl Engine {
         match why {
             Why::Expired => {
                 self.totals.expired += 1;
+                session.lapsed_dropped += u64::from(session.lapsed.len() == LAPSED_REMEMBERED);
                 push_limited(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
             }
             Why::Ended => session.released_at_end.push(key.clone()),

@@ -33,6 +33,8 @@ pub struct SessionIdentity {
     /// The feature it works on.
     pub feature: Option<Text>,
     pub owner: Owner,
+    /// When the credential was issued, if it says so. An ended session is opened again only by a later one.
+    pub issued: Option<Timestamp>,
 }
 
 /// A request to the engine.
@@ -40,7 +42,7 @@ pub struct SessionIdentity {
 pub enum Command {
     /// Only a sign of life.
     Touch,
-    /// Open a session before its first call.
+    /// Open a session before its first call, or open an ended one again.
     Create {
         session: SessionId,
         name: Option<Text>,
@@ -337,6 +339,15 @@ pub enum Notice {
     UnlockAnswered(UnlockRequest),
     /// A reservation of the session was released by an admin.
     ReleasedEarly { id: ReservationId, key: Key, at: Timestamp, why: Why },
+    /// The session did not call for so long that it was lost. It starts anew and holds nothing.
+    Lost {
+        /// When it was lost.
+        at: Timestamp,
+        /// How many of its reservations had ended by then, other than by its own release.
+        count: u64,
+        /// The newest of their keys.
+        keys: Vec<Key>,
+    },
     /// The session's feature is paused.
     Paused(Pause),
 }

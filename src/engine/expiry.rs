@@ -1,6 +1,8 @@
 //! Deadlines: the TTL of reservations, the timeout of sessions that do not call, the time limit of waits. After a restart
 //! they start again.
 
+use std::time::Duration;
+
 use super::ids::Timestamp;
 use super::record::{EndState, LeftWhy, Why};
 use super::state::Engine;
@@ -30,7 +32,15 @@ impl Engine {
             };
             // A session with a waiting request has an open connection, so it is there.
             let seen = if session.waits.is_empty() { session.last_seen } else { now };
-            let due = seen.after(self.policy.session_timeout);
+            let mut due = seen.after(self.policy.session_timeout);
+            // Silence does not end a session before the last TTL of its reservations. If it calls meanwhile and releases
+            // them, its timeout runs from then on, so it is not looked at later than that.
+            let last = || session.held.iter().map(|held| self.reservations[*held].expires).max();
+            if due <= now
+                && let Some(last) = last()
+            {
+                due = last.min(now.after(self.policy.session_timeout.max(Duration::from_millis(1))));
+            }
             if due > now {
                 self.session_deadlines.set(due, opened, slot);
                 continue;

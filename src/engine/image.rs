@@ -7,7 +7,7 @@ use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::Place;
 use super::record::{Content, EndState, Mode, Owner, Want};
 use super::slab::SessionSlot;
-use super::state::{End, Engine, Policy, Reservation, Session, Totals, Waiter};
+use super::state::{EarlierEnd, End, Engine, Policy, Reservation, Session, Totals, Waiter};
 use crate::key::Key;
 
 /// See the module. Lists are in an order that depends on nothing but the records.
@@ -44,6 +44,15 @@ pub(crate) struct SessionImage {
     started: Timestamp,
     pub(crate) end: Option<(EndState, Timestamp, Vec<Key>)>,
     lapsed: Vec<Key>,
+    /// Missing in images of format 1, like the next field.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lapsed_dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    earlier_end: Option<EarlierEnd>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,7 +128,7 @@ impl Engine {
         Image {
             seq: self.seq,
             sessions,
-            ended: self.ended.iter().map(|slot| id(*slot)).collect(),
+            ended: self.ended.values().map(|slot| id(*slot)).collect(),
             reservations: live.collect(),
             waiters: waiters.collect(),
             requests,
@@ -140,7 +149,12 @@ impl Engine {
         for session in image.sessions {
             engine.restore_session(session);
         }
-        engine.ended = image.ended.iter().map(|id| engine.session_ids[id]).collect();
+        // Numbered anew: every end so far stays before every later one.
+        for (seq, id) in (1..).map(Seq).zip(&image.ended) {
+            let slot = engine.session_ids[id];
+            engine.sessions[slot].end.as_mut().expect("it has ended").seq = seq;
+            engine.ended.insert(seq, slot);
+        }
         for (key, version, was_held) in image.versions {
             engine.index.restore(&engine.compared(&key), version, was_held);
         }
@@ -197,13 +211,15 @@ impl Engine {
     }
 
     fn restore_session(&mut self, image: SessionImage) {
-        let SessionImage { id, name, feature, owner, opened, started, end, lapsed } = image;
+        let SessionImage { id, name, feature, owner, opened, started, end, lapsed, lapsed_dropped, earlier_end } =
+            image;
         self.apply_opened(opened, started, &id, name, feature, owner);
         let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
+        (self.sessions[slot].lapsed_dropped, self.sessions[slot].earlier_end) = (lapsed_dropped, earlier_end);
         if let Some((state, at, released)) = end {
             let released = released.iter().map(|key| self.compared(key)).collect();
-            self.sessions[slot].end = Some(End { state, at, released });
+            self.sessions[slot].end = Some(End { seq: Seq::ZERO, state, at, released });
             self.alive -= 1;
         }
     }
@@ -229,6 +245,8 @@ fn image_of_session(session: &Session) -> SessionImage {
         started: session.started,
         end: session.end.as_ref().map(|end| (end.state, end.at, end.released.clone())),
         lapsed: session.lapsed.iter().cloned().collect(),
+        lapsed_dropped: session.lapsed_dropped,
+        earlier_end: session.earlier_end,
     }
 }
 

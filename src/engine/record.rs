@@ -35,6 +35,17 @@ pub enum Event {
     },
     /// A session that an admin had created was used for the first time. From now on it belongs to this owner.
     Bound { session: SessionId, owner: Owner },
+    /// A session that had ended began again, with nothing. Since format 2.
+    Reopened {
+        session: SessionId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<Text>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        feature: Option<Text>,
+        /// None if an admin opened it, until it is used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<Owner>,
+    },
     /// A session ended. What it held was released by the records before this one.
     Ended { session: SessionId, state: EndState },
     /// A key was granted; the record's number is the fence.
@@ -104,6 +115,7 @@ impl Event {
         match self {
             Event::Opened { session, .. }
             | Event::Bound { session, .. }
+            | Event::Reopened { session, .. }
             | Event::Ended { session, .. }
             | Event::Reserved { session, .. }
             | Event::Amended { session, .. }
@@ -128,6 +140,7 @@ impl Event {
             Event::Queued { wants, .. } => (None, wants),
             Event::Opened { .. }
             | Event::Bound { .. }
+            | Event::Reopened { .. }
             | Event::Ended { .. }
             | Event::Seated { .. }
             | Event::Left { .. }

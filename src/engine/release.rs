@@ -4,7 +4,7 @@ use super::command::{Few, Grant, KeyName, Outcome, Refusal};
 use super::ids::{ReservationId, SessionId, Text};
 use super::record::{Event, Why};
 use super::slab::{ReservationSlot, SessionSlot};
-use super::state::{Engine, Lookup, Reservation};
+use super::state::{Engine, Lookup, Reservation, Session};
 use super::turn::Turn;
 use crate::key::Key;
 
@@ -78,7 +78,7 @@ impl Engine {
 
     /// Ends one reservation and returns its key. Unlock requests for it end too.
     pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
-        let Reservation { id, place, .. } = self.reservations[slot];
+        let Reservation { id, place, session, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
             turn.freed.push(self.reservations[slot].key.clone());
             self.note_weakened(turn, slot);
@@ -91,6 +91,11 @@ impl Engine {
         let freed = self.emit_at(turn, released, Lookup::new(Some(place), Some(slot)));
         if !self.pending.is_empty() {
             self.close_pending_requests(turn, &id, why);
+        }
+        let Session { ref held, opened, last_seen, .. } = self.sessions[session];
+        if held.is_empty() && last_seen.after(self.policy.session_timeout) <= turn.now {
+            // Only this reservation kept a silent session from being lost.
+            self.session_deadlines.set(turn.now, opened, session);
         }
         freed.expect("a release frees a key")
     }

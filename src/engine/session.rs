@@ -4,11 +4,13 @@ use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionN
 use super::ids::{SessionId, Text, Timestamp};
 use super::record::{EndState, Event, LeftWhy, UnlockAnswer, Why};
 use super::slab::SessionSlot;
-use super::state::Engine;
+use super::state::{EarlierEnd, Engine};
 use super::turn::Turn;
 
 impl Engine {
     /// Refuses an actor that may not send this command. A session's own call opens the session and keeps it alive.
+    ///
+    /// A session that was lost through silence opens again, as does one that ended before the caller's token was issued.
     pub(super) fn admit(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<(), Refusal> {
         // A session can be ended twice: the second time is answered like the first.
         let repeats_end = matches!(command, Command::End { .. });
@@ -26,22 +28,38 @@ impl Engine {
     }
 
     fn admit_session(&mut self, turn: &mut Turn, identity: &SessionIdentity, repeats_end: bool) -> Result<(), Refusal> {
-        let SessionIdentity { id, name, feature, owner } = identity;
+        let SessionIdentity { id, name, feature, owner, issued } = identity;
+        let opened = || (id.clone(), name.clone(), feature.clone(), Some(owner.clone()));
         let Some(slot) = self.find_session(id) else {
             self.refuse_if_full()?;
-            let (session, name, feature) = (id.clone(), name.clone(), feature.clone());
-            self.emit(turn, Event::Opened { session, name, feature, owner: Some(owner.clone()) });
+            let (session, name, feature, owner) = opened();
+            self.emit(turn, Event::Opened { session, name, feature, owner });
             return Ok(());
         };
-        match &self.sessions[slot].owner {
-            Some(known) if known != owner => return Err(Refusal::NotOwner),
-            Some(_) => {}
-            None if self.sessions[slot].end.is_none() => {
+        let session = &self.sessions[slot];
+        if session.owner.as_ref().is_some_and(|known| known != owner) {
+            return Err(Refusal::NotOwner);
+        }
+        // A token that was issued before an end stays invalid, also after another one has opened the session again.
+        let issued_after = |end: Timestamp| issued.is_some_and(|issued| issued > end);
+        if let Some(EarlierEnd { state, at }) = session.earlier_end
+            && !issued_after(at)
+        {
+            return Err(Refusal::SessionEnded { session: id.clone(), state });
+        }
+        match &session.end {
+            None if session.owner.is_none() => {
                 self.emit(turn, Event::Bound { session: id.clone(), owner: owner.clone() });
             }
             None => {}
+            Some(_) if repeats_end => {}
+            Some(end) if end.state == EndState::Lost || issued_after(end.at) => {
+                self.refuse_if_full()?;
+                let (session, name, feature, owner) = opened();
+                self.emit(turn, Event::Reopened { session, name, feature, owner });
+            }
+            Some(_) => self.refuse_if_ended(slot, false)?,
         }
-        self.refuse_if_ended(slot, repeats_end)?;
         self.sessions[slot].last_seen = turn.now;
         Ok(())
     }
@@ -70,26 +88,32 @@ impl Engine {
         name: Option<&Text>,
         feature: Option<&Text>,
     ) -> Result<Outcome, Refusal> {
-        if let Some(slot) = self.session_ids.get(session).copied() {
-            self.refuse_if_ended(slot, false)?;
+        let known = self.session_ids.get(session).map(|slot| self.sessions[*slot].end.is_some());
+        if known == Some(false) {
             return Ok(Outcome::Done);
         }
         self.refuse_if_full()?;
         let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
-        self.emit(turn, Event::Opened { session, name, feature, owner: None });
+        let event = match known {
+            None => Event::Opened { session, name, feature, owner: None },
+            Some(_) => Event::Reopened { session, name, feature, owner: None },
+        };
+        self.emit(turn, event);
         Ok(Outcome::Done)
     }
 
     pub(super) fn heartbeat(&mut self, now: Timestamp, session: &SessionId) -> Outcome {
         let slot = self.slot(session);
-        let mut expires = now.after(self.policy.session_timeout);
+        let mut first = None;
         self.sessions[slot].last_seen = now;
         for held in &self.sessions[slot].held {
             let reservation = &mut self.reservations[*held];
             reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
             reservation.renewals = reservation.renewals.wrapping_add(1);
-            expires = expires.min(reservation.expires);
+            first = Some(first.unwrap_or(reservation.expires).min(reservation.expires));
         }
+        // A session outlives its reservations.
+        let expires = first.unwrap_or(now.after(self.policy.session_timeout));
         Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
     }
 

@@ -25,7 +25,7 @@ use crate::key::Key;
 pub struct Policy {
     /// Paths are compared without regard to case.
     pub fold_case: bool,
-    /// A session that does not call for this long is lost.
+    /// A session that does not call for this long, and holds nothing whose TTL still runs, is lost.
     pub session_timeout: Duration,
     /// Reservations one session may hold.
     pub reservations_per_session: usize,
@@ -58,8 +58,8 @@ pub struct Engine {
     pub(super) sessions: Slab<SessionSlot, Session>,
     pub(super) session_ids: HashMap<SessionId, SessionSlot>,
     pub(super) alive: usize,
-    /// Ended sessions, the oldest first.
-    pub(super) ended: VecDeque<SessionSlot>,
+    /// Ended sessions by the record that ended them.
+    pub(super) ended: BTreeMap<Seq, SessionSlot>,
     /// The queue: waits in the order in which they came.
     pub(super) waiters: BTreeMap<WaiterId, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
@@ -160,6 +160,8 @@ pub(super) struct Session {
     pub opened: Seq,
     pub started: Timestamp,
     pub end: Option<End>,
+    /// The last end before the session was opened again. Credentials that were issued up to then are invalid.
+    pub earlier_end: Option<EarlierEnd>,
     /// Reservations, in no order.
     pub held: Vec<ReservationSlot>,
     pub waits: BTreeSet<WaiterId>,
@@ -167,6 +169,8 @@ pub(super) struct Session {
     pub queued_keys: SmallVec<[QueuedKey; 1]>,
     /// Expired keys, the oldest first.
     pub lapsed: VecDeque<Key>,
+    /// How many more expired and were dropped from that list.
+    pub lapsed_dropped: u64,
     /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
     /// Keys that the end of the session has released so far.
@@ -187,9 +191,18 @@ pub(super) struct QueuedKey {
 
 #[derive(Debug, Clone)]
 pub(super) struct End {
+    /// Its record; after a restart from an image, only its place among the ends.
+    pub seq: Seq,
     pub state: EndState,
     pub at: Timestamp,
     pub released: Vec<Key>,
+}
+
+/// An end after which a session was opened again.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct EarlierEnd {
+    pub state: EndState,
+    pub at: Timestamp,
 }
 
 #[derive(Debug, Clone)]
@@ -219,7 +232,7 @@ impl Engine {
             sessions: Slab::default(),
             session_ids: HashMap::new(),
             alive: 0,
-            ended: VecDeque::new(),
+            ended: BTreeMap::new(),
             waiters: BTreeMap::new(),
             requests: HashMap::new(),
             answered: VecDeque::new(),

@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
 use super::extract::query_values;
-use crate::engine::{Actor, SessionId, SessionIdentity};
+use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
@@ -170,6 +170,7 @@ impl Caller {
                 name: self.claims.name.clone(),
                 feature: self.claims.feature.clone(),
                 owner,
+                issued: self.claims.issued_ms.map(Timestamp),
             }),
             None => self.admin(),
         }

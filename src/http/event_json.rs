@@ -20,6 +20,9 @@ fn kind(record: &Record) -> EventKind {
             EventKind::Opened { session_id: id(session), name: name.clone(), feature: feature.clone() }
         }
         Event::Bound { session, owner: _ } => EventKind::Bound { session_id: id(session) },
+        Event::Reopened { session, name, feature, owner: _ } => {
+            EventKind::Reopened { session_id: id(session), name: name.clone(), feature: feature.clone() }
+        }
         Event::Ended { session, state } => EventKind::Ended { session_id: id(session), state: end_state(*state) },
         Event::Reserved { id: reservation, session, key, mode: how, ttl, reason } => EventKind::Reserved {
             reservation_id: reservation.to_string(),

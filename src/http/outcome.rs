@@ -78,7 +78,10 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
         }
         Refusal::SessionEnded { session, state } => {
             let state = end_state(state);
-            let sentence = format!("session {session} has ended ({}); its token is no longer valid", state.as_str());
+            let sentence = format!(
+                "session {session} has ended ({}); its token is no longer valid. A token issued after the end opens it again",
+                state.as_str()
+            );
             let mut body = ErrorBody::new(Code::SessionEnded, sentence);
             body.more.insert("state".to_owned(), state.as_str().into());
             ApiError::from(body)
@@ -274,6 +277,11 @@ fn notice(notice: Notice) -> wire::Notice {
             let (reservation_id, file_path) = (id.to_string(), key.shown());
             wire::Notice::Released { reservation_id, file_path, why: word.into(), by, reason, at: time(at) }
         }
+        Notice::Lost { at, count, keys } => wire::Notice::Lost {
+            lost_at: time(at),
+            released_count: count,
+            released_paths: keys.iter().map(Key::shown).collect(),
+        },
         Notice::Paused(pause) => wire::Notice::Paused {
             feature: pause.feature,
             reserved_by: pause.by.session.as_str().into(),

@@ -113,6 +113,9 @@ fn the_fixtures_have_every_kind_of_event() {
         "withdrawn",
         "moot",
         "committed",
+        "reopened",
+        "reopened without an owner",
+        "reopened by a token",
     ];
     assert_eq!(seen, BTreeSet::from(all));
 }
@@ -129,6 +132,8 @@ fn words(event: &Event) -> Vec<&'static str> {
         Event::Bound { owner: Owner::Worker { iss, .. }, .. } => {
             vec!["bound", "bound to a worker", issuer(iss.is_some())]
         }
+        Event::Reopened { owner: None, .. } => vec!["reopened", "reopened without an owner"],
+        Event::Reopened { owner: Some(_), .. } => vec!["reopened", "reopened by a token"],
         Event::Ended { state, .. } => vec![
             "ended",
             match state {

@@ -77,7 +77,7 @@ impl Holdings {
     /// Adds the next record. Returns the path whose blob it changes, if any.
     pub fn apply(&mut self, record: &Record) -> Option<Vec<u8>> {
         match &record.event {
-            Event::Opened { session, name: Some(name), .. } => {
+            Event::Opened { session, name: Some(name), .. } | Event::Reopened { session, name: Some(name), .. } => {
                 self.names.insert(session.clone(), name.clone());
                 None
             }
@@ -222,7 +222,13 @@ mod tests {
 
     fn reserve(engine: &mut Engine, session: &str, keys: &[&str], mode: Mode, records: &mut Vec<Record>) {
         let id = SessionId::parse(session).unwrap();
-        let intro = SessionIdentity { id: id.clone(), name: Some("Ana".into()), feature: None, owner: Owner::Itself };
+        let intro = SessionIdentity {
+            id: id.clone(),
+            name: Some("Ana".into()),
+            feature: None,
+            owner: Owner::Itself,
+            issued: None,
+        };
         let want = |key: &&str| Want {
             id: ReservationId(uuid::Uuid::now_v7()),
             key: Key::parse(key, &KeyRules::default()).unwrap(),

@@ -50,6 +50,7 @@ pub fn verb(event: &Event) -> &'static str {
     match event {
         Event::Opened { .. } => "open",
         Event::Bound { .. } => "bind",
+        Event::Reopened { .. } => "reopen",
         Event::Ended { .. } => "end",
         Event::Reserved { .. } => "reserve",
         Event::Amended { .. } => "amend",
@@ -132,7 +133,7 @@ fn subject(events: &[LedgerEvent], trailers: &Trailers) -> String {
         Event::UnlockRequested { .. } | Event::UnlockAnswered { .. } => 3,
         Event::Queued { .. } => 4,
         Event::Ended { .. } => 5,
-        Event::Opened { .. } => 6,
+        Event::Opened { .. } | Event::Reopened { .. } => 6,
         _ => 7,
     };
     let Some(first) = events.iter().min_by_key(rank) else {

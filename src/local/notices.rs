@@ -33,7 +33,9 @@ pub fn in_reply(body: &[u8]) -> Vec<Notice> {
 
 /// Saves the notices that the server sends only once, for the session's next command. The server repeats the others.
 pub fn save(repo: &Repo, session: &str, notices: &[Notice]) {
-    let once = |notice: &&Notice| matches!(notice, Notice::UnlockAnswered { .. } | Notice::Released { .. });
+    let once = |notice: &&Notice| {
+        matches!(notice, Notice::UnlockAnswered { .. } | Notice::Released { .. } | Notice::Lost { .. })
+    };
     let lines: Vec<String> =
         notices.iter().filter(once).filter_map(|notice| serde_json::to_string(notice).ok()).collect();
     if lines.is_empty() {
@@ -103,6 +105,15 @@ pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
                 clean(why, 40),
                 colon_reason(reason.as_deref()),
                 reserve_again(file_path),
+            )
+        }
+        Notice::Lost { released_count, released_paths, .. } => {
+            let keys: Vec<String> = released_paths.iter().map(|path| key(path, None)).collect();
+            let more = released_count.saturating_sub(keys.len() as u64);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "your session was silent for too long and starts anew; you no longer hold {}{more}",
+                keys.join(", ")
             )
         }
         Notice::Paused { feature, reserved_by, reserved_by_name, reason, .. } => format!(

@@ -82,6 +82,7 @@ mod tests {
             repo: None,
             name: None,
             feature: None,
+            issued_ms: None,
             expires,
         };
         Verified { digest: digest(&n.to_be_bytes()), period: Period { not_before: 0, expires }, claims }

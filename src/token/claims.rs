@@ -75,6 +75,8 @@ pub struct Claims {
     pub name: Option<Text>,
     /// The feature the session works on.
     pub feature: Option<Text>,
+    /// `iat`, in milliseconds since 1970. It decides only whether the token may open an ended session again.
+    pub issued_ms: Option<i64>,
     /// When it expires, in seconds since 1970, without the leeway.
     pub expires: i64,
 }
@@ -121,7 +123,7 @@ pub(super) struct Payload {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
-    /// Not checked; any number is accepted, also a fraction.
+    /// Any number is accepted, also a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<serde_json::Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +207,10 @@ impl Payload {
         if !(0..=TIME_MAX).contains(&period.expires) || !(0..=TIME_MAX).contains(&period.not_before) {
             return Err(Flaw::Expiry);
         }
-        let claims = Claims { session, subject, issuer, scope, repo, name, feature, expires: period.expires };
+        // The cast saturates.
+        let issued_ms = self.iat.and_then(|iat| iat.as_f64()).map(|seconds| (seconds * 1000.0).round() as i64);
+        let claims =
+            Claims { session, subject, issuer, scope, repo, name, feature, issued_ms, expires: period.expires };
         Ok((claims, period))
     }
 }

@@ -60,6 +60,8 @@ pub struct Mint {
     pub feature: Option<Text>,
     /// In seconds since 1970.
     pub issued: i64,
+    /// When within that second, in milliseconds: a token opens a session again that ended just before.
+    pub issued_millis: u16,
     /// In seconds since 1970.
     pub expires: i64,
 }
@@ -71,6 +73,17 @@ impl Mint {
         self.scope = Scope::Worker;
         self.session = SessionId::parse(id);
         self
+    }
+
+    /// `iat`: a whole number, or a fraction.
+    fn iat(&self) -> serde_json::Number {
+        let fraction = f64::from(self.issued_millis) / 1000.0;
+        let whole = serde_json::Number::from(self.issued);
+        if self.issued_millis == 0 {
+            whole
+        } else {
+            serde_json::Number::from_f64(self.issued as f64 + fraction).unwrap_or(whole)
+        }
     }
 }
 
@@ -152,7 +165,7 @@ impl Keyring {
             repo: mint.repo.as_deref().map(str::to_owned),
             name: mint.name.as_deref().map(str::to_owned),
             feature: mint.feature.as_deref().map(str::to_owned),
-            iat: Some(mint.issued.into()),
+            iat: Some(mint.iat()),
             nbf: None,
             exp: Some(mint.expires),
         };

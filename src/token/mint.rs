@@ -3,6 +3,7 @@
 //! `git dibs token`, `session start` and `run` use this. The server itself signs with the keyring it already has.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Keyring, KeyringConfig, KeyringError, Mint, Scope};
 use crate::engine::SessionId;
@@ -49,7 +50,13 @@ pub fn sign(secret: SigningSecret, mint: &Mint) -> Result<String, KeyringError> 
     };
     let (issuer, audience) = (from_environment("DIBS_ISSUER"), from_environment("DIBS_AUDIENCE"));
     let config = KeyringConfig { secret, secret_file, issuer, audience, ..KeyringConfig::default() };
-    Keyring::new(config)?.mint(mint)
+    Keyring::new(config)?.mint(&Mint { issued_millis: millis_within(mint.issued), ..mint.clone() })
+}
+
+/// The milliseconds of the current time if it is within this second; else the last ones of that second.
+fn millis_within(second: i64) -> u16 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if now.as_secs() == second as u64 { now.subsec_millis() as u16 } else { 999 }
 }
 
 fn from_environment(name: &str) -> Option<String> {

@@ -49,6 +49,20 @@ pub enum EventKind {
         #[schema(value_type = String)]
         session_id: Text,
     },
+    /// A session that had ended started again, with nothing.
+    #[schema(rename_all = "camelCase")]
+    Reopened {
+        #[schema(value_type = String)]
+        session_id: Text,
+        /// The display name of the session.
+        #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
+        name: Option<Text>,
+        /// The feature the session works on.
+        #[serde(default)]
+        #[schema(value_type = Option<String>, required = true)]
+        feature: Option<Text>,
+    },
     /// A session ended. The events before this one released what it held.
     #[schema(rename_all = "camelCase")]
     Ended {
@@ -226,6 +240,7 @@ impl EventKind {
         match self {
             EventKind::Opened { .. } => "opened",
             EventKind::Bound { .. } => "bound",
+            EventKind::Reopened { .. } => "reopened",
             EventKind::Ended { .. } => "ended",
             EventKind::Reserved { .. } => "reserved",
             EventKind::Amended { .. } => "amended",

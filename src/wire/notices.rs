@@ -63,6 +63,16 @@ pub enum Notice {
         /// When it ended.
         at: Time,
     },
+    /// This session did not call for so long that it was lost. It starts anew and holds nothing.
+    #[schema(rename_all = "camelCase")]
+    Lost {
+        /// When it was lost.
+        lost_at: Time,
+        /// How many of its reservations had expired or were released by then.
+        released_count: u64,
+        /// The newest of their keys, at most 20.
+        released_paths: Vec<String>,
+    },
     /// The feature this session works on is paused.
     #[schema(rename_all = "camelCase")]
     Paused {

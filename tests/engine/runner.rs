@@ -116,6 +116,7 @@ impl Runner {
                 }
                 Event::Bound { session, owner: Owner::Itself } => Some(format!("bound {session} to itself")),
                 Event::Bound { session, owner: Owner::Worker { sub, .. } } => Some(format!("bound {session} to {sub}")),
+                Event::Reopened { session, .. } => Some(format!("reopened {session}")),
                 Event::Ended { session, state } => {
                     (!by_hand).then(|| format!("ended {session} ({})", state_word(*state)))
                 }
@@ -279,15 +280,17 @@ impl Runner {
         (actor, command)
     }
 
-    /// `ana` has a token of her own, `ana@w1` that of a worker. A name or feature given once stays in the token.
+    /// `ana` has a token of her own, `ana@w1` that of a worker. A name, a feature or a time of issue given once
+    /// stays in the token.
     fn intro(&mut self, who: &str, line: &Line) -> SessionIdentity {
         let (id, worker) = who.split_once('@').map_or((who, None), |(id, worker)| (id, Some(worker)));
         let owner = worker.map_or(Owner::Itself, |sub| Owner::Worker { iss: None, sub: sub.into() });
         let id = SessionId::parse(id).expect("a session id");
-        let new = SessionIdentity { id, name: None, feature: None, owner };
+        let new = SessionIdentity { id, name: None, feature: None, owner, issued: None };
         let intro = self.tokens.entry(who.to_owned()).or_insert(new);
         intro.name = line.options.get("name").map(|text| (*text).into()).or(intro.name.clone());
         intro.feature = line.options.get("feature").map(|text| (*text).into()).or(intro.feature.clone());
+        intro.issued = line.time("issued").map(|time| Timestamp(0).after(time)).or(intro.issued);
         intro.clone()
     }
 

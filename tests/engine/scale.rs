@@ -23,7 +23,8 @@ impl TestEngine {
 
     /// The records are those of the last command.
     fn ask(&mut self, session: &SessionId, command: Command) -> Result<Outcome, Refusal> {
-        let intro = SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself };
+        let intro =
+            SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself, issued: None };
         self.turn.records.clear();
         self.engine.execute(&mut self.turn, &Actor::Session(intro), command)
     }

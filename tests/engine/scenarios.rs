@@ -91,7 +91,13 @@ fn continue_after_restart(engine: &mut Engine) -> (Vec<Record>, Vec<(WaiterId, C
     let keys: Vec<Key> = engine.reservations(Seq::ZERO).map(|(_, grant)| grant.key).collect();
     let everything = Key::parse("**", &KeyRules::default()).unwrap();
     let new = SessionId::parse("new.session").unwrap();
-    let actor = Actor::Session(SessionIdentity { id: new.clone(), name: None, feature: None, owner: Owner::Itself });
+    let actor = Actor::Session(SessionIdentity {
+        id: new.clone(),
+        name: None,
+        feature: None,
+        owner: Owner::Itself,
+        issued: None,
+    });
     let mut commands = Vec::new();
     for (key, id) in keys.into_iter().chain([everything]).zip(1 << 64..) {
         let wants = [Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl(5) }].into();

@@ -74,7 +74,7 @@ fn play(kind: u64, fold_case: bool, policy: Policy) {
 }
 
 /// What must happen often enough in every test, or the test proves too little.
-const INTERESTING: [(&str, &str); 15] = [
+const INTERESTING: [(&str, &str); 16] = [
     ("answered", "granted"),
     ("answered", "refused"),
     ("answered", "queued"),
@@ -84,6 +84,7 @@ const INTERESTING: [(&str, &str); 15] = [
     ("answered", "lapsed"),
     ("answered", "not held"),
     ("answered", "session ended"),
+    ("recorded", "reopened"),
     ("answered", "request"),
     ("settled", "granted"),
     ("settled", "wait over"),
@@ -109,6 +110,9 @@ fn word(result: &Result<Outcome, Refusal>) -> &'static str {
     }
 }
 
+/// A client's session, and the owner, the feature and the time of issue in its token.
+type Client = (SessionId, usize, Option<&'static str>, Option<Timestamp>);
+
 struct Simulation {
     random: Random,
     engine: Engine,
@@ -117,8 +121,7 @@ struct Simulation {
     model: Model,
     now: Timestamp,
     records: Vec<Record>,
-    /// For each client: its session, and the owner and the feature that its token names.
-    clients: Vec<(SessionId, usize, Option<&'static str>)>,
+    clients: Vec<Client>,
     fences: HashMap<ReservationId, Seq>,
     made: u128,
     born: usize,
@@ -214,6 +217,9 @@ impl Simulation {
         }
         for record in &out {
             self.follow(record, &ask);
+            if matches!(record.event, Event::Reopened { .. }) {
+                *self.seen.entry(("recorded", "reopened")).or_insert(0) += 1;
+            }
         }
         let lost = out.iter().filter_map(|record| match &record.event {
             Event::Ended { session, state: EndState::Lost } => Some(session.clone()),
@@ -366,7 +372,7 @@ impl Simulation {
     fn everything_is_the_same(&self) {
         for (number, session) in self.model.sessions.iter().enumerate().rev().take(3 * CLIENTS) {
             let view = self.engine.session(&session.id).expect("a session is known");
-            assert_eq!(view.state, session.ended.as_ref().map(|(state, _)| *state));
+            assert_eq!(view.state, session.ended.as_ref().map(|(state, ..)| *state));
             let waits: Vec<_> = self.model.waits_of(number).map(|wait| (wait.seq, wait.until)).collect();
             assert_eq!(view.waits.iter().map(|wait| (wait.waiter, wait.until)).collect::<Vec<_>>(), waits);
             if session.ended.is_none() {
@@ -414,14 +420,26 @@ impl Simulation {
 
     fn command(&mut self) -> (ModelActor, SessionId, ModelCommand) {
         let client = self.random.below(CLIENTS);
-        let (id, owner, feature) = self.clients[client].clone();
+        let (id, owner, feature, issued) = self.clients[client].clone();
         let ended = self.number(&id).is_some_and(|number| self.model.sessions[number].ended.is_some());
         if ended && self.random.percent(60) {
-            self.clients[client] = self.new_client();
+            if self.random.percent(50) {
+                self.clients[client] = self.new_client();
+            } else {
+                // A new token for the same session.
+                (self.clients[client].2, self.clients[client].3) = (self.any_feature(), Some(self.now));
+            }
             return self.command();
         }
         let owner = if self.random.percent(1) { owner + 1 } else { owner };
-        let who = if self.random.percent(4) { ModelActor::Admin } else { ModelActor::Session(client, owner, feature) };
+        // Now and then an older token, or one that does not tell when it was issued.
+        let issued = match self.random.below(50) {
+            0 => None,
+            1 => issued.map(|issued| Timestamp(issued.0 - self.random.below(60_000) as i64)),
+            _ => issued,
+        };
+        let actor = ModelActor::Session(client, owner, feature, issued);
+        let who = if self.random.percent(4) { ModelActor::Admin } else { actor };
         let ask = match self.random.below(1000) {
             0..480 => self.any_reserve(&id),
             480..560 => ModelCommand::Release(self.known_keys(&id)),
@@ -497,8 +515,8 @@ impl Simulation {
         let ask = ModelCommand::Respond { id: request.id, answer, hand_over };
         match self.clients.iter().position(|(id, ..)| id == right) {
             Some(client) if !self.random.percent(10) => {
-                let (id, owner, feature) = self.clients[client].clone();
-                (ModelActor::Session(client, owner, feature), id, ask)
+                let (id, owner, feature, issued) = self.clients[client].clone();
+                (ModelActor::Session(client, owner, feature, issued), id, ask)
             }
             _ => (who, id, ask),
         }
@@ -516,10 +534,11 @@ impl Simulation {
         (0..count).map(|_| key()).collect()
     }
 
-    fn new_client(&mut self) -> (SessionId, usize, Option<&'static str>) {
+    fn new_client(&mut self) -> Client {
         self.born += 1;
         let id = SessionId::parse(&format!("s{}", self.born)).unwrap();
-        (id, self.random.below(3), self.any_feature())
+        let issued = self.random.percent(80).then_some(self.now);
+        (id, self.random.below(3), self.any_feature(), issued)
     }
 
     fn any_feature(&mut self) -> Option<&'static str> {
@@ -572,7 +591,7 @@ impl Simulation {
 
     fn engine_command(&mut self, who: ModelActor, session: &SessionId, ask: &ModelCommand) -> (Actor, Command) {
         let actor = match who {
-            ModelActor::Session(_, owner, feature) => {
+            ModelActor::Session(_, owner, feature, issued) => {
                 let owner = match owner {
                     0 => Owner::Itself,
                     worker => Owner::Worker { iss: None, sub: format!("w{worker}").into() },
@@ -582,6 +601,7 @@ impl Simulation {
                     name: None,
                     feature: feature.map(Into::into),
                     owner,
+                    issued,
                 })
             }
             ModelActor::Admin => Actor::Admin("admin".into()),
@@ -656,7 +676,16 @@ fn assert_same(one: &Image, other: &Image, what: &str) {
 }
 
 fn words(notices: Vec<Notice>) -> Vec<String> {
-    let mut words: Vec<_> = notices.iter().map(|notice| format!("{notice:?}").to_lowercase()).collect();
+    let word = |notice: &Notice| match notice {
+        // Keys that expire at the same moment are listed in any order, and only so many are listed.
+        Notice::Lost { at, count, keys } => {
+            let mut keys: Vec<_> = keys.iter().map(Key::text).collect();
+            keys.sort();
+            format!("lost {at:?} {count} {:?}", if keys.len() == 20 { vec![] } else { keys }).to_lowercase()
+        }
+        notice => format!("{notice:?}").to_lowercase(),
+    };
+    let mut words: Vec<_> = notices.iter().map(word).collect();
     words.sort();
     words
 }

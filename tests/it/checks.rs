@@ -179,3 +179,101 @@ fn shared_holders_may_change_a_path_beside_each_other() {
     let reader = world.post("/api/check-conflicts", &world.reader(), json!({ "paths": paths, "intent": "look" })).ok();
     assert_eq!(in_the_way(reader), found(&["exclusive"], &[]));
 }
+
+fn blob(number: usize) -> String {
+    format!("{number:040x}")
+}
+
+#[test]
+fn content_that_the_holder_committed_may_be_carried_also_after_a_kill() {
+    let mut world = World::new();
+    let call = "files/check-conflicts";
+    {
+        let ana = world.session("ana");
+        ana.reserve(json!({ "filePath": "src/**", "ttlSeconds": 300 })).ok();
+        let paths = ["src/a", "src/b", "src/a", "free"];
+        let own = json!({
+            "paths": paths, "blobs": [blob(1), blob(0), blob(3), blob(4)], "intent": "change", "record": true,
+        });
+        let answer = ana.post(call, own.clone()).ok();
+        assert_eq!((&answer["clear"], &answer["held"]), (&json!(paths), &json!(["src/a", "src/b", "src/a"])));
+        assert!(answer.get("carried").is_none(), "{answer}");
+        let seq = || world.get("/api/history?limit=1", &world.admin()).ok();
+        let before = seq();
+        ana.post(call, own).ok();
+        assert_eq!(seq(), before, "what is known is not recorded again");
+    }
+    for again in [false, true] {
+        if again {
+            world.kill();
+            world.start();
+        }
+        let (bo, reader) = (world.session("bo"), world.reader());
+        let carried = json!({
+            "paths": ["src/a", "src/a", "src/a", "src/b", "src/b"],
+            "blobs": [blob(1), blob(2), blob(3), blob(0), blob(1)], "intent": "change",
+        });
+        let checks =
+            [bo.post(call, carried.clone()).ok(), world.post("/api/check-conflicts", &reader, carried.clone()).ok()];
+        for answer in checks {
+            assert_eq!(answer["carried"], json!(["src/a", "src/a", "src/b"]), "{answer}");
+            assert_eq!(answer["clear"], answer["carried"]);
+            let found: Vec<_> = answer["conflicts"].as_array().unwrap().iter().map(|c| text(&c["filePath"])).collect();
+            assert_eq!(found, ["src/a", "src/b"], "one row for each path and content");
+        }
+        let mut reserve = carried;
+        reserve["intent"] = Value::Null;
+        let answer = bo.post(call, reserve).ok();
+        assert_eq!(answer["conflicts"].as_array().unwrap().len(), 5, "a reservation carries nothing");
+    }
+}
+
+#[test]
+fn only_a_session_records_what_it_commits() {
+    let world = World::new();
+    let (ana, bo, reader) = (world.session("ana"), world.session("bo"), world.reader());
+    ana.hold("a");
+    let body = json!({ "paths": ["a"], "blobs": [blob(1)], "intent": "change", "record": true });
+    let call = "files/check-conflicts";
+    world.post(&ana.url(call), &reader, body.clone()).ok();
+    world.post("/api/check-conflicts", &ana.token, body.clone()).ok();
+    bo.post(call, body.clone()).ok();
+    world.post(&ana.url(call), &bo.token, body.clone()).refused("FORBIDDEN");
+    let carried = || world.post("/api/check-conflicts", &reader, body.clone()).ok()["carried"].clone();
+    assert_eq!(carried(), Value::Null);
+    ana.post(call, body.clone()).ok();
+    assert_eq!(carried(), json!(["a"]));
+}
+
+#[test]
+fn a_check_names_one_content_for_each_path() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for (blobs, field) in [
+        (json!([blob(1)]), "blobs"),
+        (json!([]), "blobs"),
+        (json!([blob(1), "12"]), "blobs[1]"),
+        (json!([blob(1), "g".repeat(40)]), "blobs[1]"),
+    ] {
+        let body = json!({ "paths": ["a", "b"], "blobs": blobs, "intent": "change" });
+        assert_eq!(ana.post("files/check-conflicts", body).refused("INVALID_REQUEST")["field"], field);
+    }
+    let sha256 = json!({ "paths": ["a"], "blobs": ["AB".repeat(32)], "intent": "change", "record": true });
+    assert_eq!(ana.post("files/check-conflicts", sha256).ok()["clear"], json!(["a"]));
+    let none = json!({ "paths": ["a"], "blobs": null, "record": null });
+    assert_eq!(ana.post("files/check-conflicts", none).ok()["clear"], json!(["a"]));
+}
+
+/// A large commit is recorded in pieces.
+#[test]
+fn a_holder_may_commit_thousands_of_files() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("src/");
+    let paths: Vec<String> = (0..5_000).map(|n| format!("src/file{n}")).collect();
+    let mut body = json!({ "paths": paths, "blobs": vec![blob(7); paths.len()], "intent": "change", "record": true });
+    ana.post("files/check-conflicts", body.clone()).ok();
+    body["record"] = json!(false);
+    let answer = bo.post("files/check-conflicts", body).ok();
+    assert_eq!((answer["carried"].as_array().unwrap().len(), &answer["conflicts"]), (5_000, &json!([])));
+}

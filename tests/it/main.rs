@@ -27,6 +27,8 @@ mod unlock_requests;
 
 mod pause;
 
+mod pushes;
+
 mod operating;
 
 mod events;

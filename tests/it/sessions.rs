@@ -39,8 +39,13 @@ fn an_admin_creates_sessions() {
     }
     assert_eq!(world.get("/api/sessions", &admin).ok()["sessions"].as_array().unwrap().len(), 2);
 
+    let old = text(&made["token"]).to_owned();
     world.post("/api/sessions/ana/end", &admin, json!({})).ok();
-    world.post("/api/sessions", &admin, json!({ "sessionId": "ana" })).refused("SESSION_ENDED");
+    let made = world.post("/api/sessions", &admin, json!({ "sessionId": "ana" })).expect(201);
+    world.get("/api/sessions", &old).refused("SESSION_ENDED");
+    world.post("/api/sessions/ana/files/reserve", text(&made["token"]), json!({ "filePath": "b" })).ok();
+    world.post("/api/sessions/ana/end", &old, json!({})).refused("SESSION_ENDED");
+    assert_eq!(world.held().len(), 2, "an old token cannot end the new session");
 }
 
 #[test]
@@ -127,34 +132,79 @@ fn a_heartbeat_renews_every_reservation() {
 }
 
 #[test]
-fn a_silent_session_is_lost_and_everything_it_holds_is_released() {
-    let world = World::with(&["--session-timeout", "2"]);
+fn a_silent_session_is_lost_once_its_longest_ttl_has_run_out() {
+    let world = World::with(&["--session-timeout", "1"]);
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
-    ana.reserve(json!({ "filePaths": ["a", "db:slot"], "ttlSeconds": 300 })).ok();
-    carl.reserve(json!({ "filePath": "c", "ttlSeconds": 300 })).ok();
+    ana.reserve(json!({ "filePath": "a", "ttlSeconds": 2 })).ok();
+    ana.reserve(json!({ "filePath": "db:slot", "ttlSeconds": 4 })).ok();
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "never-came" })).expect(201);
+    let reader = world.reader();
+    let state = |id: &str| text(&world.get(&format!("/api/sessions/{id}"), &reader).ok()["state"]).to_owned();
     thread::scope(|scope| {
-        // A waiting session is alive, and gets what the lost session held.
+        // A waiting session is alive, and gets what expired.
         let waiting = bo.queue(scope, json!({ "filePath": "a", "waitSeconds": 60, "ttlSeconds": 300 }));
-        until("the silent session is lost", || {
+        until("the first reservation expires", || {
             // Any authenticated call keeps a session alive, also one that only reads.
             world.get("/api/stats", &carl.token).ok();
             waiting.is_finished().then_some(())
         });
         waiting.join().unwrap().ok();
     });
-    let reader = world.reader();
-    assert_eq!(world.get("/api/sessions/ana", &reader).ok()["state"], "lost");
-    until("whoever never came is lost too", || {
+    assert_eq!(state("ana"), "active", "silent for longer than the timeout, but it still holds something");
+    until("the silent session is lost", || {
         world.get("/api/stats", &carl.token).ok();
-        (world.get("/api/sessions/never-came", &reader).ok()["state"] == "lost").then_some(())
+        (state("ana") == "lost" && state("never-came") == "lost").then_some(())
     });
-    assert_eq!(world.get("/api/sessions/carl", &reader).ok()["state"], "active");
-    let refusal = ana.reserve(json!({ "filePath": "z" })).refused("SESSION_ENDED");
-    assert!(text(&refusal["error"]).contains("lost"), "{refusal}");
-    assert!(!world.held().contains(&"ana db:slot".to_owned()));
-    let repeated = ana.end();
-    assert_eq!(repeated, json!({ "state": "lost", "releasedCount": 2, "releasedPaths": ["a", "db:slot"] }));
+    assert_eq!(state("carl"), "active");
+    assert_eq!(
+        ana.end(),
+        json!({ "state": "lost", "releasedCount": 0, "releasedPaths": [] }),
+        "an end does not open it"
+    );
+    let back = ana.reserve(json!({ "filePath": "z" })).ok();
+    let notice = &back["notices"][0];
+    assert_eq!((&notice["kind"], &notice["releasedCount"]), (&json!("lost"), &json!(2)), "{back}");
+    assert_eq!(notice["releasedPaths"], json!(["a", "db:slot"]));
+    time(&notice["lostAt"]);
+    assert_eq!(ana.post("heartbeat", json!({})).ok()["notices"], json!([]), "it is told once");
+    let held = ana.get("reserved-files").ok();
+    assert_eq!(held["reservations"].as_array().unwrap().len(), 1, "empty-handed but for what it reserved since");
+}
+
+#[test]
+fn an_ended_session_is_opened_again_by_a_later_token_only() {
+    let mut world = World::new();
+    let token = |world: &World, iat: Value| world.token(json!({ "sub": "ana", "iat": iat, "name": "Ana" }));
+    let now = mint::now();
+    let first = token(&world, json!(now - 100));
+    let call = |world: &World, token: &str| world.post("/api/sessions/ana/heartbeat", token, json!({}));
+    call(&world, &first).ok();
+    world.post("/api/sessions/ana/files/reserve", &first, json!({ "filePath": "a" })).ok();
+    world.post("/api/sessions/ana/end", &first, json!({})).ok();
+    let older = [token(&world, json!(now - 50)), token(&world, Value::Null), first];
+    let later = token(&world, json!(mint::now() as f64 + 1.5));
+    for old in &older {
+        let refusal = call(&world, old).refused("SESSION_ENDED");
+        assert!(text(&refusal["error"]).contains("issued after the end"), "{refusal}");
+    }
+    assert_eq!(call(&world, &later).ok()["renewedCount"], 0, "empty-handed");
+    world.post("/api/sessions/ana/files/reserve", &later, json!({ "filePath": "b" })).ok();
+    for kill in [false, true] {
+        if kill {
+            world.kill();
+            world.start();
+        }
+        for old in &older {
+            call(&world, old).refused("SESSION_ENDED");
+            world.post("/api/sessions/ana/end", old, json!({})).refused("SESSION_ENDED");
+        }
+        assert_eq!(call(&world, &later).ok()["renewedCount"], 1);
+    }
+    let seen = world.get("/api/sessions/ana", &world.reader()).ok();
+    assert_eq!((&seen["state"], &seen["name"]), (&json!("active"), &json!("Ana")));
+    let events = world.get("/api/history?session=ana", &world.reader()).ok();
+    let verbs: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| text(&event["event"])).collect();
+    assert_eq!(verbs, ["reserved", "reopened", "ended", "released", "reserved", "opened"]);
 }
 
 /// Regression: calls that only read took notices from the session without delivering them.

@@ -110,6 +110,7 @@ fn details(event: &EventKind) -> Details<'_> {
     match event {
         EventKind::Opened { session_id, .. }
         | EventKind::Bound { session_id }
+        | EventKind::Reopened { session_id, .. }
         | EventKind::Seated { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
         EventKind::Ended { session_id, state } => {
             Details { session: Some(session_id), why: Some(state.as_str()), ..Details::default() }

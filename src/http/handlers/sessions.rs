@@ -26,7 +26,8 @@ const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 /// Create a session and a token for it.
 ///
 /// Needs scope `admin`. A session also starts with its first authenticated call, so this is for programs that start
-/// sessions for others. For a session that is already active, the call only creates another token.
+/// sessions for others. For a session that is already active, the call only creates another token. A session that has ended
+/// starts again, with nothing; its earlier tokens stay invalid.
 #[utoipa::path(
     post,
     path = "/api/sessions",
@@ -70,15 +71,23 @@ pub async fn create(
         expires: now + seconds,
         ..Mint::default()
     };
-    let token = app.keyring.mint(&mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()))?;
+    let sign =
+        |mint: &Mint| app.keyring.mint(mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()));
+    // A server that cannot make the token creates no session.
+    sign(&mint)?;
     let command = Command::Create { session: session.clone(), name, feature };
     let reply = submit(&caller.repo, actor, command).await?;
     match reply.outcome {
-        Ok(Outcome::Done) => Ok(created(wire::SessionCreated {
-            session_id: session.as_str().into(),
-            token,
-            expires_at: Time((now + seconds) * 1000),
-        })),
+        Ok(Outcome::Done) => {
+            // Issued after any earlier end of the session on the desk's clock, which may differ from the wall clock.
+            let issued_ms = (now * 1000).max(reply.now.0 + 1);
+            let (issued, issued_millis) = (issued_ms.div_euclid(1000), issued_ms.rem_euclid(1000) as u16);
+            Ok(created(wire::SessionCreated {
+                session_id: session.as_str().into(),
+                token: sign(&Mint { issued, issued_millis, ..mint })?,
+                expires_at: Time((now + seconds) * 1000),
+            }))
+        }
         other => Err(not_done(other, reply.now)),
     }
 }

@@ -14,7 +14,7 @@ use crate::wire::Code::{self, *};
 const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
 /// Every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
-/// Every such call except ending a session, which may be repeated.
+/// Every such call. Ending a session may be repeated, but not with a token from before it was opened again.
 const ENDED: &[Code] = &[SessionEnded];
 /// Every call with a body.
 const BODY: &[Code] = &[PayloadTooLarge, UnsupportedMediaType];
@@ -43,7 +43,7 @@ refusals! {
     Create = TOKEN, ENDED, BODY, &[TtlOutOfRange];
     /// A heartbeat, or release-all.
     Act = TOKEN, ENDED, BODY, &[NotFound];
-    End = TOKEN, BODY, &[NotFound];
+    End = TOKEN, ENDED, BODY, &[NotFound];
     Reserve = TOKEN, ENDED, BODY, KEYS, &[
         TtlOutOfRange, NotFound, ResourceLocked, LockAcquisitionFailed, PossibleDeadlock, VersionMismatch, FeaturePaused,
     ];
@@ -156,7 +156,7 @@ pub fn example(code: Code) -> Value {
             "error": "\"src/a.rs\" is at version 4 now; read it again before changing it", "field": "src/a.rs", "version": 4,
         }),
         SessionEnded => {
-            json!({ "error": "session ana has ended (completed); its token is no longer valid", "state": "completed" })
+            json!({ "error": "session ana has ended (completed); its token is no longer valid. A token issued after the end opens it again", "state": "completed" })
         }
         LockTimeout => json!({ "error": "the reservation of \"src/a.rs\" has expired; reserve it again" }),
         FeaturePaused => json!({

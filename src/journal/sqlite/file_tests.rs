@@ -85,7 +85,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let before = contents(place.directory.path());
     let refused = refusal(&place.path());
-    assert!(matches!(refused, JournalError::Newer { found: 7, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, JournalError::Newer { found: 7, known: FORMAT, .. }), "{refused}");
     assert!(refused.to_string().ends_with("use the newer git-dibs that wrote it"), "{refused}");
     assert_eq!(contents(place.directory.path()), before);
 }
@@ -102,7 +102,7 @@ fn a_newer_format_is_seen_in_the_log_too() {
         fs::copy(beside(&place.path(), suffix), beside(&copy.path(), suffix)).unwrap();
     }
     drop((newer, journal));
-    assert!(matches!(refusal(&copy.path()), JournalError::Newer { found: 2, .. }));
+    assert!(matches!(refusal(&copy.path()), JournalError::Newer { found: 3, .. }));
 }
 
 #[test]

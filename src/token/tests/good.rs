@@ -36,7 +36,7 @@ fn a_session_token_names_its_session() {
         (claims.issuer.as_deref(), claims.repo.as_deref(), claims.feature.as_deref()),
         (Some("ci"), Some("app"), Some("F-1"))
     );
-    assert_eq!(claims.owner(), Some(Owner::Itself));
+    assert_eq!((claims.owner(), claims.issued_ms), (Some(Owner::Itself), Some(1500)));
     assert!(claims.may_act_for(&session("sess_01abc")));
     assert!(!claims.may_act_for(&session("sess_02def")));
 }
@@ -154,6 +154,7 @@ fn minted_tokens_say_what_they_were_made_of() {
             name: Some("Bo".into()),
             feature: Some("F-1".into()),
             issued: NOW,
+            issued_millis: 123,
             expires: NOW + 60,
         };
         let token = keyring.mint(&mint).expect("a token");
@@ -166,6 +167,7 @@ fn minted_tokens_say_what_they_were_made_of() {
             repo: mint.repo,
             name: mint.name,
             feature: mint.feature,
+            issued_ms: Some(NOW * 1000 + 123),
             expires: NOW + 60,
         };
         assert_eq!(claims, expected);

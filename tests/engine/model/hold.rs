@@ -104,7 +104,7 @@ impl Model {
     }
 
     pub(super) fn heartbeat(&mut self, session: usize, now: Timestamp) -> Outcome {
-        let mut expires = now.after(self.policy.session_timeout);
+        let mut expires = Timestamp(i64::MAX);
         self.sessions[session].last_seen = now;
         let mut renewed = 0;
         for held in self.held.iter_mut().filter(|held| held.session == session) {
@@ -112,6 +112,9 @@ impl Model {
             held.renewals += 1;
             expires = expires.min(held.expires);
             renewed += 1;
+        }
+        if renewed == 0 {
+            expires = now.after(self.policy.session_timeout);
         }
         Outcome::Alive { renewed, expires }
     }
@@ -208,9 +211,11 @@ impl Model {
             }
         }
         let session = &mut self.sessions[session];
-        session.ended = Some((state, held));
-        session.lapsed.clear();
-        session.notices.clear();
+        session.ended = Some((state, now, held));
+        if state != EndState::Lost {
+            session.lapsed.clear();
+            session.notices.clear();
+        }
     }
 
     pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {
@@ -221,6 +226,7 @@ impl Model {
             .filter(|session| self.sessions[*session].ended.is_none())
             .filter(|session| self.sessions[*session].last_seen.after(self.policy.session_timeout) <= now)
             .filter(|session| self.waits_of(*session).next().is_none())
+            .filter(|session| self.held.iter().all(|held| held.session != *session))
             .collect();
         lost.sort_by_key(|session| lost_order.iter().position(|id| *id == self.sessions[*session].id));
         for session in lost {

@@ -43,7 +43,8 @@ pub struct Session {
     pub owner: Option<usize>,
     pub feature: Option<&'static str>,
     pub last_seen: Timestamp,
-    pub ended: Option<(EndState, Vec<usize>)>,
+    pub ended: Option<(EndState, Timestamp, Vec<usize>)>,
+    pub earlier_end: Option<(EndState, Timestamp)>,
     pub lapsed: Vec<usize>,
     pub notices: Vec<Notice>,
 }
@@ -77,8 +78,8 @@ pub struct Wait {
 /// Who sends a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ModelActor {
-    /// A session by its number, with the owner and the feature of its token.
-    Session(usize, usize, Option<&'static str>),
+    /// A session by its number, with the owner, the feature and the time of issue of its token.
+    Session(usize, usize, Option<&'static str>, Option<Timestamp>),
     Admin,
     Desk,
 }
@@ -177,26 +178,37 @@ impl Model {
                 | ModelCommand::Count
         );
         let dead = |session: &Session| match &session.ended {
-            Some((state, _)) if !matches!(ask, ModelCommand::End(_)) => {
+            Some((state, ..)) if !matches!(ask, ModelCommand::End(_)) => {
                 Err(Refusal::SessionEnded { session: session.id.clone(), state: *state })
             }
             _ => Ok(()),
         };
         match (who, known) {
-            (ModelActor::Session(_, owner, feature), None) => {
+            (ModelActor::Session(_, owner, feature, _), None) => {
                 self.room_for_a_session()?;
                 Ok(Some(self.open(id, Some(owner), feature, now)))
             }
-            (ModelActor::Session(_, owner, _), Some(number)) => {
-                let session = &mut self.sessions[number];
+            (ModelActor::Session(_, owner, feature, issued), Some(number)) => {
+                let session = &self.sessions[number];
                 if session.owner.is_some_and(|other| other != owner) {
                     return Err(Refusal::NotOwner);
                 }
-                if session.ended.is_none() {
-                    session.owner = Some(owner);
+                let is_older = |end: Timestamp| issued.is_none_or(|issued| issued <= end);
+                if let Some((state, at)) = session.earlier_end
+                    && is_older(at)
+                {
+                    return Err(Refusal::SessionEnded { session: id.clone(), state });
                 }
-                dead(session)?;
-                session.last_seen = now;
+                match session.ended {
+                    Some(_) if matches!(ask, ModelCommand::End(_)) => {}
+                    Some((state, at, _)) if state != EndState::Lost && is_older(at) => dead(session)?,
+                    Some(_) => {
+                        self.room_for_a_session()?;
+                        self.reopen(number, Some(owner), feature);
+                    }
+                    None => self.sessions[number].owner = Some(owner),
+                }
+                self.sessions[number].last_seen = now;
                 Ok(known)
             }
             (ModelActor::Admin, None) if about_a_session => Err(Refusal::UnknownSession(id.clone())),
@@ -218,10 +230,24 @@ impl Model {
             feature,
             last_seen: now,
             ended: None,
+            earlier_end: None,
             lapsed: Vec::new(),
             notices: Vec::new(),
         });
         self.sessions.len() - 1
+    }
+
+    fn reopen(&mut self, number: usize, owner: Option<usize>, feature: Option<&'static str>) {
+        let session = &mut self.sessions[number];
+        let (state, at, released) = session.ended.take().unwrap();
+        let lost: Vec<usize> = session.lapsed.drain(..).chain(released).collect();
+        (session.owner, session.feature) = (owner, feature);
+        if state != EndState::Lost {
+            session.earlier_end = Some((state, at));
+        } else if !lost.is_empty() {
+            let keys = lost[lost.len().saturating_sub(20)..].iter().map(|key| self.keyset.key(*key).clone()).collect();
+            self.sessions[number].notices.push(Notice::Lost { at, count: lost.len() as u64, keys });
+        }
     }
 
     fn decide(
@@ -237,10 +263,13 @@ impl Model {
         match ask {
             ModelCommand::Touch => Ok(Outcome::Done),
             ModelCommand::Create(feature) => match number {
-                Some(number) => match &self.sessions[number].ended {
-                    Some((state, _)) => Err(Refusal::SessionEnded { session: id.clone(), state: *state }),
-                    None => Ok(Outcome::Done),
-                },
+                Some(number) if self.sessions[number].ended.is_some() => {
+                    self.room_for_a_session()?;
+                    self.reopen(number, None, *feature);
+                    self.sessions[number].last_seen = now;
+                    Ok(Outcome::Done)
+                }
+                Some(_) => Ok(Outcome::Done),
                 None => {
                     self.room_for_a_session()?;
                     self.open(id, None, *feature, now);
@@ -249,7 +278,7 @@ impl Model {
             },
             ModelCommand::Reserve { wants, mode, reason, wait, if_version } => {
                 let feature = match who {
-                    ModelActor::Session(_, _, feature) => feature,
+                    ModelActor::Session(_, _, feature, _) => feature,
                     _ => None,
                 };
                 let mut distinct: Vec<(ReservationId, usize, Ttl)> = Vec::new();
@@ -281,7 +310,7 @@ impl Model {
                 if self.sessions[session].ended.is_none() {
                     self.end(session, *state, now);
                 }
-                let (state, released) = self.sessions[session].ended.clone().unwrap();
+                let (state, _, released) = self.sessions[session].ended.clone().unwrap();
                 Ok(Outcome::Ended { state, released: self.keys(&released) })
             }
             ModelCommand::Override(id) => match self.held.iter().position(|held| held.id == *id) {
