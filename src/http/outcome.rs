@@ -39,7 +39,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::new(Code::SessionEnded, "the session ended while it waited")
         }
         Refusal::WaitOver { .. } => {
-            let sentence = "the server is stopping, and the wait ended with it; try again in a at";
+            let sentence = "the server is stopping, and the wait ended with it; try again in a moment";
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
         Refusal::Deadlock(cycle) => {

@@ -23,8 +23,8 @@ enum Command {
     /// Start a session in this worktree
     ///
     /// The session's token is written to a file of the worktree that only you can read, and from then on every git-dibs
-    /// command and git hook here acts for this session. The server ends a session that makes no call for 30 minutes; for
-    /// a session that lives as long as a command runs, see: git dibs run.
+    /// command and git hook here acts for this session. The server ends a session that makes no call for 30 minutes
+    /// (the server's default); for a session that lives as long as a command runs, see: git dibs run.
     Start(Start),
     /// End this worktree's session and release everything it holds
     End(End),

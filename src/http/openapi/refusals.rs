@@ -8,6 +8,7 @@ use utoipa::openapi::header::Header;
 use utoipa::openapi::schema::{AllOf, ObjectBuilder, Type};
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
+use crate::key::{Key, KeyRules};
 use crate::wire::Code::{self, *};
 
 /// Every call, before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
@@ -121,8 +122,8 @@ pub fn example(code: Code) -> Value {
             "error": "The field ttlSeconds is wrong: invalid type: string \"60\", expected a whole number.",
             "field": "ttlSeconds",
         }),
-        InvalidPath => json!({ "error": "\"../a\" is not a path that can be reserved: it leaves the repository." }),
-        InvalidKey => json!({ "error": "\"db:Users!\" is not a key: db: takes lower-case identifiers." }),
+        InvalidPath => json!({ "error": bad_key("../a") }),
+        InvalidKey => json!({ "error": bad_key("db:Users!") }),
         TtlOutOfRange => {
             json!({ "error": "ttlSeconds is 301; it must be 1 to 300", "field": "ttlSeconds", "min": 1, "max": 300 })
         }
@@ -133,10 +134,8 @@ pub fn example(code: Code) -> Value {
         LockNotHeld => json!({
             "error": "\"src/a.rs\" is held by Bo (bo), not by this session", "reservedBy": "bo", "reservedByName": "Bo",
         }),
-        OperationNotPermitted => json!({
-            "error": "\"foo:bar\" cannot be reserved: there is no namespace \"foo\"; a file that really has this name is written \"file:foo:bar\".",
-        }),
-        NotFound => json!({ "error": "there is nothing of this name in this repository" }),
+        OperationNotPermitted => json!({ "error": bad_key("foo:bar") }),
+        NotFound => json!({ "error": "there is no such reservation, or it has ended" }),
         MethodNotAllowed => json!({ "error": "this path does not support this method; see the Allow header" }),
         PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes that this call accepts" }),
         UnsupportedMediaType => {
@@ -171,4 +170,9 @@ pub fn example(code: Code) -> Value {
     };
     body["code"] = code.as_str().into();
     body
+}
+
+/// The sentence for a text that is not a key.
+fn bad_key(text: &str) -> String {
+    Key::parse(text, &KeyRules::default()).expect_err("this is not a key").to_string()
 }
