@@ -8,8 +8,8 @@ use super::clock;
 use super::discover::ServerAccess;
 use super::workspace::Workspace;
 use crate::client::{Client, ClientError, Credential, Limits, Origin};
-use crate::token::Mint;
-use crate::token::mint::{SigningSecret, sign};
+use crate::token::NewToken;
+use crate::token::sign::{SigningSecret, sign};
 use crate::wire::{CreateSession, Time};
 
 /// How long a session's token is valid, in seconds. A token also becomes invalid when its session ends, so this only has
@@ -100,16 +100,16 @@ fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Res
     let id = new.id.unwrap_or_else(|| format!("sess_{}", Uuid::now_v7().simple()));
     let now = clock::now();
     let issued = now.0 / 1000;
-    let mint = Mint {
+    let token = NewToken {
         subject: (&*id).into(),
         repo: access.repo.as_deref().map(Into::into),
         name: new.name.as_deref().map(Into::into),
         feature: new.feature.as_deref().map(Into::into),
         issued,
         expires: issued + TOKEN_SECONDS,
-        ..Mint::default()
+        ..NewToken::default()
     };
-    let token = sign(secret, &mint).map_err(|error| CreateError::BadRequest(error.to_string()))?;
+    let token = sign(secret, &token).map_err(|error| CreateError::BadRequest(error.to_string()))?;
     let credential = Credential::new(&token, Origin::Environment).map_err(CreateError::BadToken)?;
     *client = access.client_as(Some(credential.clone()), Limits::default())?;
     client.heartbeat(&id)?;

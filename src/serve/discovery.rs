@@ -13,7 +13,7 @@ use super::repositories::ServedRepository;
 use super::unix_seconds;
 use crate::engine::Text;
 use crate::local::{READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
-use crate::token::{Keyring, Mint, Scope};
+use crate::token::{Keyring, NewToken, Scope};
 
 /// How long a read token is valid.
 const READ_TOKEN_SECONDS: i64 = 7 * 24 * 3600;
@@ -42,13 +42,13 @@ impl DiscoveryFiles {
             data_dir::make_private(dir)?;
             data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
-            let token = self.keyring.mint(&Mint {
+            let token = self.keyring.sign(&NewToken {
                 subject: "local".into(),
                 scope: Scope::Read,
                 repo: Some(name.clone()),
                 issued: now,
                 expires: now + READ_TOKEN_SECONDS,
-                ..Mint::default()
+                ..NewToken::default()
             })?;
             data_dir::write_private(&read_token_file(dir), token.as_bytes())?;
         }

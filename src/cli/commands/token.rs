@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{clock, data_dir};
-use crate::token::mint::{SigningSecret, sign};
-use crate::token::{Mint, Scope};
+use crate::token::sign::{SigningSecret, sign};
+use crate::token::{NewToken, Scope};
 
 /// Signs a token with the local server's secret and prints it.
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
     };
     let issued = clock::now().0 / 1000;
-    let mint = Mint {
+    let new = NewToken {
         subject: args.subject.into(),
         scope: args.scope,
         repo: args.repo.map(Into::into),
@@ -60,8 +60,8 @@ pub fn run(args: Args) -> Result<Exit> {
         feature: args.feature.map(Into::into),
         issued,
         expires: issued + args.ttl,
-        ..Mint::default()
+        ..NewToken::default()
     };
-    talk::data(&format!("{}\n", sign(secret, &mint)?))?;
+    talk::data(&format!("{}\n", sign(secret, &new)?))?;
     Ok(Exit::Ok)
 }
