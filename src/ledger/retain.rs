@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::LedgerStatus;
 use crate::engine::{Record, Seq};
-use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
+use crate::journal::{Journal, JournalError, JournalReader, LoadCallback, RecordPage};
 
 /// A journal whose snapshots keep every record that is not in the ledger yet.
 pub struct RetainingJournal {
@@ -27,7 +27,7 @@ impl RetainingJournal {
 }
 
 impl Journal for RetainingJournal {
-    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.journal.load(on)
     }
 
@@ -49,11 +49,11 @@ impl Journal for RetainingJournal {
 }
 
 impl JournalReader for RetainingReader {
-    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.reader.load(up_to, on)
     }
 
-    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+    fn read(&mut self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
         self.reader.read(after, limit)
     }
 
