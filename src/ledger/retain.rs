@@ -1,6 +1,7 @@
 //! A wrapper around the journal that keeps records from being dropped before they are in the ledger.
 //!
-//! This is the ledger's only influence on the journal. It also tells the status what is appended, for the lag.
+//! This is the ledger's only influence on the journal. It also reports each append to the status, which
+//! computes the lag.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,6 @@ impl JournalReader for RetainingReader {
     }
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
-        self.reader.save_snapshot(at, state, keep_from.min(self.status.written().next()))
+        self.reader.save_snapshot(at, state, keep_from.min(self.status.last_written_seq().next()))
     }
 }
