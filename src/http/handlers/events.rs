@@ -53,8 +53,8 @@ const RELOAD: &str = "/api/reservations";
     get,
     path = "/api/events",
     operation_id = "followEvents",
-    tag = "Looking and operating",
-    params(params::Following, params::LastEvent),
+    tag = "Monitoring and administration",
+    params(params::EventParams, params::LastEvent),
     responses(
         (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
         refusals::Look,

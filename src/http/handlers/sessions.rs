@@ -89,7 +89,7 @@ pub async fn create(
     path = "/api/sessions",
     operation_id = "listSessions",
     tag = "Sessions",
-    params(params::Sessions, params::Page),
+    params(params::SessionQuery, params::PageParams),
     responses((status = 200, description = "One page of sessions, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
 pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {

@@ -43,7 +43,7 @@ pub fn document(app: &App) -> Value {
         (name = "Files", description = "The worker protocol: reserve, release, renew, check."),
         (name = "Sessions", description = "The workers that reserve: create, list, heartbeat, end."),
         (name = "Unlock requests", description = "Ask a holder to release a key."),
-        (name = "Looking and operating", description = "All reservations, overrides, events, history, statistics, health."),
+        (name = "Monitoring and administration", description = "All reservations, overrides, events, history, statistics, health."),
         (name = "Documents", description = "This document, for programs and for people."),
     ),
     components(schemas(wire::ErrorBody, wire::Event, wire::Reset, wire::Notices)),

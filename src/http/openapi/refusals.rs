@@ -1,4 +1,4 @@
-//! The error codes of each call. The tests compare every answer that they get with this list.
+//! The error codes of each call. The tests compare every reply that they get with this list.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use crate::key::{Key, KeyRules};
 use crate::wire::Code::{self, *};
 
-/// Every call, before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
+/// Codes of every call, from before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
 const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
-/// Every call that needs a token.
+/// Codes of every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
-/// Every such call except ending a session, which may be repeated.
+/// Codes of every such call except ending a session, which may be repeated.
 const ENDED: &[Code] = &[SessionEnded];
-/// Every call with a body.
+/// Codes of every call with a body.
 const BODY: &[Code] = &[PayloadTooLarge, UnsupportedMediaType];
-/// Every call with keys.
+/// Codes of every call with keys.
 const KEYS: &[Code] = &[InvalidPath, InvalidKey, OperationNotPermitted];
 
 macro_rules! refusals {
@@ -60,11 +60,11 @@ refusals! {
     Reject = TOKEN, ENDED, BODY, &[NotFound, OperationNotPermitted];
     Withdraw = TOKEN, ENDED, &[NotFound, OperationNotPermitted];
     /// Overriding a reservation.
-    TakeAway = TOKEN, BODY, &[NotFound];
+    Override = TOKEN, BODY, &[NotFound];
     /// Metrics, if they need a token.
     Metrics = CONNECTION, &[Unauthenticated];
     /// Calls without a token, including a server that is not ready.
-    Anybody = CONNECTION;
+    NoToken = CONNECTION;
     NoSuchFile = CONNECTION, &[NotFound];
 }
 
@@ -144,7 +144,7 @@ pub fn example(code: Code) -> Value {
         ResourceLocked => blocked("File already reserved"),
         LockAcquisitionFailed => blocked("the wait timed out; another session still holds it"),
         PossibleDeadlock => json!({
-            "error": "waiting would never end, because ana, bo would wait for each other; release something first",
+            "error": "deadlock: ana, bo would wait for each other; release a key first",
             "cycle": [
                 { "session": "ana", "holds": "src/b.rs", "wants": "src/a.rs" },
                 { "session": "bo", "holds": "src/a.rs", "wants": "src/b.rs" },
