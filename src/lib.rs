@@ -15,8 +15,8 @@
 //!
 //! ```text
 //! cli  ┐                                  http ─► desk ─► engine ─► key
-//! hook ┴─► judge ─► local ─► client ────►   │      ├────► journal          SQLite, or memory in tests
-//!                    (wire: JSON shapes)    │      └────► feed ─► ledger   history in git, a repository of its own
+//! hook ┴─► judge ─► local ─► client ────►   │      ├────► journal ─► ledger   history in git, its own repository
+//!                    (wire: JSON shapes)    │      └────► feed ─► event streams of http
 //!                                           └────► token
 //! cli ─► serve, which reads the configuration and wires the rooms of the server together
 //! ```
@@ -26,19 +26,19 @@
 //! | [`text`] | text that is safe on a terminal, quoted for a shell, percent-coded | everything else |
 //! | [`key`] | what can be reserved; do two keys overlap | who holds what |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
-//! | [`journal`] | makes records durable, returns them | what records mean |
+//! | [`journal`] | makes records durable, returns them; SQLite, or memory in tests | what records mean |
 //! | [`desk`] | one thread: execute → append → publish → reply; the only clock | HTTP, git |
-//! | [`ledger`] | renders current holdings into git | how decisions are made |
+//! | [`ledger`] | writes the history, and what is held now, into a git repository | how decisions are made |
 //! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
 //! | [`wire`] | request, response and event shapes, shared by `http` and `client` | frameworks, rules |
-//! | [`http`] | one list of routes; a handler parses, submits, answers | the journal |
-//! | [`serve`] | configuration, start, signals, stop, offline upkeep; wires the rooms of the server | rules |
+//! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`; `event_json.rs` writes events as JSON | the journal |
+//! | [`serve`] | configuration, start, reload, signals, stop, offline upkeep; wires the rooms of the server | rules |
 //! | [`git`] | repositories, settings, changed paths | reservations |
 //! | [`client`] | HTTP calls to a server | git, settings |
 //! | [`local`] | where am I (repository, server), who am I (session, token), what did I type (paths) | printing, clap |
 //! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
 //! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
-//! | [`cli`] | one file per command; the only room that prints | rules |
+//! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
 //! `engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·

@@ -1,6 +1,6 @@
 //! The command `git-dibs`; everything it does is in the library.
 
-/// A busy server makes and drops thousands of small things a second, on several threads.
+/// A busy server allocates and frees thousands of small objects a second, on several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

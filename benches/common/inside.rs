@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::engine::Policy;
-use git_dibs::http::{App, HostCheck, Listener, Repository, Server, ServerLimits, router};
+use git_dibs::http::{App, HostCheck, HttpServer, Listener, Repository, ServerLimits, router};
 use git_dibs::journal::Journal;
 use git_dibs::wire;
 use tokio::net::TcpListener;
@@ -47,7 +47,7 @@ pub fn serve(runtime: &Runtime, router: Router) -> SocketAddr {
         let address = listener.local_addr().expect("its address");
         tokio::spawn(async move {
             let stop = watch::Sender::new(false);
-            Server::new(router, vec![Listener::Tcp(listener)]).run(stop.subscribe(), || {}).await;
+            HttpServer::new(router, vec![Listener::Tcp(listener)]).run(stop.subscribe(), || {}).await;
             drop(stop);
         });
         address

@@ -11,7 +11,7 @@ const FORWARDED: [libc::c_int; 7] =
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ChildExit {
     /// With this exit code.
     Exited(u8),
     /// A signal killed it.
@@ -20,32 +20,32 @@ pub enum Ending {
 
 /// Blocked signals, which wait until they are asked for, so that none can end this process half way.
 pub struct Signals {
-    held: libc::sigset_t,
+    blocked_signals: libc::sigset_t,
     before: libc::sigset_t,
 }
 
 impl Signals {
     /// Blocks the signals from now on, in this thread and in the threads it starts.
     pub fn block() -> Signals {
-        let mut held = MaybeUninit::uninit();
+        let mut blocked_signals = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
         // SAFETY: the pointers are to live sets, which sigemptyset and pthread_sigmask fill. A parent that ignores
         // SIGCHLD passes that on, and then the system would drop the child's exit status before it can be read.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-            libc::sigemptyset(held.as_mut_ptr());
+            libc::sigemptyset(blocked_signals.as_mut_ptr());
             for signal in FORWARDED.into_iter().chain([libc::SIGCHLD]) {
-                libc::sigaddset(held.as_mut_ptr(), signal);
+                libc::sigaddset(blocked_signals.as_mut_ptr(), signal);
             }
-            libc::pthread_sigmask(libc::SIG_BLOCK, held.as_ptr(), before.as_mut_ptr());
-            Signals { held: held.assume_init(), before: before.assume_init() }
+            libc::pthread_sigmask(libc::SIG_BLOCK, blocked_signals.as_ptr(), before.as_mut_ptr());
+            Signals { blocked_signals: blocked_signals.assume_init(), before: before.assume_init() }
         }
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, mut command: Command) -> io::Result<Ending> {
+    pub fn run(&self, mut command: Command) -> io::Result<ChildExit> {
         if let Some(signal) = self.pending() {
-            return Ok(Ending::Killed(signal));
+            return Ok(ChildExit::Killed(signal));
         }
         let before = self.before;
         // SAFETY: pthread_sigmask may be called between fork and exec.
@@ -59,9 +59,9 @@ impl Signals {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(match (status.code(), status.signal()) {
-                    (Some(code), _) => Ending::Exited(code as u8),
-                    (None, Some(signal)) => Ending::Killed(signal),
-                    (None, None) => Ending::Exited(1),
+                    (Some(code), _) => ChildExit::Exited(code as u8),
+                    (None, Some(signal)) => ChildExit::Killed(signal),
+                    (None, None) => ChildExit::Exited(1),
                 });
             }
             let (signal, from_terminal) = self.next();
@@ -91,7 +91,7 @@ impl Signals {
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
         // SAFETY: the set is initialised and the pointer is to a live siginfo_t, which is read only after success.
         unsafe {
-            let signal = libc::sigwaitinfo(&self.held, info.as_mut_ptr());
+            let signal = libc::sigwaitinfo(&self.blocked_signals, info.as_mut_ptr());
             (signal, signal > 0 && info.assume_init().si_code == libc::SI_KERNEL)
         }
     }
@@ -101,7 +101,7 @@ impl Signals {
     fn next(&self) -> (libc::c_int, bool) {
         let mut signal = 0;
         // SAFETY: the set is initialised and the pointer is to a live integer.
-        unsafe { libc::sigwait(&self.held, &mut signal) };
+        unsafe { libc::sigwait(&self.blocked_signals, &mut signal) };
         (signal, matches!(signal, libc::SIGINT | libc::SIGQUIT))
     }
 }

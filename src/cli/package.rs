@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::failure::Failure;
-use super::yaml::{Problem, Reader, Value};
+use super::yaml::{Problem, Value, YamlReader};
 use crate::client::ClientError;
 use crate::key::{Key, KeyRules, Kind};
 use crate::local::Names;
@@ -46,7 +46,7 @@ pub struct Package {
 
 /// The two lists of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum List {
+enum KeyList {
     Files,
     Keys,
 }
@@ -88,12 +88,12 @@ impl Package {
             let line = bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1;
             vec![Problem { line, what: "it is not UTF-8".to_owned() }]
         })?;
-        let mut reader = Reader::new(text);
+        let mut reader = YamlReader::new(text);
         let mut package = None;
         match reader.next() {
             Some((Value::Mapping, _)) => top(&mut reader, &mut package),
             Some((other, line)) => {
-                reader.problem(line, format!("expected a mapping with locks, found {}", described(&other)));
+                reader.problem(line, format!("expected a mapping with locks, found {}", kind_name(&other)));
                 reader.skip(&other);
             }
             None => {}
@@ -137,7 +137,7 @@ impl Package {
 }
 
 /// Finds `locks` among the other fields.
-fn top(reader: &mut Reader<'_>, package: &mut Option<Package>) {
+fn top(reader: &mut YamlReader<'_>, package: &mut Option<Package>) {
     let mut first = None;
     while let Some((key, line)) = reader.next() {
         if key == Value::End {
@@ -155,7 +155,7 @@ fn top(reader: &mut Reader<'_>, package: &mut Option<Package>) {
             *package = Some(locks(reader, line));
         } else {
             first = Some(line);
-            let what = described(&value);
+            let what = kind_name(&value);
             reader.problem(
                 value_line,
                 format!("locks is {what} and should be a mapping with files, keys, ttl_minutes and reason"),
@@ -165,7 +165,7 @@ fn top(reader: &mut Reader<'_>, package: &mut Option<Package>) {
     }
 }
 
-fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
+fn locks(reader: &mut YamlReader<'_>, begin: usize) -> Package {
     let mut package = Package::default();
     let mut fields: Vec<(String, usize)> = Vec::new();
     while let Some((key, line)) = reader.next() {
@@ -175,7 +175,7 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
         reader.skip(&key);
         let Some((value, value_line)) = reader.next() else { break };
         let Value::Text(field) = key else {
-            reader.problem(line, format!("{} is no field of locks", described(&key)));
+            reader.problem(line, format!("{} is no field of locks", kind_name(&key)));
             reader.skip(&value);
             continue;
         };
@@ -185,8 +185,8 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
             continue;
         }
         match field.as_str() {
-            "files" => list(reader, &value, value_line, List::Files, &mut package),
-            "keys" => list(reader, &value, value_line, List::Keys, &mut package),
+            "files" => list(reader, &value, value_line, KeyList::Files, &mut package),
+            "keys" => list(reader, &value, value_line, KeyList::Keys, &mut package),
             "ttl_minutes" => match value {
                 Value::Number(minutes @ 1..=TTL_MAX) => package.ttl_minutes = Some((minutes, value_line)),
                 Value::Number(minutes) => {
@@ -219,8 +219,8 @@ fn locks(reader: &mut Reader<'_>, begin: usize) -> Package {
     package
 }
 
-fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package: &mut Package) {
-    let name = if list == List::Files { "files" } else { "keys" };
+fn list(reader: &mut YamlReader<'_>, value: &Value, line: usize, list: KeyList, package: &mut Package) {
+    let name = if list == KeyList::Files { "files" } else { "keys" };
     if *value != Value::List {
         return wrong(reader, name, value, line, "a list");
     }
@@ -229,7 +229,7 @@ fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package
             Value::End => return,
             // Beyond the limit keys are only counted: to check a pattern takes time.
             Value::Text(text) if package.keys.len() >= RESERVE_KEYS_MAX => package.keys.push(text),
-            Value::Text(text) => match checked(&text, list, package) {
+            Value::Text(text) => match parse_key(&text, list, package) {
                 Ok(key) => {
                     package.lines.insert(key, line);
                     package.keys.push(text);
@@ -240,7 +240,7 @@ fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package
                 reader.problem(line, format!("{number} is a number; if it is a name, write it in quotes"));
             }
             other => {
-                reader.problem(line, format!("{name} must list text, but this is {}", described(&other)));
+                reader.problem(line, format!("{name} must list text, but this is {}", kind_name(&other)));
                 reader.skip(&other);
             }
         }
@@ -248,15 +248,15 @@ fn list(reader: &mut Reader<'_>, value: &Value, line: usize, list: List, package
 }
 
 /// Parses a key as the server will.
-fn checked(text: &str, list: List, package: &Package) -> Result<Key, String> {
+fn parse_key(text: &str, list: KeyList, package: &Package) -> Result<Key, String> {
     let mut rules = KeyRules::default();
     // Only the server knows which purposes are configured.
     rules.purposes.extend(text.rsplit_once(':').map(|(_, purpose)| purpose.to_owned()));
     let key = Key::parse(text, &rules).map_err(|bad| bad.to_string())?;
     match (list, key.kind()) {
-        (List::Files, Kind::Path | Kind::Glob) | (List::Keys, Kind::Logical | Kind::Uri) => {}
-        (List::Files, _) => return Err(format!("{text:?} is not a file; put it under keys")),
-        (List::Keys, _) => return Err(format!("{text:?} is a file or a pattern; put it under files")),
+        (KeyList::Files, Kind::Path | Kind::Glob) | (KeyList::Keys, Kind::Logical | Kind::Uri) => {}
+        (KeyList::Files, _) => return Err(format!("{text:?} is not a file; put it under keys")),
+        (KeyList::Keys, _) => return Err(format!("{text:?} is a file or a pattern; put it under files")),
     }
     match package.lines.get(&key) {
         Some(first) => Err(format!("{text:?} appears twice; the first is on line {first}")),
@@ -275,12 +275,12 @@ fn unknown_field(field: &str) -> String {
     }
 }
 
-fn wrong(reader: &mut Reader<'_>, field: &str, value: &Value, line: usize, expected: &str) {
-    reader.problem(line, format!("{field} is {} and should be {expected}", described(value)));
+fn wrong(reader: &mut YamlReader<'_>, field: &str, value: &Value, line: usize, expected: &str) {
+    reader.problem(line, format!("{field} is {} and should be {expected}", kind_name(value)));
     reader.skip(value);
 }
 
-fn described(value: &Value) -> &'static str {
+fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Text(_) => "text",
         Value::Number(_) => "a number",

@@ -32,17 +32,17 @@ pub enum Value {
 }
 
 /// Reads one value after the other, and collects the problems.
-pub struct Reader<'a> {
+pub struct YamlReader<'a> {
     text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
     pub problems: Vec<Problem>,
     is_over: bool,
 }
 
-impl<'a> Reader<'a> {
-    pub fn new(text: &'a str) -> Reader<'a> {
+impl<'a> YamlReader<'a> {
+    pub fn new(text: &'a str) -> YamlReader<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Reader { text, parser: Parser::new_from_str(text), problems: Vec::new(), is_over: false }
+        YamlReader { text, parser: Parser::new_from_str(text), problems: Vec::new(), is_over: false }
     }
 
     pub fn problem(&mut self, line: usize, what: impl Into<String>) {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn deep_nesting_does_not_overflow_the_stack() {
         for text in ["[".repeat(1 << 20), "- ".repeat(1 << 19), "{a: ".repeat(1 << 18), "? ".repeat(1 << 19)] {
-            let mut reader = Reader::new(&text);
+            let mut reader = YamlReader::new(&text);
             if let Some((value, _)) = reader.next() {
                 reader.skip(&value);
             }
@@ -196,7 +196,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in "[-a:{}\\[\\]&*!|>'\"#%@`,?\n\t ]{0,60}") {
-            let mut reader = Reader::new(&text);
+            let mut reader = YamlReader::new(&text);
             while reader.next().is_some() {}
             reader.finish();
         }

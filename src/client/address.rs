@@ -36,7 +36,7 @@ impl Endpoint {
         let rest = text.strip_prefix("http://").ok_or("it should begin with http:// or unix:")?;
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         if path.contains(['?', '#']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("only a plain path may follow the port");
+            return Err("after the port, only a path is allowed (no query)");
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -46,7 +46,7 @@ impl Endpoint {
         // The host goes into a header, so only the characters of a host name are allowed; a password is not.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
         if host.is_empty() || !host.bytes().all(plain) {
-            return Err("the host is missing or not a plain name");
+            return Err("the host is missing, or is not a host name or IP address");
         }
         let port = match port {
             Some(digits) => digits.parse().map_err(|_| "the port is not a number up to 65535")?,

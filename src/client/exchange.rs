@@ -46,7 +46,7 @@ pub struct Client {
     endpoints: Vec<Endpoint>,
     credential: Option<Credential>,
     limits: Limits,
-    kept: Option<Connection>,
+    idle_connection: Option<ClientConnection>,
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
@@ -62,13 +62,13 @@ struct LatestReply {
 }
 
 /// An open connection, and the index of its endpoint. Dropping it closes it, even during a call.
-struct Connection {
+struct ClientConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
     endpoint: usize,
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -99,7 +99,7 @@ impl Client {
     pub fn new(endpoints: Vec<Endpoint>, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let latest = LatestReply::default();
-        Ok(Client { endpoints, credential, limits, kept: None, repo: None, latest, runtime: Some(runtime) })
+        Ok(Client { endpoints, credential, limits, idle_connection: None, repo: None, latest, runtime: Some(runtime) })
     }
 
     /// The same client for one repository of a server that has several. A token may already name its repository; then
@@ -155,7 +155,7 @@ impl Client {
                 Some(cursor) => self.get(&format!("{query}&cursor={}", part(cursor)))?,
             };
             let Some(Value::Array(items)) = page.get_mut(list).map(Value::take) else {
-                let what = format!("JSON of another shape: {list} is missing");
+                let what = format!("unexpected JSON: {list} is missing");
                 return Err(ClientError::Garbage { at: self.at(), what });
             };
             let is_only = cursor.is_none();
@@ -172,7 +172,7 @@ impl Client {
                 self.latest.body = json(&page);
             }
             return read.map_err(|error: serde_json::Error| {
-                let what = format!("JSON of another shape: {error}");
+                let what = format!("unexpected JSON: {error}");
                 ClientError::Garbage { at: self.at(), what }
             });
         }
@@ -206,14 +206,14 @@ impl Client {
         }
     }
 
-    /// Sends and receives; if the kept connection turns out to be closed, again on a new one.
+    /// Sends and receives; if the idle connection turns out to be closed, again on a new one.
     async fn exchange(&mut self, method: &Method, path: &str, body: Option<Bytes>) -> Result<RawReply, ClientError> {
         // Taken out, so that a call that times out leaves no half-used connection behind.
-        let mut connection = self.kept.take().filter(|kept| !kept.sender.is_closed());
+        let mut connection = self.idle_connection.take().filter(|idle| !idle.sender.is_closed());
         loop {
-            let was_kept = connection.is_some();
+            let was_idle = connection.is_some();
             let mut current = match connection.take() {
-                Some(kept) => kept,
+                Some(idle) => idle,
                 None => self.connect().await?,
             };
             let endpoint = &self.endpoints[current.endpoint];
@@ -222,11 +222,11 @@ impl Client {
             })?;
             match transfer(&mut current.sender, request, self.limits.answer_bytes).await {
                 Ok(reply) => {
-                    self.kept = Some(current);
+                    self.idle_connection = Some(current);
                     return Ok(reply);
                 }
                 // The server may have closed the idle connection. Every call is safe to repeat.
-                Err(ExchangeError::NoReply(_)) if was_kept => {}
+                Err(ExchangeError::NoReply(_)) if was_idle => {}
                 Err(ExchangeError::NoReply(error)) if error.is_parse() => {
                     let what = "something that is not HTTP".to_owned();
                     return Err(ClientError::Garbage { at: endpoint.to_string(), what });
@@ -243,11 +243,11 @@ impl Client {
     }
 
     /// Connects to the first address that answers.
-    async fn connect(&self) -> Result<Connection, ClientError> {
+    async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
         for (index, endpoint) in self.endpoints.iter().enumerate() {
             let why = match timeout(self.limits.connect, open(endpoint)).await {
-                Ok(Ok((sender, driver))) => return Ok(Connection { sender, driver, endpoint: index }),
+                Ok(Ok((sender, driver))) => return Ok(ClientConnection { sender, driver, endpoint: index }),
                 Ok(Err(error)) => plain(&error),
                 Err(_) => format!("no connection within {} ms", self.limits.connect.as_millis()),
             };
@@ -339,7 +339,7 @@ async fn transfer(
     let body = Limited::new(body, reply_max).collect().await.map_err(|error| {
         ExchangeError::BadReply(match error.is::<LengthLimitError>() {
             true => format!("a reply of more than {reply_max} bytes"),
-            false => "a reply that broke off in the middle".to_owned(),
+            false => "an incomplete reply".to_owned(),
         })
     })?;
     let seconds = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -374,7 +374,7 @@ fn describe(status: u16, body: &[u8], error: &serde_json::Error) -> String {
     let what = match error.classify() {
         _ if start.is_empty() => "an empty reply".to_owned(),
         _ if start.starts_with(b"<") => "a web page".to_owned(),
-        serde_json::error::Category::Data => format!("JSON of another shape: {error}"),
+        serde_json::error::Category::Data => format!("unexpected JSON: {error}"),
         _ => "a reply that is not JSON".to_owned(),
     };
     format!("{what} (status {status})")

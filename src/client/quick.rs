@@ -39,7 +39,7 @@ pub struct QuickCall<'a> {
     pub repo: Option<&'a str>,
 }
 
-/// Asks which reservations are in the way of the session, or of a caller without one.
+/// Asks which reservations conflict with the session, or with a caller without one.
 pub fn quick_check(call: QuickCall<'_>, question: &wire::Check, limits: Limits) -> QuickReply<wire::CheckReply> {
     exchange(call, &check_path(call.session), question, limits)
 }

@@ -129,8 +129,8 @@ fn an_unexpected_reply_is_described() {
     assert_eq!(garbage(says(answer("502 Bad Gateway", "upstream"))), "a reply that is not JSON (status 502)");
     assert_eq!(garbage(says(answer("200 OK", ""))), "an empty reply (status 200)");
     assert_eq!(garbage(says(answer("200 OK", "{\"status\":"))), "a reply that is not JSON (status 200)");
-    assert!(garbage(says(answer("200 OK", "[1]"))).starts_with("JSON of another shape: "));
-    assert!(garbage(says(answer("404 Not Found", r#"{"message":"no"}"#))).starts_with("JSON of another shape: "));
+    assert!(garbage(says(answer("200 OK", "[1]"))).starts_with("unexpected JSON: "));
+    assert!(garbage(says(answer("404 Not Found", r#"{"message":"no"}"#))).starts_with("unexpected JSON: "));
     let moved = "HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n";
     assert_eq!(garbage(says(moved)), "a redirection (status 302) to another address");
     assert_eq!(garbage(says("SSH-2.0-OpenSSH_9.6\r\n")), "something that is not HTTP");
@@ -141,7 +141,7 @@ fn an_unexpected_reply_is_described() {
 fn a_reply_that_breaks_off_is_an_error() {
     assert_eq!(
         garbage(says("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"status\":\"ok\"}")),
-        "a reply that broke off in the middle"
+        "an incomplete reply"
     );
     let error = after(says("HTTP/1.1 200 OK\r\ncontent-le"));
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");

@@ -51,7 +51,7 @@ pub struct Follower {
 
 /// What the buffer has after a record.
 #[derive(Debug, PartialEq)]
-pub enum Buffered {
+pub enum BufferPage {
     /// There is no later record.
     UpToDate,
     /// The next records, oldest first. The first batch may begin with records that the follower already has.
@@ -157,13 +157,13 @@ impl Follower {
     }
 
     /// The records after this one that are in the buffer.
-    pub fn buffered(&self, after: Seq) -> Buffered {
+    pub fn buffered(&self, after: Seq) -> BufferPage {
         if self.feed.head() <= after {
-            return Buffered::UpToDate;
+            return BufferPage::UpToDate;
         }
         let buffer = lock(&self.feed.buffer);
-        let known = buffer.batches.partition_point(|batch| batch[batch.len() - 1].seq <= after);
-        match buffer.batches.get(known) {
+        let start = buffer.batches.partition_point(|batch| batch[batch.len() - 1].seq <= after);
+        match buffer.batches.get(start) {
             Some(batch) if batch[0].seq <= after.next() => {
                 let mut room = PAGE;
                 let fits = |batch: &&Arc<[Record]>| {
@@ -171,9 +171,9 @@ impl Follower {
                     room = room.saturating_sub(batch.len());
                     has_room
                 };
-                Buffered::Batches(buffer.batches.range(known..).take_while(fits).cloned().collect())
+                BufferPage::Batches(buffer.batches.range(start..).take_while(fits).cloned().collect())
             }
-            _ => Buffered::TooOld,
+            _ => BufferPage::TooOld,
         }
     }
 
@@ -234,8 +234,8 @@ mod tests {
         (feed, publish)
     }
 
-    fn numbers(buffered: Buffered) -> Vec<u64> {
-        let Buffered::Batches(batches) = buffered else { panic!("not in the buffer: {buffered:?}") };
+    fn numbers(buffered: BufferPage) -> Vec<u64> {
+        let BufferPage::Batches(batches) = buffered else { panic!("not in the buffer: {buffered:?}") };
         batches.iter().flat_map(|batch| batch.iter()).map(|record| record.seq.0).collect()
     }
 
@@ -245,15 +245,15 @@ mod tests {
         publish(1..=3);
         assert_eq!((feed.head(), lock(&feed.buffer).length), (Seq(3), 0));
         let follower = feed.follow(1).unwrap();
-        assert_eq!(follower.buffered(Seq(3)), Buffered::UpToDate);
-        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
+        assert_eq!(follower.buffered(Seq(3)), BufferPage::UpToDate);
+        assert_eq!(follower.buffered(Seq(2)), BufferPage::TooOld);
         assert_eq!(follower.read_journal(Seq(1)).unwrap(), FeedPage::Records(records(2..=3)));
         publish(4..=5);
         publish(6..=6);
         assert_eq!(numbers(follower.buffered(Seq(3))), [4, 5, 6]);
         assert_eq!(numbers(follower.buffered(Seq(4))), [4, 5, 6], "a batch stays whole");
         assert_eq!(numbers(follower.buffered(Seq(5))), [6]);
-        assert_eq!(follower.buffered(Seq(2)), Buffered::TooOld);
+        assert_eq!(follower.buffered(Seq(2)), BufferPage::TooOld);
         drop(follower);
         assert_eq!((feed.followers(), lock(&feed.buffer).length), (0, 0));
     }
@@ -267,7 +267,7 @@ mod tests {
         publish(2..=2);
         let follower = feed.follow(2).unwrap();
         publish(3..=3);
-        assert_eq!(follower.buffered(Seq(0)), Buffered::TooOld);
+        assert_eq!(follower.buffered(Seq(0)), BufferPage::TooOld);
         assert_eq!(numbers(follower.buffered(Seq(2))), [3]);
     }
 
@@ -279,10 +279,10 @@ mod tests {
         publish(1..=many);
         publish(many + 1..=many + 1);
         assert_eq!(lock(&feed.buffer).length, 1);
-        assert_eq!(follower.buffered(Seq(many - 1)), Buffered::TooOld);
+        assert_eq!(follower.buffered(Seq(many - 1)), BufferPage::TooOld);
         publish(many + 2..=3 * many);
         assert_eq!(lock(&feed.buffer).length, 0, "a batch larger than the buffer is not buffered");
-        assert_eq!(follower.buffered(Seq(many + 1)), Buffered::TooOld);
+        assert_eq!(follower.buffered(Seq(many + 1)), BufferPage::TooOld);
         let FeedPage::Records(page) = follower.read_journal(Seq(many + 1)).unwrap() else { panic!("it is all there") };
         assert_eq!((page[0].seq.0, page.len()), (many + 2, PAGE));
     }

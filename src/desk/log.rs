@@ -1,4 +1,4 @@
-//! Log lines for what the desk does on its own, such as expiry: no request asked for it, so no reply tells of it.
+//! Log lines for what the desk does on its own, such as expiry: no client gets a reply about it.
 
 use crate::engine::{Event, Record, Why};
 

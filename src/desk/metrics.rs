@@ -14,7 +14,7 @@ const BUCKETS: usize = 20;
 
 /// What one desk has done since the start, and how long it took.
 pub struct Metrics {
-    /// Time from the inbox until the reply may go out, because everything before it is durable.
+    /// Time from submitting a command until its records are durable and its reply can be sent.
     pub decisions: Histogram,
     /// Time to make a batch of records durable.
     pub appends: Histogram,

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use feed::{Buffered, Feed, FeedPage, Follower};
+pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
 
@@ -37,7 +37,7 @@ pub const INBOX_MAX: usize = 8192;
 /// A handle to the desk of one repository. Cheap to clone; [`Desk::stop`] ends the thread.
 #[derive(Clone)]
 pub struct Desk {
-    inbox: SyncSender<Message>,
+    inbox: SyncSender<DeskMessage>,
     shared: Arc<Shared>,
 }
 
@@ -77,13 +77,13 @@ pub struct Reply {
     pub now: Timestamp,
 }
 
-/// The state between two turns, to read.
-pub struct Look<'a> {
+/// The state between two turns, for a caller that reads it.
+pub struct StateRead<'a> {
     /// Everything in it is durable.
     pub engine: &'a Engine,
     /// Why the actor may not read the state; the closure must respect it.
     pub refusal: Option<Refusal>,
-    /// For the session that asked for the look.
+    /// For the session that reads.
     pub notices: Vec<Notice>,
     pub now: Timestamp,
 }
@@ -92,23 +92,23 @@ pub struct Look<'a> {
 pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
 /// Reads the state, on the desk's thread.
-pub type OnLook = Box<dyn FnOnce(Look<'_>) + Send>;
+pub type ReadCallback = Box<dyn FnOnce(StateRead<'_>) + Send>;
 
 /// Identifies a submitted command, so that [`Desk::cancel`] can end its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
-enum Message {
+enum DeskMessage {
     Submit {
         actor: Actor,
         command: Command,
         ticket: Ticket,
         submitted: Instant,
-        reply: OnReply,
+        on_reply: OnReply,
     },
-    Look {
+    Read {
         actor: Actor,
-        look: OnLook,
+        on_read: ReadCallback,
     },
     Cancel(Ticket),
     ReturnGrants {
@@ -124,14 +124,14 @@ enum Message {
 }
 
 impl Desk {
-    /// Replays the journal and starts the thread. If an append fails, the thread ends and calls `failed`. No client has
+    /// Replays the journal and starts the thread. If an append fails, the thread ends and calls `on_failure`. No client has
     /// heard of the records of that append; the process should end, so that the next start replays what is stored.
     pub fn open(
         name: &str,
         mut journal: Box<dyn Journal>,
         mut clock: Box<dyn Clock>,
         policy: Policy,
-        failed: impl FnOnce(JournalError) + Send + 'static,
+        on_failure: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
         let (engine, snapshot) = recover::recover(journal.as_mut(), policy, clock.as_mut())?;
         let (inbox, messages) = sync_channel(INBOX_MAX);
@@ -147,7 +147,7 @@ impl Desk {
         worker.begin()?;
         let run = move || {
             if let Err(error) = worker.run(&messages) {
-                failed(error);
+                on_failure(error);
             }
         };
         let thread = std::thread::Builder::new().name(format!("desk {name}")).spawn(run);
@@ -155,16 +155,16 @@ impl Desk {
     }
 
     /// Submits a command. If the server stops before the decision, the closure is dropped without a call.
-    pub fn submit(&self, actor: Actor, command: Command, reply: OnReply) -> Result<Ticket, SubmitError> {
+    pub fn submit(&self, actor: Actor, command: Command, on_reply: OnReply) -> Result<Ticket, SubmitError> {
         let ticket = Ticket(self.shared.metrics.count_sent());
-        self.send(Message::Submit { actor, command, ticket, submitted: Instant::now(), reply })?;
+        self.send(DeskMessage::Submit { actor, command, ticket, submitted: Instant::now(), on_reply })?;
         Ok(ticket)
     }
 
     /// Reads the state between two turns. Like every call of a session, it keeps the session alive.
-    pub fn look(&self, actor: Actor, look: OnLook) -> Result<(), SubmitError> {
+    pub fn read(&self, actor: Actor, on_read: ReadCallback) -> Result<(), SubmitError> {
         self.shared.metrics.count_sent();
-        self.send(Message::Look { actor, look })
+        self.send(DeskMessage::Read { actor, on_read })
     }
 
     /// The repository's name.
@@ -181,35 +181,35 @@ impl Desk {
         &self.shared.feed
     }
 
-    /// Ends the wait of a command whose client has gone away. Does nothing if the command is not waiting.
+    /// Ends the wait of a command whose client disconnected. Does nothing if the command is not waiting.
     pub fn cancel(&self, ticket: Ticket) {
-        self.send_or_block(Message::Cancel(ticket));
+        self.send_or_block(DeskMessage::Cancel(ticket));
     }
 
     /// These grants reached no client: it was gone when the reply arrived. They are released, except where the session
     /// has asked for them again since.
     pub fn return_grants(&self, session: SessionId, grants: Few<Grant>) {
-        self.send_or_block(Message::ReturnGrants { session, grants });
+        self.send_or_block(DeskMessage::ReturnGrants { session, grants });
     }
 
     /// Commands submitted after this are decided by the new policy; see [`Engine::set_policy`].
     pub fn set_policy(&self, policy: Policy) {
-        self.send_or_block(Message::Policy(policy));
+        self.send_or_block(DeskMessage::Policy(policy));
     }
 
     /// Makes the thread read its clock now.
     pub fn poke(&self) {
-        self.send_or_block(Message::Poke);
+        self.send_or_block(DeskMessage::Poke);
     }
 
     /// Ends every wait with [`LeftWhy::Stopped`](crate::engine::LeftWhy::Stopped); later commands do not wait either.
     pub fn close(&self) {
-        self.send_or_block(Message::Close);
+        self.send_or_block(DeskMessage::Close);
     }
 
     /// Closes, and ends the thread once everything submitted before is decided and durable.
     pub fn stop(&self) {
-        self.send_or_block(Message::Stop);
+        self.send_or_block(DeskMessage::Stop);
     }
 
     /// The error for a command whose closure was dropped without a call.
@@ -221,7 +221,7 @@ impl Desk {
         }
     }
 
-    fn send(&self, message: Message) -> Result<(), SubmitError> {
+    fn send(&self, message: DeskMessage) -> Result<(), SubmitError> {
         self.inbox.try_send(message).map_err(|error| {
             self.shared.metrics.count_refused();
             match error {
@@ -231,9 +231,9 @@ impl Desk {
         })
     }
 
-    /// For messages that must not get lost: waits where the inbox is full. They are rare, and the thread is quick. A
-    /// thread that has ended needs none of them.
-    fn send_or_block(&self, message: Message) {
+    /// For messages that must not get lost: waits where the inbox is full. They are rare, and the thread is quick. If
+    /// the thread has ended, the message is dropped.
+    fn send_or_block(&self, message: DeskMessage) {
         self.shared.metrics.count_sent();
         if self.inbox.send(message).is_err() {
             self.shared.metrics.count_refused();

@@ -21,10 +21,10 @@ pub(super) fn recover(
     policy: Policy,
     clock: &mut dyn Clock,
 ) -> Result<(Engine, Seq), JournalError> {
-    let mut start = Start { engine: Engine::new(policy), last_record: None };
-    let range = replay(|on| journal.load(on), &mut start)?;
-    let last_record = match start.last_record {
-        // An image has no time of its own, but taking a snapshot keeps the records right before it.
+    let mut state = RecoveredState { engine: Engine::new(policy), last_record: None };
+    let range = replay(|on| journal.load(on), &mut state)?;
+    let last_record = match state.last_record {
+        // An image does not store a time. A snapshot keeps the records just before it, and the last of them has the time.
         None if range.head > Seq::ZERO => {
             let page = journal.reader()?.read(Seq(range.head.0 - 1), 1)?;
             page.records.first().map(|record| record.at)
@@ -34,7 +34,7 @@ pub(super) fn recover(
     if let Some(at) = last_record {
         clock.not_before(at);
     }
-    Ok((start.engine, range.snapshot))
+    Ok((state.engine, range.snapshot))
 }
 
 /// The engine as it was after the record `up_to`, and the last record that it contains.
@@ -48,13 +48,13 @@ pub(super) fn rebuild(
     Ok((engine, range.head))
 }
 
-struct Start {
+struct RecoveredState {
     engine: Engine,
     /// The time of the last record of the replay.
     last_record: Option<Timestamp>,
 }
 
-impl Replay for Start {
+impl Replay for RecoveredState {
     fn restore(&mut self, image: Image) {
         Replay::restore(&mut self.engine, image);
     }

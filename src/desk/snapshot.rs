@@ -12,15 +12,17 @@ use crate::engine::{Engine, Policy, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, encode_image};
 
 /// The smallest number of records between two snapshots; their replay takes well under a second. A large state gets
-/// half as many records between two snapshots as it has keys and sessions: a start then takes at most half as long
-/// again, and each record pays for writing two keys or sessions, no matter how large the state is.
+/// half as many records between two snapshots as it has keys and sessions: replay then adds at most half of the
+/// time to load the snapshot, and writing snapshots costs two keys or sessions per record, no matter how large the state
+/// is.
 const SNAPSHOT_EVERY: u64 = 100_000;
 
 /// Records before a snapshot that stay readable, for event streams that resume, for the history, and for the time of the
 /// last record.
 const HISTORY_KEPT: u64 = 200_000;
 
-/// After a snapshot, wait this many times its duration before the next one. Under load, the processor is for requests.
+/// After a snapshot, wait this many times its duration before the next one. This limits the CPU time that is
+/// taken from requests.
 const PAUSE_FACTOR: u32 = 9;
 
 pub(super) struct Snapshots {

@@ -49,12 +49,12 @@ fn return_grant(desk: &Desk, session: &str, reply: Reply) {
 /// The held keys, once everything submitted before is decided.
 fn held(desk: &Desk) -> Vec<String> {
     let (sender, receiver) = channel();
-    let look = move |look: Look<'_>| {
+    let on_read = move |read: StateRead<'_>| {
         let keys: Vec<String> =
-            look.engine.sessions().iter().flat_map(|s| look.engine.held(&s.id)).map(shown).collect();
+            read.engine.sessions().iter().flat_map(|s| read.engine.held(&s.id)).map(shown).collect();
         sender.send(keys).unwrap();
     };
-    desk.look(Actor::Reader, Box::new(look)).unwrap();
+    desk.read(Actor::Reader, Box::new(on_read)).unwrap();
     receiver.recv().unwrap()
 }
 
@@ -139,11 +139,11 @@ fn a_policy_reload_does_not_make_the_inbox_gauge_one_too_low() {
     let (entered, enters) = channel();
     let (leave, leaves) = channel::<()>();
     // Blocks the thread, so that what comes next stays in the inbox.
-    let block = move |_: Look<'_>| {
+    let block = move |_: StateRead<'_>| {
         entered.send(()).unwrap();
         leaves.recv().unwrap();
     };
-    desk.look(Actor::Reader, Box::new(block)).unwrap();
+    desk.read(Actor::Reader, Box::new(block)).unwrap();
     enters.recv().unwrap();
     assert_eq!(desk.metrics().counts().inbox, 0);
     desk.poke();

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshots;
-use super::{Clock, Look, Message, OnLook, OnReply, Reply, Shared, Ticket, log};
+use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
 use crate::engine::{
     Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
 };
@@ -21,7 +21,7 @@ const BATCH_MAX: usize = 4096;
 
 /// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
 /// within this time, and waking a sleeping thread would take about as long.
-const LINGER: Duration = Duration::from_micros(100);
+const POLL_TIME: Duration = Duration::from_micros(100);
 
 /// How often the counts of refusals are recorded, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(super) struct Worker {
     snapshots: Snapshots,
     shared: Arc<Shared>,
     /// When the commands of this turn were submitted.
-    submitted: Vec<Instant>,
+    submit_times: Vec<Instant>,
     /// The queue entries of waiting commands by ticket.
     tickets: HashMap<Ticket, WaiterId>,
     /// The reply closures of waiting commands by queue entry.
@@ -49,13 +49,13 @@ pub(super) struct Worker {
 /// What goes out once the records of the turn are durable.
 #[derive(Default)]
 struct Outbox {
-    replies: Vec<Delivery>,
+    replies: Vec<ReadyReply>,
     /// Replies to commands that waited.
-    settled: Vec<Delivery>,
-    looks: Vec<(Actor, Option<Refusal>, OnLook)>,
+    wait_replies: Vec<ReadyReply>,
+    reads: Vec<(Actor, Option<Refusal>, ReadCallback)>,
 }
 
-struct Delivery {
+struct ReadyReply {
     on_reply: OnReply,
     reply: Reply,
 }
@@ -71,8 +71,8 @@ impl Worker {
     ) -> Self {
         let last_count = clock.now();
         let snapshots = Snapshots::new(snapshot);
-        let (submitted, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, shared, submitted, tickets, waiting, last_count, closing: false }
+        let (submit_times, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        Self { engine, journal, clock, snapshots, shared, submit_times, tickets, waiting, last_count, closing: false }
     }
 
     /// Restarts all deadlines and ends waits whose connections are gone; see [`Engine::resume`].
@@ -85,20 +85,20 @@ impl Worker {
         Ok(())
     }
 
-    pub fn run(&mut self, messages: &Receiver<Message>) -> Result<(), JournalError> {
+    pub fn run(&mut self, messages: &Receiver<DeskMessage>) -> Result<(), JournalError> {
         // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
-            let first = self.first(messages);
+            let first = self.next_message(messages);
             turn.now = self.clock.now();
             let after = self.engine.head();
             let (mut stop, mut taken) = (false, 0);
             // What is due ends before any message is read, also when this thread did not run for a while.
-            self.pass_time(&mut turn, &mut outbox);
+            self.expire_due(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
-                stop |= matches!(message, Message::Stop);
+                stop |= matches!(message, DeskMessage::Stop);
                 taken += 1;
-                self.take(message, &mut turn, &mut outbox);
+                self.handle(message, &mut turn, &mut outbox);
                 if stop {
                     break;
                 }
@@ -114,9 +114,9 @@ impl Worker {
     }
 
     /// The next message, or none when something is due.
-    fn first(&self, messages: &Receiver<Message>) -> Option<Message> {
+    fn next_message(&self, messages: &Receiver<DeskMessage>) -> Option<DeskMessage> {
         let start = Instant::now();
-        while start.elapsed() < LINGER {
+        while start.elapsed() < POLL_TIME {
             match messages.try_recv() {
                 Ok(message) => return Some(message),
                 // Other threads that can run go first.
@@ -126,7 +126,7 @@ impl Worker {
         match messages.recv_timeout(self.sleep_time()) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+            Err(RecvTimeoutError::Disconnected) => Some(DeskMessage::Stop),
         }
     }
 
@@ -137,7 +137,8 @@ impl Worker {
         }
     }
 
-    fn pass_time(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+    /// Ends what is due, and records the counts from time to time.
+    fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
         if self.engine.next_due().is_some_and(|due| due <= now) {
             let before = turn.records.len();
@@ -151,49 +152,49 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, message: Message, turn: &mut Turn, outbox: &mut Outbox) {
+    fn handle(&mut self, message: DeskMessage, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
         match message {
-            Message::Submit { actor, command, ticket, submitted, reply } => {
-                self.submitted.push(submitted);
+            DeskMessage::Submit { actor, command, ticket, submitted, on_reply } => {
+                self.submit_times.push(submitted);
                 let outcome = self.engine.execute(turn, &actor, command);
                 match outcome {
                     Ok(Outcome::Queued(waiter)) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                         self.run_own(leave, turn);
                         let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
-                        let stopped = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
-                        outbox.replies.push(Delivery { on_reply: reply, reply: stopped });
+                        let reply = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
+                        outbox.replies.push(ReadyReply { on_reply, reply });
                     }
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         self.tickets.insert(ticket, seq);
-                        self.waiting.insert(seq, (ticket, session, reply));
+                        self.waiting.insert(seq, (ticket, session, on_reply));
                     }
                     outcome => {
                         let notices = match &actor {
                             Actor::Session(intro) => self.engine.take_notices(&intro.id),
                             _ => Vec::new(),
                         };
-                        let decided = Reply { outcome, notices, seq: self.engine.head(), now };
-                        outbox.replies.push(Delivery { on_reply: reply, reply: decided });
+                        let reply = Reply { outcome, notices, seq: self.engine.head(), now };
+                        outbox.replies.push(ReadyReply { on_reply, reply });
                     }
                 }
             }
-            Message::Look { actor, look } => {
+            DeskMessage::Read { actor, on_read } => {
                 let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
-                outbox.looks.push((actor, refusal, look));
+                outbox.reads.push((actor, refusal, on_read));
             }
-            Message::Cancel(ticket) => {
+            DeskMessage::Cancel(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
                     let leave = Command::Leave { waiter, why: LeftWhy::Gone };
                     self.run_own(leave, turn);
                 }
             }
-            Message::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
-            Message::Policy(policy) => self.engine.set_policy(policy),
-            Message::Poke => {}
-            Message::Close | Message::Stop => {
+            DeskMessage::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
+            DeskMessage::Policy(policy) => self.engine.set_policy(policy),
+            DeskMessage::Poke => {}
+            DeskMessage::Close | DeskMessage::Stop => {
                 self.closing = true;
                 let waiters: Vec<WaiterId> = self.waiting.keys().copied().collect();
                 for waiter in waiters {
@@ -214,7 +215,7 @@ impl Worker {
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now };
-            outbox.settled.push(Delivery { on_reply, reply });
+            outbox.wait_replies.push(ReadyReply { on_reply, reply });
         }
     }
 
@@ -242,7 +243,7 @@ impl Worker {
     /// Updates the metrics after a turn that took `taken` messages.
     fn measure(&mut self, taken: u64) {
         let (metrics, now) = (&self.shared.metrics, Instant::now());
-        for submitted in self.submitted.drain(..) {
+        for submitted in self.submit_times.drain(..) {
             metrics.decisions.add_time(now.saturating_duration_since(submitted));
         }
         metrics.end_turn(taken, self.engine.head(), &self.engine.numbers());
@@ -250,17 +251,17 @@ impl Worker {
 
     /// Calls the closures of the turn, now that its records are durable.
     fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
-        for Delivery { on_reply, reply } in outbox.replies.drain(..) {
+        for ReadyReply { on_reply, reply } in outbox.replies.drain(..) {
             on_reply(reply);
         }
-        for (actor, refusal, look) in outbox.looks.drain(..) {
+        for (actor, refusal, on_read) in outbox.reads.drain(..) {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_notices(&intro.id),
                 _ => Vec::new(),
             };
-            look(Look { engine: &self.engine, refusal, notices, now });
+            on_read(StateRead { engine: &self.engine, refusal, notices, now });
         }
-        for Delivery { on_reply, reply } in outbox.settled.drain(..) {
+        for ReadyReply { on_reply, reply } in outbox.wait_replies.drain(..) {
             on_reply(reply);
         }
     }

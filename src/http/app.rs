@@ -129,7 +129,7 @@ impl App {
         all.next().is_none().then_some(first)
     }
 
-    /// From now on `/readyz` fails, and event streams end.
+    /// Makes `/readyz` fail and ends event streams.
     pub fn set_stopping(&self) {
         self.stopping.send_replace(true);
     }

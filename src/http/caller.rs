@@ -36,8 +36,8 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
         let claims = authenticate(parts, app)?;
-        let named = query_values(parts, "repo")?.pop();
-        let repo = choose_repository(app, &claims, named.as_deref())?;
+        let requested_repo = query_values(parts, "repo")?.pop();
+        let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
         let caller = Caller { claims, repo };
         caller.limit_rate(parts, app.limits().requests_per_second)?;
         Ok(caller)
@@ -67,14 +67,14 @@ pub fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
     Ok(token.trim_matches(' '))
 }
 
-/// The repository that a token is for. A token for several names one in `?repo=`, which is `named`.
-pub fn choose_repository(app: &App, claims: &Claims, named: Option<&str>) -> ApiResult<Arc<Repository>> {
-    let name = match (&claims.repo, named) {
-        (Some(own), Some(named)) if **own != *named => {
+/// The repository that a token is for. A token for several names one in `?repo=`.
+pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str>) -> ApiResult<Arc<Repository>> {
+    let name = match (&claims.repo, requested_repo) {
+        (Some(own), Some(requested)) if **own != *requested => {
             return Err(ApiError::new(Code::Forbidden, "this token is for another repository"));
         }
         (Some(own), _) => Some(&**own),
-        (None, Some(named)) => Some(named),
+        (None, Some(requested)) => Some(requested),
         (None, None) => None,
     };
     match (name, app.only_repository()) {
@@ -105,13 +105,13 @@ impl Caller {
         if per_second == 0 {
             return Ok(());
         }
-        let named = || {
+        let session_in_path = || {
             let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
             SessionId::parse(id)
         };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),
-            Scope::Worker => named(),
+            Scope::Worker => session_in_path(),
             Scope::Read | Scope::Admin => None,
         };
         let Some(session) = session else { return Ok(()) };
@@ -142,7 +142,7 @@ impl Caller {
         }
     }
 
-    /// To look at what every session may see. The call counts as a sign of life of the calling session.
+    /// To look at what every session may see. The call keeps the calling session alive.
     pub fn look(&self) -> Actor {
         match &self.claims.session {
             Some(session) => self.as_session(&session.clone()),

@@ -1,4 +1,4 @@
-//! Error answers: all of them have the same JSON envelope, [`ErrorBody`].
+//! Error replies: all of them have the same JSON envelope, [`ErrorBody`].
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -9,7 +9,7 @@ use crate::key::BadKey;
 use crate::token::BadToken;
 use crate::wire::{BadBody, Code, ErrorBody, Notice};
 
-/// An error answer. Boxed, because it is large and rare.
+/// An error reply. Boxed, because it is large and rare.
 #[derive(Debug)]
 pub struct ApiError(Box<ErrorParts>);
 
@@ -17,14 +17,14 @@ pub struct ApiError(Box<ErrorParts>);
 struct ErrorParts {
     body: ErrorBody,
     retry_after_seconds: Option<u64>,
-    /// Close the connection instead of answering.
-    no_answer: bool,
+    /// Close the connection instead of replying.
+    close_without_reply: bool,
 }
 
 /// Marks a response that must not be sent: the transport closes the connection instead. Used when it is not known
 /// whether a command was carried out. A 503 would promise that nothing was granted; a closed connection promises nothing.
 #[derive(Clone)]
-pub struct NoAnswer;
+pub struct CloseWithoutReply;
 
 pub type ApiResult<T> = Result<T, ApiError>;
 
@@ -56,7 +56,7 @@ impl ApiError {
 
 impl From<ErrorBody> for ApiError {
     fn from(body: ErrorBody) -> Self {
-        Self(Box::new(ErrorParts { body, retry_after_seconds: None, no_answer: false }))
+        Self(Box::new(ErrorParts { body, retry_after_seconds: None, close_without_reply: false }))
     }
 }
 
@@ -86,14 +86,14 @@ impl From<BadToken> for ApiError {
 impl From<SubmitError> for ApiError {
     fn from(trouble: SubmitError) -> Self {
         let mut error = Self::new(Code::Unavailable, trouble.to_string()).retry_after(1);
-        error.0.no_answer = trouble == SubmitError::OutcomeUnknown;
+        error.0.close_without_reply = trouble == SubmitError::OutcomeUnknown;
         error
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let ErrorParts { body, retry_after_seconds, no_answer } = *self.0;
+        let ErrorParts { body, retry_after_seconds, close_without_reply } = *self.0;
         let status = StatusCode::from_u16(body.code.status()).expect("codes have valid statuses");
         let json = serde_json::to_vec(&body).expect("an error body is plain data");
         let mut response = (status, [(CONTENT_TYPE, "application/json")], json).into_response();
@@ -103,8 +103,8 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = retry_after_seconds {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
-        if no_answer {
-            response.extensions_mut().insert(NoAnswer);
+        if close_without_reply {
+            response.extensions_mut().insert(CloseWithoutReply);
         }
         response
     }

@@ -35,7 +35,7 @@ const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
 const LONG_BODY_BYTES: usize = 256 * 1024;
 pub const LONG_LIST_KEYS: usize = 1_000;
 
-/// A JSON body: of a request, at most `MAX` bytes, or of an answer.
+/// A JSON body: of a request, at most `MAX` bytes, or of a reply.
 pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
 
 impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MAX> {
@@ -79,7 +79,7 @@ pub fn without_blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        let bytes = serde_json::to_vec(&self.0).expect("answers are plain data");
+        let bytes = serde_json::to_vec(&self.0).expect("replies are plain data");
         ([(CONTENT_TYPE, "application/json")], bytes).into_response()
     }
 }
@@ -89,7 +89,7 @@ pub fn created<T: Serialize>(body: T) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
 }
 
-/// Reads the rest of a body and drops it. Many clients read the answer only after they have sent everything; if the
+/// Reads the rest of a body and drops it. Many clients read the reply only after they have sent everything; if the
 /// server stopped reading, they would see a closed connection instead of the error.
 async fn skip(mut body: Body) {
     let mut bytes = 0;

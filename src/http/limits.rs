@@ -39,7 +39,7 @@ impl Default for ServerLimits {
             body_bytes: 64 * 1024 * 1024,
             keys_per_check: CHECK_PATHS_MAX,
             keys_per_reserve: RESERVE_KEYS_MAX,
-            // More than a small machine can answer, so it matters only where it is set lower: one session may stand for
+            // More than a small machine can serve, so it matters only where it is set lower: one session may stand for
             // a whole fleet behind an orchestrator.
             requests_per_second: 100_000,
             connections: 10_000,

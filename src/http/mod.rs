@@ -1,4 +1,4 @@
-//! The server's HTTP interface: a handler parses a request, submits it to the desk, and answers.
+//! The server's HTTP interface: a handler parses a request, submits it to the desk, and replies.
 //!
 //! No rules live here. What a request means is decided by the engine behind the [`Desk`](crate::desk::Desk); what it
 //! looks like in JSON is in [`wire`](crate::wire). Start at `router.rs`, the one list of routes. A call is in
@@ -33,4 +33,4 @@ pub use key_policy::{ExclusiveRule, KeyPolicy};
 pub use limits::ServerLimits;
 pub use middleware::host_check::HostCheck;
 pub use router::router;
-pub use transport::server::{Listener, Server, runtime};
+pub use transport::server::{HttpServer, Listener, runtime};

@@ -1,4 +1,4 @@
-//! From the engine's outcomes and refusals to answers and errors in JSON.
+//! From the engine's outcomes and refusals to replies and errors in JSON.
 
 use crate::desk::SubmitError;
 use crate::engine::{
@@ -20,7 +20,7 @@ pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
         Err(refused) => refusal(refused, now),
         Ok(outcome) => {
             // A mistake in a handler. The command was carried out, so no error may say that it was refused: the
-            // connection is closed without an answer.
+            // connection is closed without a reply.
             tracing::error!(?outcome, "a command had an outcome that its handler does not expect");
             ApiError::from(SubmitError::OutcomeUnknown)
         }
@@ -39,7 +39,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::new(Code::SessionEnded, "the session ended while it waited")
         }
         Refusal::WaitOver { .. } => {
-            let sentence = "the server is stopping, and the wait ended with it; try again in a at";
+            let sentence = "the server is stopping, and the wait ended with it; try again in a moment";
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
         Refusal::Deadlock(cycle) => {
@@ -49,10 +49,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
                 wants: step.wants.shown(),
             });
             let names: Vec<&str> = cycle.iter().map(|step| step.session.as_str()).collect();
-            let sentence = format!(
-                "waiting would never end, because {} would wait for each other; release something first",
-                names.join(", ")
-            );
+            let sentence = format!("deadlock: {} would wait for each other; release a key first", names.join(", "));
             let body = ErrorBody { cycle: Some(steps.collect()), ..ErrorBody::new(Code::PossibleDeadlock, sentence) };
             ApiError::from(body).retry_after(1)
         }
@@ -64,11 +61,11 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
         Refusal::Paused(pause) => paused(&pause),
         Refusal::NotHeld { key, holder } => {
             let sentence = match &holder {
-                Some(person) => format!("{} is held by {}, not by this session", quoted(&key), named(person)),
+                Some(holder) => format!("{} is held by {}, not by this session", quoted(&key), session_label(holder)),
                 None => format!("this session does not hold {}", quoted(&key)),
             };
-            let reserved_by = holder.as_ref().map(|person| person.session.as_str().into());
-            let reserved_by_name = holder.and_then(|person| person.name);
+            let reserved_by = holder.as_ref().map(|holder| holder.session.as_str().into());
+            let reserved_by_name = holder.and_then(|holder| holder.name);
             let body = ErrorBody::new(Code::LockNotHeld, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name, ..body })
         }
@@ -86,7 +83,9 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             body.more.insert("state".to_owned(), state.as_str().into());
             ApiError::from(body)
         }
-        Refusal::NotOwner => ApiError::new(Code::Forbidden, "this session belongs to another owner"),
+        Refusal::NotOwner => {
+            ApiError::new(Code::Forbidden, "this session belongs to another owner; use the token that opened it")
+        }
         Refusal::UnknownSession(session) => {
             let sentence = format!("there is no session {session}; an admin creates one with POST /api/sessions");
             ApiError::new(Code::NotFound, sentence)
@@ -104,7 +103,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::from(body)
         }
         Refusal::NotTheHolder(holder) => {
-            let sentence = format!("only {} can answer this request", named(&holder));
+            let sentence = format!("only {} can answer this request", session_label(&holder));
             let reserved_by = Some(holder.session.as_str().into());
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
@@ -120,7 +119,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
     }
 }
 
-/// The error for a request that other sessions are in the way of.
+/// The error for a request that other sessions block.
 fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], now: Timestamp) -> ApiError {
     let longest = conflicts.iter().map(|conflict| now.until(conflict.until)).max().unwrap_or_default();
     let seconds = longest.as_millis().div_ceil(1000).min(u128::from(RETRY_AFTER_MAX));
@@ -158,7 +157,7 @@ pub fn conflict(conflict: &Conflict, texts: &[String]) -> wire::Conflict {
 fn paused(pause: &Pause) -> ApiError {
     let why = pause.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let sentence =
-        format!("feature {} is paused by {}{why}; wait until the pause ends", pause.feature, named(&pause.by));
+        format!("feature {} is paused by {}{why}; wait until the pause ends", pause.feature, session_label(&pause.by));
     ApiError::from(ErrorBody {
         reserved_by: Some(pause.by.session.as_str().into()),
         reserved_by_name: pause.by.name.clone(),
@@ -168,7 +167,7 @@ fn paused(pause: &Pause) -> ApiError {
     })
 }
 
-/// A pause, in the answer to a check.
+/// A pause, in the reply to a check.
 pub fn pause(pause: Pause) -> wire::Paused {
     wire::Paused {
         feature: pause.feature,
@@ -210,7 +209,7 @@ pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
 }
 
 /// A reservation in a list.
-pub fn listed(holder: &SessionName, grant: &Grant) -> wire::Reservation {
+pub fn reservation_info(holder: &SessionName, grant: &Grant) -> wire::Reservation {
     wire::Reservation {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -332,9 +331,10 @@ fn quoted(key: &Key) -> String {
     format!("{:?}", key.shown())
 }
 
-fn named(person: &SessionName) -> String {
-    match &person.name {
-        Some(name) => format!("{name} ({})", person.session),
-        None => person.session.to_string(),
+/// A session in a sentence: its name, if it has one, and its id.
+fn session_label(session: &SessionName) -> String {
+    match &session.name {
+        Some(name) => format!("{name} ({})", session.session),
+        None => session.session.to_string(),
     }
 }

@@ -17,42 +17,42 @@ const BATCH_MAX: usize = 256;
 /// The channel of one repository. Its task starts with the first request.
 #[derive(Default)]
 pub struct ReplyChannel {
-    queue: OnceLock<UnboundedSender<Delivery>>,
+    queue: OnceLock<UnboundedSender<QueuedReply>>,
 }
 
-/// Where a grant is given back if its reply reaches no handler.
-type GiveBack = (Desk, SessionId);
+/// The desk and session to return a grant to, if its reply reaches no handler.
+type GrantReturn = (Desk, SessionId);
 
 /// A reply on its way to a handler.
-struct Delivery {
+struct QueuedReply {
     to: oneshot::Sender<Reply>,
     reply: Reply,
-    give_back: Option<GiveBack>,
+    grant_return: Option<GrantReturn>,
 }
 
 impl ReplyChannel {
     /// The callback for the desk, which sends the reply to `to`. Must be called on the runtime of the handlers.
-    pub fn reply_to(&self, to: oneshot::Sender<Reply>, give_back: Option<GiveBack>) -> OnReply {
+    pub fn reply_to(&self, to: oneshot::Sender<Reply>, grant_return: Option<GrantReturn>) -> OnReply {
         let queue = self.queue.get_or_init(|| {
-            let (queue, deliveries) = unbounded_channel();
-            tokio::spawn(deliver(deliveries));
+            let (queue, replies) = unbounded_channel();
+            tokio::spawn(deliver(replies));
             queue
         });
         let queue = queue.clone();
         Box::new(move |reply| {
             // The queue is open as long as the runtime runs. Without the runtime there is no client either.
-            let _ = queue.send(Delivery { to, reply, give_back });
+            let _ = queue.send(QueuedReply { to, reply, grant_return });
         })
     }
 }
 
-async fn deliver(mut deliveries: UnboundedReceiver<Delivery>) {
+async fn deliver(mut replies: UnboundedReceiver<QueuedReply>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
-    while deliveries.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        for Delivery { to, reply, give_back } in batch.drain(..) {
+    while replies.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        for QueuedReply { to, reply, grant_return } in batch.drain(..) {
             let undelivered = to.send(reply).err();
             if let (Some(Reply { outcome: Ok(Outcome::Granted(grants)), .. }), Some((desk, session))) =
-                (undelivered, give_back)
+                (undelivered, grant_return)
             {
                 desk.return_grants(session, grants);
             }

@@ -48,10 +48,10 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(metrics::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
-        .routes(routes!(docs::front_door))
+        .routes(routes!(docs::redirect_to_docs))
         .routes(routes!(docs::document))
-        .routes(routes!(docs::page))
-        .routes(routes!(docs::part))
+        .routes(routes!(docs::docs_page))
+        .routes(routes!(docs::docs_file))
 }
 
 /// All calls of the app, for a listener of this kind.
@@ -59,7 +59,7 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
     app.requests.set_routes(document.paths.paths.keys());
     router
-        .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this path"))
+        .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")
         })

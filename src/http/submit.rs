@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::desk::{Desk, Look, Reply, SubmitError, Ticket};
+use crate::desk::{Desk, Reply, StateRead, SubmitError, Ticket};
 use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
 
 use super::app::Repository;
@@ -76,14 +76,14 @@ pub async fn read_state<T: Send + 'static>(
     read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
 ) -> ApiResult<ReadReply<T>> {
     let (sender, receiver) = oneshot::channel();
-    let look = move |look: Look<'_>| {
-        let result = match look.refusal {
-            Some(refusal) => Err((refusal, look.now)),
-            None => Ok(ReadReply { value: read(look.engine, look.now), notices: look.notices }),
+    let on_read = move |state: StateRead<'_>| {
+        let result = match state.refusal {
+            Some(refusal) => Err((refusal, state.now)),
+            None => Ok(ReadReply { value: read(state.engine, state.now), notices: state.notices }),
         };
         let _ = sender.send(result);
     };
-    desk.look(actor, Box::new(look))?;
+    desk.read(actor, Box::new(on_read))?;
     let result = receiver.await.map_err(|_| SubmitError::Stopped)?;
     result.map_err(|(refused, now)| refusal(refused, now))
 }

@@ -104,7 +104,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::journal::suite::{OnDisk, Place, load, records};
+    use crate::journal::suite::{JournalStorage, OnDisk, load, records};
     use crate::journal::{Journal, SqliteJournal};
 
     #[test]

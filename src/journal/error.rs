@@ -17,14 +17,14 @@ type Cause = Box<dyn Error + Send + Sync>;
 pub enum JournalError {
     /// Another process has appended, so the caller's state is out of date. Nothing was written.
     #[error(
-        "the journal ends at {found}, not at {expected}: another server has taken over; \
+        "the journal ends at {actual_head}, not at {expected}: another server has taken over; \
          stop this one, and start it again if it should be the one that serves"
     )]
     Superseded {
         /// The head the caller expected.
         expected: Seq,
         /// The head of the journal.
-        found: Seq,
+        actual_head: Seq,
     },
     /// Another process has it open or locked.
     #[error(
@@ -64,7 +64,7 @@ pub enum JournalError {
     /// A snapshot that this version cannot read.
     #[error("{what} in the journal cannot be read: {why}; run git dibs db check for details, and restore a backup")]
     Unreadable { what: String, why: String },
-    #[error("there is no room left to write {}; free some space there, then start again", .path.display())]
+    #[error("there is no room left to write {}; free some space there, then start the server again", .path.display())]
     Full { path: PathBuf, source: Cause },
     #[error(
         "{} cannot be written; give this user write access to the file and its directory, \
@@ -79,7 +79,7 @@ pub enum JournalError {
     )]
     Broken { path: PathBuf },
     /// Any other error of the operating system or SQLite.
-    #[error("could not {doing} {}: {source}; solve that problem, then start again", .path.display())]
+    #[error("could not {doing} {}: {source}; fix the cause, then start the server again", .path.display())]
     Io {
         /// What was tried, as in "could not …".
         doing: &'static str,
@@ -152,7 +152,7 @@ mod tests {
         let path = || PathBuf::from("/d/journal.db");
         let source = || Cause::from("quota");
         let messages = [
-            JournalError::Superseded { expected: Seq(4), found: Seq(7) },
+            JournalError::Superseded { expected: Seq(4), actual_head: Seq(7) },
             JournalError::InUse { path: path(), pid: Some(42) },
             JournalError::InUse { path: path(), pid: None },
             JournalError::Newer { path: path(), found: 2, known: 1 },
@@ -171,10 +171,10 @@ mod tests {
         the journal /d/journal.db has format 2, and this git-dibs knows formats up to 1; use the newer git-dibs that wrote it
         /d/journal.db is not a git-dibs journal and was not changed; move it away, or choose another directory with --data
         the journal /d/journal.db is damaged: after #2 comes #5; keep a copy of it, run git dibs db check for details, and restore a backup
-        there is no room left to write /d/journal.db; free some space there, then start again
+        there is no room left to write /d/journal.db; free some space there, then start the server again
         /d/journal.db cannot be written; give this user write access to the file and its directory, and check that the file system is not mounted read-only
         an earlier write to the journal /d/journal.db failed, so nothing more is written; start the server again
-        could not read /d/journal.db: quota; solve that problem, then start again
+        could not read /d/journal.db: quota; fix the cause, then start the server again
         ");
     }
 

@@ -5,24 +5,24 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Journal, JournalError, JournalReader, Loaded, OnLoaded, Page, assert_numbered};
+use super::{Journal, JournalError, JournalReader, LoadCallback, LoadItem, RecordPage, assert_numbered};
 use crate::engine::{Record, Seq};
 
 /// Records in memory, for tests.
 #[derive(Default)]
 pub struct MemoryJournal {
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<MemoryStore>>,
     /// The head as this handle knows it; another handle may have appended since.
     head: Seq,
     broken: bool,
 }
 
 struct MemoryReader {
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<MemoryStore>>,
 }
 
 #[derive(Default)]
-struct Store {
+struct MemoryStore {
     head: Seq,
     snapshot: Option<(Seq, Vec<u8>)>,
     /// Numbered without gaps, ending with `head`.
@@ -47,7 +47,7 @@ impl MemoryJournal {
 }
 
 impl Journal for MemoryJournal {
-    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.head = load(&self.store, Seq(u64::MAX), on)?;
         Ok(self.head)
     }
@@ -58,11 +58,11 @@ impl Journal for MemoryJournal {
             return Err(JournalError::Broken { path: in_memory() });
         }
         if after != self.head {
-            return Err(JournalError::Superseded { expected: after, found: self.head });
+            return Err(JournalError::Superseded { expected: after, actual_head: self.head });
         }
         let mut store = lock(&self.store);
         if after != store.head {
-            return Err(JournalError::Superseded { expected: after, found: store.head });
+            return Err(JournalError::Superseded { expected: after, actual_head: store.head });
         }
         if store.full {
             self.broken = true;
@@ -80,14 +80,14 @@ impl Journal for MemoryJournal {
 }
 
 impl JournalReader for MemoryReader {
-    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         load(&self.store, up_to, on)
     }
 
-    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+    fn read(&mut self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
         let store = lock(&self.store);
         let records = store.records.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
-        Ok(Page { records, oldest: store.oldest() })
+        Ok(RecordPage { records, oldest: store.oldest() })
     }
 
     fn head(&mut self) -> Result<Seq, JournalError> {
@@ -107,33 +107,33 @@ impl JournalReader for MemoryReader {
     }
 }
 
-impl Store {
+impl MemoryStore {
     fn oldest(&self) -> Seq {
         self.records.first().map_or(self.head.next(), |record| record.seq)
     }
 }
 
 /// Works on a copy, so that the callback may use the journal.
-fn load(store: &Mutex<Store>, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+fn load(store: &Mutex<MemoryStore>, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
     let (snapshot, records) = {
         let store = lock(store);
         (store.snapshot.clone(), store.records.clone())
     };
-    let mut reached = Seq::ZERO;
+    let mut last_seq = Seq::ZERO;
     if let Some((at, state)) = &snapshot {
-        on(Loaded::Snapshot { at: *at, state })?;
-        reached = *at;
+        on(LoadItem::Snapshot { at: *at, state })?;
+        last_seq = *at;
     }
-    let from = reached;
+    let from = last_seq;
     for record in records.into_iter().filter(|record| record.seq > from && record.seq <= up_to) {
-        reached = record.seq;
-        on(Loaded::Record(record))?;
+        last_seq = record.seq;
+        on(LoadItem::Record(record))?;
     }
-    Ok(reached)
+    Ok(last_seq)
 }
 
 /// A test that panicked while it held the lock has left whole records behind, so a poisoned lock is taken as it is.
-fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+fn lock(store: &Mutex<MemoryStore>) -> MutexGuard<'_, MemoryStore> {
     store.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

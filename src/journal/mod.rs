@@ -31,7 +31,7 @@ use crate::engine::{Record, Seq};
 pub trait Journal: Send {
     /// Passes what is stored to `on`: the newest snapshot, then every record after it, in order. Returns the head, which
     /// is the number of the last record ever appended. Called once, at start.
-    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError>;
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError>;
 
     /// Stores all the records or none of them; they are durable when it returns. `after` is the head the caller expects;
     /// if the head is another, the error is [`JournalError::Superseded`] and nothing is written.
@@ -57,10 +57,10 @@ pub trait Journal: Send {
 pub trait JournalReader: Send {
     /// Like [`Journal::load`], but without the records after `up_to`. Returns the last record it covered: `up_to`, or the
     /// head if that is smaller, or the snapshot's number if that is larger.
-    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError>;
+    fn load(&mut self, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError>;
 
-    /// At most `limit` records after `after`, oldest first. [`Page::begins_late`] tells whether some were dropped.
-    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError>;
+    /// At most `limit` records after `after`, oldest first. [`RecordPage::begins_late`] tells whether some were dropped.
+    fn read(&mut self, after: Seq, limit: usize) -> Result<RecordPage, JournalError>;
 
     /// The number of the last record ever appended.
     fn head(&mut self) -> Result<Seq, JournalError>;
@@ -77,12 +77,12 @@ pub trait JournalReader: Send {
 }
 
 /// Receives what [`Journal::load`] reads. An error ends the load and becomes its result.
-pub type OnLoaded<'a> = &'a mut dyn FnMut(Loaded<'_>) -> Result<(), JournalError>;
+pub type LoadCallback<'a> = &'a mut dyn FnMut(LoadItem<'_>) -> Result<(), JournalError>;
 
-/// One step of a load.
+/// What a load reads: the snapshot first, then each record.
 #[derive(Debug)]
-pub enum Loaded<'a> {
-    /// The state after the record `at`. Comes first, if there is one.
+pub enum LoadItem<'a> {
+    /// The state after the record `at`.
     Snapshot {
         at: Seq,
         /// The bytes that [`JournalReader::save_snapshot`] was called with.
@@ -93,14 +93,14 @@ pub enum Loaded<'a> {
 
 /// Consecutive records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
+pub struct RecordPage {
     /// Oldest first.
     pub records: Vec<Record>,
     /// The oldest record that is still stored; if there is none, the number of the next one.
     pub oldest: Seq,
 }
 
-impl Page {
+impl RecordPage {
     /// Whether records between `after` and this page were dropped.
     pub fn begins_late(&self, after: Seq) -> bool {
         self.oldest > after && self.oldest.0 - after.0 > 1

@@ -3,7 +3,7 @@
 //! This is the only place that turns an [`Image`] into the bytes of a snapshot and back. What images and records mean is
 //! up to the [`Replay`] that receives them.
 
-use super::{JournalError, Loaded, OnLoaded};
+use super::{JournalError, LoadCallback, LoadItem};
 use crate::engine::{Image, Record, Seq};
 
 /// State that can be rebuilt from a journal.
@@ -27,17 +27,17 @@ pub struct ReplayRange {
 /// Rebuilds `state` from what `load` reads, which is [`Journal::load`](super::Journal::load) or
 /// [`JournalReader::load`](super::JournalReader::load).
 pub fn replay(
-    load: impl FnOnce(OnLoaded<'_>) -> Result<Seq, JournalError>,
+    load: impl FnOnce(LoadCallback<'_>) -> Result<Seq, JournalError>,
     state: &mut impl Replay,
 ) -> Result<ReplayRange, JournalError> {
     let mut snapshot = Seq::ZERO;
     let head = load(&mut |loaded| {
         match loaded {
-            Loaded::Snapshot { at, state: bytes } => {
+            LoadItem::Snapshot { at, state: bytes } => {
                 state.restore(decode_image(at, bytes)?);
                 snapshot = at;
             }
-            Loaded::Record(record) => state.apply(&record),
+            LoadItem::Record(record) => state.apply(&record),
         }
         Ok(())
     })?;

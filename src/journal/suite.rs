@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Journal, JournalError, JournalReader, Loaded, MemoryJournal, Page, SqliteJournal};
+use super::{Journal, JournalError, JournalReader, LoadItem, MemoryJournal, RecordPage, SqliteJournal};
 use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
 
 /// A journal's storage, where it can be opened, closed and opened again.
-pub(super) trait Place {
+pub(super) trait JournalStorage {
     fn open(&self) -> Box<dyn Journal>;
 
     /// Removes the lock that keeps a second owner out.
@@ -17,7 +17,7 @@ pub(super) trait Place {
 
 pub(super) struct InMemory(MemoryJournal);
 
-impl Place for InMemory {
+impl JournalStorage for InMemory {
     fn open(&self) -> Box<dyn Journal> {
         Box::new(self.0.reopen())
     }
@@ -39,7 +39,7 @@ impl OnDisk {
     }
 }
 
-impl Place for OnDisk {
+impl JournalStorage for OnDisk {
     fn open(&self) -> Box<dyn Journal> {
         // A program that another test is starting has copies of our open files until its `exec`. Until then it keeps
         // locks, and the space of removed files.
@@ -86,15 +86,15 @@ fn load_up_to(reader: &mut dyn JournalReader, up_to: Seq) -> All {
     collect(|on| reader.load(up_to, on)).unwrap()
 }
 
-fn collect(load: impl FnOnce(super::OnLoaded<'_>) -> Result<Seq, JournalError>) -> Result<All, JournalError> {
+fn collect(load: impl FnOnce(super::LoadCallback<'_>) -> Result<Seq, JournalError>) -> Result<All, JournalError> {
     let (mut snapshot, mut records) = (None, Vec::new());
     let head = load(&mut |loaded| {
         match loaded {
-            Loaded::Snapshot { at, state } => {
+            LoadItem::Snapshot { at, state } => {
                 assert!(snapshot.is_none() && records.is_empty(), "a snapshot comes once, and first");
                 snapshot = Some((at, state.to_vec()));
             }
-            Loaded::Record(record) => records.push(record),
+            LoadItem::Record(record) => records.push(record),
         }
         Ok(())
     })?;
@@ -137,16 +137,16 @@ for_every_journal! {
     ten_thousand_records_are_one_append
 }
 
-fn a_new_journal_is_empty(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_new_journal_is_empty(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     assert_eq!(load(&mut *journal).unwrap(), All { snapshot: None, records: vec![], head: Seq::ZERO });
     let page = journal.reader().unwrap().read(Seq::ZERO, 10).unwrap();
-    assert_eq!(page, Page { records: vec![], oldest: Seq(1) });
+    assert_eq!(page, RecordPage { records: vec![], oldest: Seq(1) });
     assert!(!page.begins_late(Seq::ZERO));
 }
 
-fn what_was_appended_is_loaded_after_a_restart(place: &dyn Place) {
-    let mut journal = place.open();
+fn what_was_appended_is_loaded_after_a_restart(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 1)).unwrap();
     journal.append(Seq(1), &[]).unwrap();
     journal.append(Seq(1), &records(2, 5)).unwrap();
@@ -154,30 +154,30 @@ fn what_was_appended_is_loaded_after_a_restart(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap(), expected);
     drop(journal);
 
-    let mut journal = place.open();
+    let mut journal = storage.open();
     journal.append(Seq(5), &records(6, 6)).unwrap();
     drop(journal);
-    assert_eq!(load(&mut *place.open()).unwrap().records, records(1, 6));
+    assert_eq!(load(&mut *storage.open()).unwrap().records, records(1, 6));
 }
 
-fn a_wrong_head_is_superseded_and_writes_nothing(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_wrong_head_is_superseded_and_writes_nothing(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 3)).unwrap();
     for (believed, count) in [(0, 1), (2, 1), (4, 1), (2, 0), (9, 0)] {
         let refused = journal.append(Seq(believed), &records(believed + 1, believed + count)).unwrap_err();
-        let JournalError::Superseded { expected, found } = refused else { panic!("{refused}") };
-        assert_eq!((expected, found), (Seq(believed), Seq(3)));
+        let JournalError::Superseded { expected, actual_head } = refused else { panic!("{refused}") };
+        assert_eq!((expected, actual_head), (Seq(believed), Seq(3)));
     }
     assert_eq!(load(&mut *journal).unwrap().records, records(1, 3));
     journal.append(Seq(3), &records(4, 4)).expect("a wrong head does not break the journal");
 }
 
 /// With a lock that works there are never two journals on one store. This is the second line of defence.
-fn a_stale_journal_is_superseded(place: &dyn Place) {
-    let mut stale = place.open();
+fn a_stale_journal_is_superseded(storage: &dyn JournalStorage) {
+    let mut stale = storage.open();
     stale.append(Seq(0), &records(1, 2)).unwrap();
-    place.unlock();
-    let mut other = place.open();
+    storage.unlock();
+    let mut other = storage.open();
     other.append(Seq(2), &records(3, 7)).unwrap();
     for snapshot in [false, true] {
         if snapshot {
@@ -185,14 +185,14 @@ fn a_stale_journal_is_superseded(place: &dyn Place) {
             other.reader().unwrap().save_snapshot(Seq(7), b"seven", Seq(8)).unwrap();
         }
         let refused = stale.append(Seq(2), &records(3, 3)).unwrap_err();
-        assert!(matches!(refused, JournalError::Superseded { expected: Seq(2), found: Seq(7) }), "{refused}");
+        assert!(matches!(refused, JournalError::Superseded { expected: Seq(2), actual_head: Seq(7) }), "{refused}");
     }
     let loaded = load(&mut *other).unwrap();
     assert_eq!(loaded, All { snapshot: Some((Seq(7), b"seven".to_vec())), records: vec![], head: Seq(7) });
 }
 
-fn numbers_with_gaps_panic(place: &dyn Place) {
-    let mut journal = place.open();
+fn numbers_with_gaps_panic(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 2)).unwrap();
     let gap_before = records(4, 5);
     let gap_inside = [record(3, "c"), record(5, "e")];
@@ -204,8 +204,8 @@ fn numbers_with_gaps_panic(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().records, records(1, 2));
 }
 
-fn an_error_of_the_callback_ends_the_load(place: &dyn Place) {
-    let mut journal = place.open();
+fn an_error_of_the_callback_ends_the_load(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 3)).unwrap();
     let mut seen = 0;
     let answer = journal.load(&mut |_| {
@@ -217,8 +217,8 @@ fn an_error_of_the_callback_ends_the_load(place: &dyn Place) {
     journal.append(Seq(3), &records(4, 4)).expect("a load that ended early changes nothing");
 }
 
-fn a_snapshot_replaces_the_records_before_it(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_snapshot_replaces_the_records_before_it(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=6 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -232,12 +232,12 @@ fn a_snapshot_replaces_the_records_before_it(place: &dyn Place) {
 
     journal.append(Seq(6), &records(7, 7)).unwrap();
     drop((reader, journal));
-    let loaded = load(&mut *place.open()).unwrap();
+    let loaded = load(&mut *storage.open()).unwrap();
     assert_eq!((loaded.records, loaded.head), (records(5, 7), Seq(7)));
 }
 
-fn a_snapshot_can_be_in_the_middle_of_an_append(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_snapshot_can_be_in_the_middle_of_an_append(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 4)).unwrap();
     journal.append(Seq(4), &records(5, 9)).unwrap();
     let mut reader = journal.reader().unwrap();
@@ -247,8 +247,8 @@ fn a_snapshot_can_be_in_the_middle_of_an_append(place: &dyn Place) {
     assert_eq!(reader.read(Seq(7), 10).unwrap().records, records(8, 9));
 }
 
-fn the_newest_snapshot_wins(place: &dyn Place) {
-    let mut journal = place.open();
+fn the_newest_snapshot_wins(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 9)).unwrap();
     let mut reader = journal.reader().unwrap();
     let long = pattern(2 << 20);
@@ -260,15 +260,15 @@ fn the_newest_snapshot_wins(place: &dyn Place) {
     assert_eq!(
         load(&mut *{
             drop((reader, journal));
-            place.open()
+            storage.open()
         })
         .unwrap(),
         expected
     );
 }
 
-fn a_snapshot_keeps_the_records_it_should_keep(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_snapshot_keeps_the_records_it_should_keep(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=200 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -282,8 +282,8 @@ fn a_snapshot_keeps_the_records_it_should_keep(place: &dyn Place) {
     assert_eq!(reader.read(Seq(0), 1).unwrap().oldest, Seq(101));
 }
 
-fn a_snapshot_never_drops_what_comes_after_it(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_snapshot_never_drops_what_comes_after_it(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=9 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -293,15 +293,15 @@ fn a_snapshot_never_drops_what_comes_after_it(place: &dyn Place) {
     assert_eq!(reader.read(Seq(0), 100).unwrap().oldest, Seq(5));
 }
 
-fn an_empty_snapshot_is_a_snapshot(place: &dyn Place) {
-    let mut journal = place.open();
+fn an_empty_snapshot_is_a_snapshot(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 1)).unwrap();
     journal.reader().unwrap().save_snapshot(Seq(1), b"", Seq(1)).unwrap();
     assert_eq!(load(&mut *journal).unwrap().snapshot, Some((Seq(1), vec![])));
 }
 
-fn a_snapshot_beyond_the_head_panics(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_snapshot_beyond_the_head_panics(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 2)).unwrap();
     let mut reader = journal.reader().unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| reader.save_snapshot(Seq(3), b"", Seq(1)))).is_err());
@@ -309,20 +309,20 @@ fn a_snapshot_beyond_the_head_panics(place: &dyn Place) {
 }
 
 /// Numbers are fences, so they must continue although all records are gone.
-fn the_head_stays_when_all_records_are_dropped(place: &dyn Place) {
-    let mut journal = place.open();
+fn the_head_stays_when_all_records_are_dropped(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 3)).unwrap();
     journal.reader().unwrap().save_snapshot(Seq(3), b"all", Seq(4)).unwrap();
     drop(journal);
-    let mut journal = place.open();
+    let mut journal = storage.open();
     assert_eq!(load(&mut *journal).unwrap().head, Seq(3));
-    assert_eq!(journal.reader().unwrap().read(Seq(3), 5).unwrap(), Page { records: vec![], oldest: Seq(4) });
+    assert_eq!(journal.reader().unwrap().read(Seq(3), 5).unwrap(), RecordPage { records: vec![], oldest: Seq(4) });
     assert!(matches!(journal.append(Seq(0), &records(1, 1)), Err(JournalError::Superseded { .. })));
     journal.append(Seq(3), &records(4, 4)).unwrap();
 }
 
-fn a_reader_loads_up_to_a_number(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_reader_loads_up_to_a_number(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 4)).unwrap();
     journal.append(Seq(4), &records(5, 9)).unwrap();
     let mut reader = journal.reader().unwrap();
@@ -337,8 +337,8 @@ fn a_reader_loads_up_to_a_number(place: &dyn Place) {
     }
 }
 
-fn a_load_reads_one_consistent_state(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_load_reads_one_consistent_state(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=9 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -347,12 +347,12 @@ fn a_load_reads_one_consistent_state(place: &dyn Place) {
     let mut seen = Vec::new();
     let reached = reader.load(Seq(u64::MAX), &mut |loaded| {
         match loaded {
-            Loaded::Snapshot { at, .. } => {
+            LoadItem::Snapshot { at, .. } => {
                 assert_eq!(at, Seq(3));
                 other.save_snapshot(Seq(8), b"eight", Seq(9))?;
                 journal.append(Seq(9), &records(10, 10))?;
             }
-            Loaded::Record(record) => seen.push(record),
+            LoadItem::Record(record) => seen.push(record),
         }
         Ok(())
     });
@@ -360,8 +360,8 @@ fn a_load_reads_one_consistent_state(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().records, records(9, 10));
 }
 
-fn pages_follow_each_other(place: &dyn Place) {
-    let mut journal = place.open();
+fn pages_follow_each_other(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for (first, last) in [(1, 1), (2, 30), (31, 31), (32, 100)] {
         journal.append(Seq(first - 1), &records(first, last)).unwrap();
     }
@@ -384,8 +384,8 @@ fn pages_follow_each_other(place: &dyn Place) {
     }
 }
 
-fn a_page_says_when_it_begins_late(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_page_says_when_it_begins_late(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=10 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -402,8 +402,8 @@ fn a_page_says_when_it_begins_late(place: &dyn Place) {
     assert!(!reader.read(Seq(10), 2).unwrap().begins_late(Seq(10)));
 }
 
-fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
-    let mut journal = place.open();
+fn a_reader_sees_whole_appends_while_they_go_on(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     let (mut tail, mut keeper) = (journal.reader().unwrap(), journal.reader().unwrap());
     let last = 600;
     let over = AtomicBool::new(false);
@@ -441,8 +441,8 @@ fn a_reader_sees_whole_appends_while_they_go_on(place: &dyn Place) {
     assert_eq!(load(&mut *journal).unwrap().head, Seq(last));
 }
 
-fn snapshots_of_two_readers_do_not_harm_each_other(place: &dyn Place) {
-    let mut journal = place.open();
+fn snapshots_of_two_readers_do_not_harm_each_other(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     for seq in 1..=16 {
         journal.append(Seq(seq - 1), &records(seq, seq)).unwrap();
     }
@@ -467,23 +467,23 @@ fn snapshots_of_two_readers_do_not_harm_each_other(place: &dyn Place) {
     );
 }
 
-fn any_text_is_returned_unchanged(place: &dyn Place) {
+fn any_text_is_returned_unchanged(storage: &dyn JournalStorage) {
     let huge = "long ✂ ".repeat(1_000_000);
     let texts =
         ["", "ünïcode", "日本語", "👩‍🚀", "a\u{0}b", "\u{1b}[31m", "\"'\\/", "\u{2028}\u{feff}", "e\u{301}", &huge];
     let written: Vec<Record> = (1..).zip(texts).map(|(seq, text)| record(seq, text)).collect();
-    let mut journal = place.open();
+    let mut journal = storage.open();
     journal.append(Seq(0), &written).unwrap();
     drop(journal);
-    assert!(load(&mut *place.open()).unwrap().records == written);
+    assert!(load(&mut *storage.open()).unwrap().records == written);
 }
 
-fn ten_thousand_records_are_one_append(place: &dyn Place) {
-    let mut journal = place.open();
+fn ten_thousand_records_are_one_append(storage: &dyn JournalStorage) {
+    let mut journal = storage.open();
     journal.append(Seq(0), &records(1, 10_000)).unwrap();
     journal.append(Seq(10_000), &records(10_001, 10_001)).unwrap();
     drop(journal);
-    assert!(load(&mut *place.open()).unwrap().records == records(1, 10_001));
+    assert!(load(&mut *storage.open()).unwrap().records == records(1, 10_001));
 }
 
 struct SetOnDrop<'a>(&'a AtomicBool);

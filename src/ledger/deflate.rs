@@ -22,8 +22,8 @@ impl Deflate {
         let mut stream = Box::new(MaybeUninit::<z_stream>::zeroed());
         // SAFETY: zlib asks for a zeroed stream, whose null functions mean its own allocator. The box keeps the address
         // that zlib remembers.
-        let made = unsafe { deflateInit_(stream.as_mut_ptr(), LEVEL, zlibVersion(), size_of::<z_stream>() as c_int) };
-        assert_eq!(made, Z_OK, "zlib has the memory for a stream");
+        let status = unsafe { deflateInit_(stream.as_mut_ptr(), LEVEL, zlibVersion(), size_of::<z_stream>() as c_int) };
+        assert_eq!(status, Z_OK, "zlib has the memory for a stream");
         // SAFETY: the call above filled it in. The functions it holds are set by now, so it is a valid value.
         Deflate(unsafe { stream.assume_init() })
     }
@@ -34,7 +34,7 @@ impl Deflate {
         let stream = &mut *self.0;
         // SAFETY: the stream was set up in `new`. Both pointers are to live memory of the lengths given with them, and
         // zlib promises to need no more than `deflateBound`.
-        let written = unsafe {
+        let compressed_len = unsafe {
             assert_eq!(deflateReset(stream), Z_OK, "the stream is whole");
             let room = deflateBound(stream, uLong::from(length)) as usize;
             out.reserve(room);
@@ -46,7 +46,7 @@ impl Deflate {
             room - stream.avail_out as usize
         };
         // SAFETY: that many bytes after the length were just written, within the reserved capacity.
-        unsafe { out.set_len(out.len() + written) };
+        unsafe { out.set_len(out.len() + compressed_len) };
     }
 }
 

@@ -12,25 +12,25 @@ pub enum LedgerError {
     #[error("there is no ledger at {}; git dibs serve writes one, and git dibs ledger fetch brings one here", .path.display())]
     Missing { path: PathBuf },
     /// Not a ledger. It was not changed.
-    #[error("{} is not a git-dibs ledger, or an incomplete one, and was not changed; move it away, then a new one is created", .path.display())]
+    #[error("{} is not a git-dibs ledger, or an incomplete one, and was not changed; move it away; the server then creates a new one", .path.display())]
     Foreign { path: PathBuf },
     /// Written by a later version.
-    #[error("the ledger {} has version {found}, and this git-dibs knows version {known}; use the newer git-dibs that wrote it", .path.display())]
+    #[error("the ledger {} has version {version}, and this git-dibs knows version {newest_version}; use the newer git-dibs that wrote it", .path.display())]
     Newer {
         path: PathBuf,
         /// The version of the ledger.
-        found: i64,
+        version: i64,
         /// The newest version this program knows.
-        known: i64,
+        newest_version: i64,
     },
     /// Another process writes it.
     #[error("the ledger {} is being written by another process; stop that first", .path.display())]
     InUse { path: PathBuf },
     /// A ledger in which something is missing or wrong.
-    #[error("the ledger {} is damaged: {what}; move it away, then a new one is created from the journal", .path.display())]
+    #[error("the ledger {} is damaged: {what}; move it away; the server then creates a new one from the journal", .path.display())]
     Damaged { path: PathBuf, what: String },
     /// The ledger and the journal have different events under the same number.
-    #[error("the ledger {} and the journal have different events at {at}: the ledger belongs to another journal, or an older journal was restored; move the ledger away, then a new one is created", .path.display())]
+    #[error("the ledger {} and the journal have different events at {at}: the ledger belongs to another journal, or an older journal was restored; move the ledger away; the server then creates a new one", .path.display())]
     Diverged {
         path: PathBuf,
         /// The number with different events.

@@ -153,7 +153,7 @@ impl Search<'_> {
 
     fn scan_ledger(&mut self, reader: &LedgerReader, commit: Option<Oid>) -> Result<(), LedgerError> {
         // The commit only saves the walk from the tip. It comes from the client, and a ledger that was rebuilt does not
-        // have it, so a missing one is no error.
+        // have it, so a missing one is not an error.
         let mut next = match commit.and_then(|id| reader.commit(id).ok()) {
             Some(commit) => Some(commit),
             None => reader.tip()?,

@@ -30,7 +30,7 @@ pub struct Trailers {
     /// Missing events before this commit, the first and the last.
     pub gap: Option<(Seq, Seq)>,
     /// The tree was rebuilt from the journal, not from the tree before.
-    pub restated: bool,
+    pub rebuilt_tree: bool,
     /// The last commit of the year before, which is not a parent.
     pub previous: Option<Oid>,
 }
@@ -86,7 +86,7 @@ pub fn compose(events: &[LedgerEvent], trailers: &Trailers) -> String {
     if let Some((first, last)) = trailers.gap {
         text.push_str(&format!("Dibs-Gap: {}-{}\n", first.0, last.0));
     }
-    if trailers.restated {
+    if trailers.rebuilt_tree {
         text.push_str("Dibs-Restated: yes\n");
     }
     if let Some(previous) = trailers.previous {
@@ -98,26 +98,26 @@ pub fn compose(events: &[LedgerEvent], trailers: &Trailers) -> String {
 
 /// Reads the trailers that [`compose`] writes. None if they are incomplete.
 pub fn parse(message: &str) -> Option<Trailers> {
-    let mut found = Trailers::default();
+    let mut trailers = Trailers::default();
     let mut seq = None;
     let last = message.trim_end().rsplit("\n\n").next()?;
     for line in last.lines() {
         let (name, value) = line.split_once(": ")?;
         match name {
-            "Dibs-Event" => found.events.push(number(value.split(' ').next()?)?),
+            "Dibs-Event" => trailers.events.push(number(value.split(' ').next()?)?),
             "Dibs-Gap" => {
                 let (first, last) = value.split_once('-')?;
-                found.gap = Some((number(first)?, number(last)?));
+                trailers.gap = Some((number(first)?, number(last)?));
             }
-            "Dibs-Restated" => found.restated = true,
-            "Dibs-Previous" => found.previous = Some(Oid::from_str(value).ok()?),
+            "Dibs-Restated" => trailers.rebuilt_tree = true,
+            "Dibs-Previous" => trailers.previous = Some(Oid::from_str(value).ok()?),
             "Dibs-Seq" => seq = Some(number(value)?),
             // A later version may write more trailers.
             _ => {}
         }
     }
-    found.seq = seq?;
-    Some(found)
+    trailers.seq = seq?;
+    Some(trailers)
 }
 
 fn number(text: &str) -> Option<Seq> {
@@ -138,8 +138,8 @@ fn subject(events: &[LedgerEvent], trailers: &Trailers) -> String {
     };
     let Some(first) = events.iter().min_by_key(rank) else {
         return match trailers.gap {
-            Some(_) => "begin again after a gap".to_owned(),
-            None => "put right what is held".to_owned(),
+            Some(_) => "continue after missing events".to_owned(),
+            None => "correct the list of held keys".to_owned(),
         };
     };
     let mut text = verb(&first.event).to_owned();
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_name_cannot_reorder_or_break_a_subject() {
         let strange = LedgerEvent { name: Some("a\u{202e}na\nDibs-Seq: 9".into()), ..event(4, "src/a.rs") };
-        let trailers = Trailers { seq: Seq(4), events: vec![Seq(4)], gap: None, restated: false, previous: None };
+        let trailers = Trailers { seq: Seq(4), events: vec![Seq(4)], gap: None, rebuilt_tree: false, previous: None };
         let text = compose(&[strange], &trailers);
         assert!(text.starts_with("reserve src/a.rs by a\\u{202e}na\\nDibs-Seq: 9\n\n"), "{text}");
     }
@@ -190,7 +190,7 @@ mod tests {
             seq: Seq(7),
             events: [4, 5, 6, 7].map(Seq).to_vec(),
             gap: Some((Seq(2), Seq(3))),
-            restated: true,
+            rebuilt_tree: true,
             previous: Some(Oid::ZERO_SHA1),
         };
         let text = compose(&events, &trailers);

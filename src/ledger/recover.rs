@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::LedgerError;
 use super::holdings::{Holding, Holdings};
 use super::reader;
-use super::store::{Commit, Store};
+use super::store::{Commit, LedgerStore};
 use super::writer::FLUSH_MAX;
 use crate::engine::{Event, Seq};
 use crate::journal::{JournalReader, replay};
@@ -25,7 +25,7 @@ pub(super) struct StartPoint {
 
 /// Finds out where a writer continues in the ledger that ends with `tip`.
 pub(super) fn recover(
-    store: &Store,
+    store: &LedgerStore,
     tip: Option<&Commit>,
     journal: &mut dyn JournalReader,
 ) -> Result<StartPoint, LedgerError> {
@@ -57,7 +57,7 @@ pub(super) fn recover(
 }
 
 /// Fails if the journal has another record under the number of the ledger's last event.
-fn check_same_journal(store: &Store, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
+fn check_same_journal(store: &LedgerStore, tip: &Commit, journal: &mut dyn JournalReader) -> Result<(), LedgerError> {
     let last = tip.trailers.seq;
     let diverged = || LedgerError::Diverged { path: store.path().to_owned(), at: last };
     if last > journal.head()? {
@@ -80,13 +80,13 @@ fn leads_to(
     at: Seq,
     journal: &mut dyn JournalReader,
 ) -> Result<bool, LedgerError> {
-    let mut reached = after;
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
+    let mut last_seq = after;
+    while last_seq < at {
+        let page = journal.read(last_seq, FLUSH_MAX)?;
         for record in page.records.iter().filter(|record| record.seq <= at) {
             holdings.apply(record);
         }
-        reached = page.records.last().map_or(at, |record| record.seq);
+        last_seq = page.records.last().map_or(at, |record| record.seq);
     }
     Ok(holdings.equals_apart_from_names(snapshot))
 }
@@ -103,20 +103,20 @@ fn go_back(
     for id in later {
         holdings.remove(id);
     }
-    let mut granted = HashSet::new();
-    let mut reached = Seq(oldest.0 - 1);
-    while reached < at {
-        let page = journal.read(reached, FLUSH_MAX)?;
+    let mut granted_ids = HashSet::new();
+    let mut last_seq = Seq(oldest.0 - 1);
+    while last_seq < at {
+        let page = journal.read(last_seq, FLUSH_MAX)?;
         for record in page.records.iter().filter(|record| record.seq <= at) {
             match &record.event {
                 Event::Reserved { id, .. } => {
-                    granted.insert(*id);
+                    granted_ids.insert(*id);
                 }
                 Event::Released { id, session, key, .. } | Event::Amended { id, session, key, .. }
-                    if !granted.contains(id) =>
+                    if !granted_ids.contains(id) =>
                 {
-                    let known = holdings.iter().find(|held| held.id == *id).cloned();
-                    let (name, since, fence) = match known {
+                    let holding = holdings.iter().find(|held| held.id == *id).cloned();
+                    let (name, since, fence) = match holding {
                         Some(held) => (held.name, held.since, held.fence),
                         None => (holdings.name(session).cloned(), None, None),
                     };
@@ -125,12 +125,12 @@ fn go_back(
                     let unknown =
                         Holding { key, session, name, mode: None, reason: None, since, until: None, fence, id: *id };
                     holdings.insert(unknown);
-                    granted.insert(*id);
+                    granted_ids.insert(*id);
                 }
                 _ => {}
             }
         }
-        reached = page.records.last().map_or(at, |record| record.seq);
+        last_seq = page.records.last().map_or(at, |record| record.seq);
     }
     Ok(holdings)
 }

@@ -9,7 +9,8 @@ use crate::git::{Git, GitError};
 /// Repack at this many packs. Every pack slows each read of the ledger down a little.
 const PACKS_MAX: usize = 32;
 
-/// After repacking, wait this many times its duration before the next time. Under load, the processor is for requests.
+/// After repacking, wait this many times its duration before the next time. This limits the CPU time that
+/// is taken from requests.
 const PAUSE_FACTOR: u32 = 9;
 
 /// How long a stopping server waits for it.

@@ -1,13 +1,14 @@
 //! A wrapper around the journal that keeps records from being dropped before they are in the ledger.
 //!
-//! This is the ledger's only influence on the journal. It also tells the status what is appended, for the lag.
+//! This is the ledger's only influence on the journal. It also reports each append to the status, which
+//! computes the lag.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LedgerStatus;
 use crate::engine::{Record, Seq};
-use crate::journal::{Journal, JournalError, JournalReader, OnLoaded, Page};
+use crate::journal::{Journal, JournalError, JournalReader, LoadCallback, RecordPage};
 
 /// A journal whose snapshots keep every record that is not in the ledger yet.
 pub struct RetainingJournal {
@@ -27,7 +28,7 @@ impl RetainingJournal {
 }
 
 impl Journal for RetainingJournal {
-    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.journal.load(on)
     }
 
@@ -49,11 +50,11 @@ impl Journal for RetainingJournal {
 }
 
 impl JournalReader for RetainingReader {
-    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.reader.load(up_to, on)
     }
 
-    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+    fn read(&mut self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
         self.reader.read(after, limit)
     }
 
@@ -62,6 +63,6 @@ impl JournalReader for RetainingReader {
     }
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
-        self.reader.save_snapshot(at, state, keep_from.min(self.status.written().next()))
+        self.reader.save_snapshot(at, state, keep_from.min(self.status.last_written_seq().next()))
     }
 }

@@ -9,13 +9,13 @@ use crate::engine::Seq;
 /// The state of the ledger's thread.
 #[derive(Debug, Default)]
 pub struct LedgerStatus {
-    written: AtomicU64,
+    last_written: AtomicU64,
     head: AtomicU64,
-    details: Mutex<Details>,
+    fields: Mutex<StatusFields>,
 }
 
 #[derive(Debug, Default)]
-struct Details {
+struct StatusFields {
     behind_since: Option<Instant>,
     error: Option<String>,
 }
@@ -31,18 +31,18 @@ pub struct Lag {
 
 impl LedgerStatus {
     /// The last record that is durable in the ledger.
-    pub fn written(&self) -> Seq {
-        Seq(self.written.load(Ordering::Acquire))
+    pub fn last_written_seq(&self) -> Seq {
+        Seq(self.last_written.load(Ordering::Acquire))
     }
 
     pub fn lag(&self) -> Lag {
-        let records = self.head.load(Ordering::Acquire).saturating_sub(self.written().0);
-        Lag { records, time: self.details().behind_since.map(|since| since.elapsed()).unwrap_or_default() }
+        let records = self.head.load(Ordering::Acquire).saturating_sub(self.last_written_seq().0);
+        Lag { records, time: self.fields().behind_since.map(|since| since.elapsed()).unwrap_or_default() }
     }
 
     /// Why the ledger cannot be written, as a sentence.
     pub fn error(&self) -> Option<String> {
-        self.details().error.clone()
+        self.fields().error.clone()
     }
 
     pub(super) fn set_head(&self, head: Seq) {
@@ -51,27 +51,27 @@ impl LedgerStatus {
     }
 
     pub(super) fn set_written(&self, seq: Seq) {
-        self.written.store(seq.0, Ordering::Release);
+        self.last_written.store(seq.0, Ordering::Release);
         self.head.fetch_max(seq.0, Ordering::AcqRel);
         self.update();
     }
 
     /// Returns whether the error is another one than before.
     pub(super) fn set_error(&self, error: Option<String>) -> bool {
-        let mut details = self.details();
-        let changed = details.error != error;
-        details.error = error;
+        let mut fields = self.fields();
+        let changed = fields.error != error;
+        fields.error = error;
         changed
     }
 
     fn update(&self) {
-        let is_behind = self.head.load(Ordering::Acquire) > self.written().0;
-        let mut details = self.details();
-        details.behind_since = is_behind.then(|| details.behind_since.unwrap_or_else(Instant::now));
+        let is_behind = self.head.load(Ordering::Acquire) > self.last_written_seq().0;
+        let mut fields = self.fields();
+        fields.behind_since = is_behind.then(|| fields.behind_since.unwrap_or_else(Instant::now));
     }
 
     /// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
-    fn details(&self) -> MutexGuard<'_, Details> {
-        self.details.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fields(&self) -> MutexGuard<'_, StatusFields> {
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

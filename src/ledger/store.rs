@@ -28,7 +28,7 @@ const VERSION_NAME: &str = "dibs.ledgerversion";
 const UNFINISHED: &str = "tmp_dibs_";
 
 /// A ledger that is open for writing.
-pub struct Store {
+pub struct LedgerStore {
     path: PathBuf,
     repo: Repository,
     _lock: File,
@@ -46,9 +46,9 @@ pub struct Commit {
     pub trailers: Trailers,
 }
 
-impl Store {
+impl LedgerStore {
     /// Opens the ledger at `path` for writing, or creates one there.
-    pub fn open(path: &Path) -> Result<Store, LedgerError> {
+    pub fn open(path: &Path) -> Result<LedgerStore, LedgerError> {
         if fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             create(path)?;
         }
@@ -57,7 +57,7 @@ impl Store {
         let file = File::options().write(true).create(true).truncate(false).open(&lock);
         let file = file.map_err(LedgerError::io("write", &lock))?;
         lock_soon(&file).map_err(|_| LedgerError::InUse { path: path.to_owned() })?;
-        let store = Store { path: path.to_owned(), repo, _lock: file };
+        let store = LedgerStore { path: path.to_owned(), repo, _lock: file };
         store.remove_leftovers();
         Ok(store)
     }
@@ -100,12 +100,12 @@ impl Store {
 
     /// Moves a ref to `to`. Fails if it does not point to `from`.
     pub fn move_ref(&self, name: &str, from: Option<Oid>, to: Oid) -> Result<(), LedgerError> {
-        let found = match self.repo.refname_to_id(name) {
-            Ok(found) => Some(found),
+        let current_id = match self.repo.refname_to_id(name) {
+            Ok(id) => Some(id),
             Err(error) if error.code() == git2::ErrorCode::NotFound => None,
             Err(error) => return Err(LedgerError::damaged(&self.path, error.message())),
         };
-        if found != from {
+        if current_id != from {
             return Err(LedgerError::damaged(&self.path, format!("another program has moved {name}")));
         }
         let file = self.path.join(name);
@@ -149,7 +149,9 @@ pub fn open(path: &Path) -> Result<Repository, LedgerError> {
     let version = git2::Config::open(&config).and_then(|config| config.get_i64(VERSION_NAME));
     match version {
         Ok(VERSION) => Ok(repo),
-        Ok(found) if found > VERSION => Err(LedgerError::Newer { path: path.to_owned(), found, known: VERSION }),
+        Ok(version) if version > VERSION => {
+            Err(LedgerError::Newer { path: path.to_owned(), version, newest_version: VERSION })
+        }
         _ => Err(foreign()),
     }
 }
@@ -193,14 +195,14 @@ pub fn tip(repo: &Repository, path: &Path, name: &str) -> Result<Option<Commit>,
 
 /// Reads a commit of the ledger.
 pub fn commit(repo: &Repository, path: &Path, id: Oid) -> Result<Commit, LedgerError> {
-    let found = repo.find_commit(id);
-    let found = found.map_err(|error| LedgerError::damaged(path, format!("commit {id}: {}", error.message())))?;
-    let trailers = message::parse(&String::from_utf8_lossy(found.message_bytes()));
+    let commit = repo.find_commit(id);
+    let commit = commit.map_err(|error| LedgerError::damaged(path, format!("commit {id}: {}", error.message())))?;
+    let trailers = message::parse(&String::from_utf8_lossy(commit.message_bytes()));
     let Some(trailers) = trailers else {
         return Err(LedgerError::damaged(path, format!("commit {id} was not written by git-dibs")));
     };
-    let before = found.parent_ids().next().or(trailers.previous);
-    Ok(Commit { id, tree: found.tree_id(), before, seconds: found.time().seconds(), trailers })
+    let before = commit.parent_ids().next().or(trailers.previous);
+    Ok(Commit { id, tree: commit.tree_id(), before, seconds: commit.time().seconds(), trailers })
 }
 
 fn sync_directory(dir: &Path) -> Result<(), LedgerError> {
@@ -222,13 +224,13 @@ mod tests {
         fs::remove_file(at("half/HEAD")).unwrap();
         for name in ["file", "empty", "repo", "half"] {
             let before = fs::metadata(at(name)).unwrap().modified().unwrap();
-            let refused = Store::open(&at(name)).err().unwrap();
+            let refused = LedgerStore::open(&at(name)).err().unwrap();
             assert!(matches!(refused, LedgerError::Foreign { .. }), "{name}: {refused}");
             assert_eq!(fs::metadata(at(name)).unwrap().modified().unwrap(), before, "{name}");
         }
         create(&at("newer")).unwrap();
         git2::Config::open(&at("newer/config")).unwrap().set_i64(VERSION_NAME, 2).unwrap();
-        let refused = Store::open(&at("newer")).err().unwrap();
+        let refused = LedgerStore::open(&at("newer")).err().unwrap();
         assert!(refused.to_string().contains("version 2"), "{refused}");
         assert!(matches!(open(&at("nothing")).err().unwrap(), LedgerError::Missing { .. }));
     }
@@ -238,14 +240,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.git");
         fs::create_dir(dir.path().join("ledger.new")).unwrap();
-        let store = Store::open(&path).unwrap();
-        assert!(matches!(Store::open(&path).err().unwrap(), LedgerError::InUse { .. }));
+        let store = LedgerStore::open(&path).unwrap();
+        assert!(matches!(LedgerStore::open(&path).err().unwrap(), LedgerError::InUse { .. }));
         assert!(open(&path).is_ok(), "reading needs no lock");
         drop(store);
         fs::create_dir_all(path.join("refs/heads")).unwrap();
         fs::write(path.join("refs/heads/ledger.lock"), "half").unwrap();
         fs::write(path.join("objects/pack/tmp_dibs_pack"), "half").unwrap();
-        let store = Store::open(&path).unwrap();
+        let store = LedgerStore::open(&path).unwrap();
         assert_eq!(store.tip().unwrap(), None);
         assert!(!path.join("refs/heads/ledger.lock").exists() && !path.join("objects/pack/tmp_dibs_pack").exists());
     }

@@ -13,16 +13,16 @@ use crate::journal::{Journal, JournalReader, MemoryJournal};
 use crate::key::{Key, KeyRules};
 
 /// An engine with its journal and its ledger, without a desk.
-struct World {
+struct LedgerFixture {
     dir: tempfile::TempDir,
     engine: Engine,
     journal: MemoryJournal,
     now: Timestamp,
 }
 
-impl World {
-    fn new() -> World {
-        World {
+impl LedgerFixture {
+    fn new() -> LedgerFixture {
+        LedgerFixture {
             dir: tempfile::tempdir().unwrap(),
             engine: Engine::new(Policy::default()),
             journal: MemoryJournal::new(),
@@ -150,7 +150,7 @@ fn intro(session: &SessionId) -> Actor {
 
 #[test]
 fn git_shows_past_and_current_holders() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:slot"]);
     let mut writer = world.write();
     world.release("ana", "src/a.rs");
@@ -176,7 +176,7 @@ fn git_shows_past_and_current_holders() {
 
 #[test]
 fn unusual_names_are_in_the_tree_too() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     let long = "l".repeat(255);
     let deep = vec!["deep"; 800].join("/");
     let names: Vec<Vec<u8>> = vec![
@@ -225,8 +225,9 @@ fn unusual_names_are_in_the_tree_too() {
 
 #[test]
 fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
-    let mut world = World::new();
-    let path_of = |world: &World, text: &str| String::from_utf8(path_in_tree(&world.path(), &key(text)).unwrap());
+    let mut world = LedgerFixture::new();
+    let path_of =
+        |world: &LedgerFixture, text: &str| String::from_utf8(path_in_tree(&world.path(), &key(text)).unwrap());
     assert_eq!(path_of(&world, "a/b").unwrap(), "a/b", "there is no ledger yet");
     world.reserve("ana", &["a/b"]);
     let mut writer = world.write();
@@ -246,7 +247,7 @@ fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
 
 #[test]
 fn a_deleted_ledger_is_rebuilt_from_the_journal() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     for n in 0..20 {
         world.reserve("ana", &[&format!("src/{n}.rs")]);
     }
@@ -260,7 +261,7 @@ fn a_deleted_ledger_is_rebuilt_from_the_journal() {
 
 #[test]
 fn a_ledger_that_is_older_than_the_snapshot_loses_nothing() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["a", "b", "c"]);
     drop(world.write());
     world.reserve("bo", &["d"]);
@@ -278,7 +279,7 @@ fn a_ledger_that_is_older_than_the_snapshot_loses_nothing() {
 
 #[test]
 fn a_gap_in_the_journal_is_stated_in_the_ledger() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["a", "b", "c", "d"]);
     drop(world.write());
     world.reserve("bo", &["gone", "stays"]);
@@ -299,7 +300,7 @@ fn a_gap_in_the_journal_is_stated_in_the_ledger() {
     world.snapshot(u64::MAX);
     drop(world.write());
     world.assert_tree_matches_engine();
-    assert_eq!(world.git(&["log", "--format=%s", "ledger"]), "begin again after a gap\n");
+    assert_eq!(world.git(&["log", "--format=%s", "ledger"]), "continue after missing events\n");
     world.reserve("cy", &["y"]);
     drop(world.write());
     world.assert_tree_matches_engine();
@@ -307,7 +308,7 @@ fn a_gap_in_the_journal_is_stated_in_the_ledger() {
 
 #[test]
 fn holdings_before_the_oldest_record_are_computed_backwards() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["stays", "goes", "changes"]);
     let lost = world.engine.head();
     world.release("ana", "goes");
@@ -325,11 +326,11 @@ fn holdings_before_the_oldest_record_are_computed_backwards() {
 
 #[test]
 fn the_ledger_of_another_journal_is_not_changed() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["a", "b"]);
     drop(world.write());
     let tip = world.git(&["rev-parse", "ledger"]);
-    let mut other = World::new();
+    let mut other = LedgerFixture::new();
     let refused = Writer::open(&world.path(), other.reader().as_mut()).err().unwrap();
     assert!(matches!(refused, LedgerError::Diverged { .. }), "{refused}");
     other.reserve("bo", &["a", "b", "c"]);
@@ -340,7 +341,7 @@ fn the_ledger_of_another_journal_is_not_changed() {
 
 #[test]
 fn a_damaged_tip_is_reported_and_not_overwritten() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["a"]);
     drop(world.write());
     let packs = world.path().join("objects/pack");
@@ -353,7 +354,7 @@ fn a_damaged_tip_is_reported_and_not_overwritten() {
 
 #[test]
 fn each_year_has_its_own_root_commit() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     world.reserve("ana", &["a"]);
     let mut writer = world.write();
     let old = world.git(&["rev-parse", "ledger"]);
@@ -380,7 +381,7 @@ fn each_year_has_its_own_root_commit() {
 
 #[test]
 fn after_any_crash_or_deletion_the_tree_matches_the_engine() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     let mut state = 7_u64;
     let mut dice = move |sides: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -452,7 +453,7 @@ fn after_any_crash_or_deletion_the_tree_matches_the_engine() {
 
 #[test]
 fn history_continues_in_the_ledger_where_the_journal_ends() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     for n in 0..5 {
         world.reserve("ana", &[&format!("src/{n}.rs")]);
         world.reserve("ana", &["docs/x"]);
@@ -495,7 +496,7 @@ fn history_continues_in_the_ledger_where_the_journal_ends() {
 
 #[test]
 fn verify_accepts_an_intact_ledger_and_refuses_a_forged_one() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     for n in 0..5 {
         world.reserve("ana", &[&format!("src/{n}.rs"), "a", "a/b"]);
         world.release("ana", "a");
@@ -532,12 +533,12 @@ fn verify_accepts_an_intact_ledger_and_refuses_a_forged_one() {
 
 #[test]
 fn a_retaining_journal_keeps_records_until_they_are_in_the_ledger() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     let status = std::sync::Arc::<LedgerStatus>::default();
     let journal = RetainingJournal::new(Box::new(world.journal.reopen()), status.clone());
     world.reserve("ana", &["a", "b", "c"]);
     let state = serde_json::to_vec(&world.engine.image()).unwrap();
-    let oldest = |world: &World| world.reader().read(Seq(100), 1).unwrap().oldest;
+    let oldest = |world: &LedgerFixture| world.reader().read(Seq(100), 1).unwrap().oldest;
     journal.reader().unwrap().save_snapshot(Seq(3), &state, Seq(3)).unwrap();
     assert_eq!(oldest(&world), Seq(1), "the ledger has nothing yet");
     status.set_written(Seq(1));
@@ -550,7 +551,7 @@ fn a_retaining_journal_keeps_records_until_they_are_in_the_ledger() {
 
 #[test]
 fn the_status_shows_errors_and_the_lag() {
-    let mut world = World::new();
+    let mut world = LedgerFixture::new();
     let status = std::sync::Arc::<LedgerStatus>::default();
     std::fs::write(world.path(), "in the way").unwrap();
     world.reserve("ana", &["a"]);
@@ -561,14 +562,14 @@ fn the_status_shows_errors_and_the_lag() {
     assert_eq!(status.lag().records, 2);
     std::fs::remove_file(world.path()).unwrap();
     ledger.stop();
-    assert_eq!((status.error(), status.lag(), status.written()), (None, Lag::default(), Seq(2)));
+    assert_eq!((status.error(), status.lag(), status.last_written_seq()), (None, Lag::default(), Seq(2)));
     world.assert_tree_matches_engine();
 }
 
 #[test]
 fn a_tree_that_was_changed_by_hand_is_corrected() {
     for behind_a_snapshot in [false, true] {
-        let mut world = World::new();
+        let mut world = LedgerFixture::new();
         world.reserve("ana", &["a", "b"]);
         drop(world.write());
         let repo = git2::Repository::open_bare(world.path()).unwrap();

@@ -107,7 +107,7 @@ fn exists(path: &Path) -> bool {
     path.join("HEAD").exists()
 }
 
-/// Requests come first: when the processor is busy, the ledger falls behind and catches up later.
+/// Lowers the priority of this thread: when the processor is busy, the ledger falls behind and catches up later.
 fn lower_priority() {
     // SAFETY: only takes numbers. On Linux, zero means the calling thread; on other systems, the whole process.
     #[cfg(target_os = "linux")]

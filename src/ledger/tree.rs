@@ -20,7 +20,7 @@ struct TreeNode {
     blob: Option<Oid>,
     children: BTreeMap<Box<[u8]>, TreeNode>,
     /// The git id of this directory; none once something in it has changed.
-    written: Option<Oid>,
+    git_id: Option<Oid>,
 }
 
 impl Tree {
@@ -48,7 +48,7 @@ impl Tree {
 
 impl TreeNode {
     fn set(&mut self, whole: &[u8], rest: &[u8], blob: Option<Oid>, moved: &mut Vec<(Vec<u8>, Option<Oid>)>) {
-        self.written = None;
+        self.git_id = None;
         let mut parts = rest.splitn(2, |&b| b == b'/');
         let (name, below) = (parts.next().unwrap_or_default(), parts.next());
         let child = self.children.entry(name.into()).or_default();
@@ -75,8 +75,8 @@ impl TreeNode {
     }
 
     fn write(&mut self, add: &mut dyn FnMut(&[u8]) -> Oid) -> Oid {
-        if let Some(written) = self.written {
-            return written;
+        if let Some(id) = self.git_id {
+            return id;
         }
         let mut entries: Vec<(&[u8], bool, Oid)> = Vec::with_capacity(self.children.len());
         for (name, child) in &mut self.children {
@@ -96,7 +96,7 @@ impl TreeNode {
             body.push(0);
             body.extend_from_slice(id.as_bytes());
         }
-        *self.written.insert(add(&body))
+        *self.git_id.insert(add(&body))
     }
 }
 

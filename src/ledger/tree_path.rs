@@ -32,7 +32,8 @@ pub fn of(key: &Key) -> Vec<u8> {
     }
 }
 
-/// Where a path is that cannot be at its own place: something is held below it, or git does not allow the name.
+/// The path in [`OWN`] for a key whose own path cannot be used in the tree: there are entries below it, or git does not
+/// allow the name.
 pub fn set_aside(path: &[u8]) -> Vec<u8> {
     own("path", path)
 }
@@ -81,9 +82,9 @@ fn can_be_in_place(path: &[u8]) -> bool {
 /// Whether git reads files of this name, or of a name that some file system treats as the same (`.gitmodules`,
 /// `GITMOD~1`). The rules of keys already refuse `.git` in all spellings. A few other names match too; that does no harm.
 fn is_special(name: &[u8]) -> bool {
-    let seen = name.iter().filter(|b| b.is_ascii()).map(u8::to_ascii_lowercase);
+    let visible = name.iter().filter(|b| b.is_ascii()).map(u8::to_ascii_lowercase);
     let mut start = [0; 5];
-    start.iter_mut().zip(seen).for_each(|(to, from)| *to = from);
+    start.iter_mut().zip(visible).for_each(|(to, from)| *to = from);
     matches!(&start, b".gitm" | b".gita") || (start.starts_with(b"gi") && name.contains(&b'~'))
 }
 

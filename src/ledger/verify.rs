@@ -34,27 +34,31 @@ pub fn verify(path: &Path) -> Result<VerifyReport, LedgerError> {
         next = reader.before(&commit)?;
         chain.push(commit);
     }
-    let mut found = VerifyReport::default();
+    let mut report = VerifyReport::default();
     let mut state = State::default();
     for (n, commit) in chain.iter().rev().enumerate() {
         let damaged = |what: String| LedgerError::damaged(path, format!("commit {}: {what}", commit.id));
         let events = reader.events(commit)?;
         let year_before_is_deleted = n == 0 && commit.before.is_some();
         let expected = match commit.trailers.gap {
-            Some((first, last)) if first == found.last.next() => {
-                found.gaps.push((first, last));
+            Some((first, last)) if first == report.last.next() => {
+                report.gaps.push((first, last));
                 last
             }
-            Some(_) => return Err(damaged("the gap it declares is not the gap there is".to_owned())),
+            Some(_) => {
+                return Err(damaged(
+                    "the missing events it declares do not match the events that are missing".to_owned(),
+                ));
+            }
             None if year_before_is_deleted => {
                 let last = Seq(events.first().map_or(commit.trailers.seq.0, |event| event.seq.0 - 1));
-                found.gaps.push((Seq(1), last));
+                report.gaps.push((Seq(1), last));
                 last
             }
-            None => found.last,
+            None => report.last,
         };
         check_numbers(commit, &events, expected).map_err(damaged)?;
-        if commit.trailers.restated || year_before_is_deleted {
+        if commit.trailers.rebuilt_tree || year_before_is_deleted {
             state = State::of(reader.holdings(commit)?);
         } else {
             events.iter().for_each(|event| state.apply(event));
@@ -63,12 +67,12 @@ pub fn verify(path: &Path) -> Result<VerifyReport, LedgerError> {
         if state.tree.id() != commit.tree {
             return Err(damaged("its tree does not match its events".to_owned()));
         }
-        found.commits += 1;
-        found.events += events.len() as u64;
-        found.last = commit.trailers.seq;
+        report.commits += 1;
+        report.events += events.len() as u64;
+        report.last = commit.trailers.seq;
     }
-    found.held = state.holdings.iter().count();
-    Ok(found)
+    report.held = state.holdings.iter().count();
+    Ok(report)
 }
 
 #[derive(Default)]
@@ -100,7 +104,7 @@ impl State {
 fn check_numbers(commit: &Commit, events: &[LedgerEvent], after: Seq) -> Result<(), String> {
     for (expected, event) in (after.0 + 1..).zip(events) {
         if event.seq.0 != expected {
-            return Err(format!("event #{expected} is missing; it has {} instead", event.seq));
+            return Err(format!("expected event #{expected}, found {}", event.seq));
         }
     }
     let last = events.last().map_or(after, |event| event.seq);
@@ -108,7 +112,7 @@ fn check_numbers(commit: &Commit, events: &[LedgerEvent], after: Seq) -> Result<
         return Err(format!("its message says that it ends with {}, but it ends with {last}", commit.trailers.seq));
     }
     if !events.iter().map(|event| event.seq).eq(commit.trailers.events.iter().copied()) {
-        return Err("its message lists other events than it has".to_owned());
+        return Err("its message and its events differ".to_owned());
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::message::{self, LedgerEvent, Trailers};
 use super::pack::{ObjectKind, Pack, id_of};
 use super::reader;
 use super::recover::{StartPoint, recover};
-use super::store::{BRANCH, Commit, Store};
+use super::store::{BRANCH, Commit, LedgerStore};
 use super::tree::Tree;
 use super::tree_path::EVENTS;
 use crate::engine::{Seq, Timestamp};
@@ -26,7 +26,7 @@ const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 
 /// Writes one ledger.
 pub struct Writer {
-    store: Store,
+    store: LedgerStore,
     holdings: Holdings,
     tree: Tree,
     tip: Option<Commit>,
@@ -35,13 +35,13 @@ pub struct Writer {
     /// Records that the journal no longer has; the next commit says so.
     gap: Option<(Seq, Seq)>,
     /// The tree of the tip is not what `holdings` says, so the next commit writes the whole tree.
-    restated: bool,
+    rebuilt_tree: bool,
 }
 
 impl Writer {
     /// Opens the ledger at `path`, or creates one, and recovers.
     pub fn open(path: &Path, journal: &mut dyn JournalReader) -> Result<Writer, LedgerError> {
-        let store = Store::open(path)?;
+        let store = LedgerStore::open(path)?;
         let tip = store.tip()?;
         let StartPoint { holdings, seq, gap } = recover(&store, tip.as_ref(), journal)?;
         let mut tree = Tree::default();
@@ -63,7 +63,7 @@ impl Writer {
                 tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree does not match the journal; the next commit corrects it");
             }
         }
-        Ok(Writer { store, holdings, tree, tip, seq, gap, restated: !is_current })
+        Ok(Writer { store, holdings, tree, tip, seq, gap, rebuilt_tree: !is_current })
     }
 
     /// The last record in the ledger.
@@ -76,7 +76,7 @@ impl Writer {
         self.holdings.paths()
     }
 
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &LedgerStore {
         &self.store
     }
 
@@ -86,12 +86,12 @@ impl Writer {
         if page.begins_late(self.seq) {
             return Err(LedgerError::RecordsDropped { after: self.seq });
         }
-        if page.records.is_empty() && !self.restated && self.gap.is_none() {
+        if page.records.is_empty() && !self.rebuilt_tree && self.gap.is_none() {
             return Ok(FlushReport { events: 0, more: false });
         }
         let mut pack = Pack::new();
         let mut changed = Vec::new();
-        if self.restated {
+        if self.rebuilt_tree {
             changed.extend(self.holdings.paths().map(<[u8]>::to_vec));
         }
         let mut events = Vec::with_capacity(page.records.len());
@@ -116,7 +116,7 @@ impl Writer {
             seq,
             events: events.iter().map(|event| event.seq).collect(),
             gap: self.gap,
-            restated: self.restated,
+            rebuilt_tree: self.rebuilt_tree,
             previous: last_year.as_ref().map(|tip| tip.id),
         };
         let parent = self.tip.as_ref().map(|tip| tip.id).filter(|_| last_year.is_none());
@@ -130,7 +130,7 @@ impl Writer {
         let before = parent.or(trailers.previous);
         let count = events.len();
         self.tip = Some(Commit { id, tree, before, seconds, trailers });
-        (self.seq, self.gap, self.restated) = (seq, None, false);
+        (self.seq, self.gap, self.rebuilt_tree) = (seq, None, false);
         Ok(FlushReport { events: count, more: count == FLUSH_MAX })
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The directory is private, so every program that can read these files may also see who holds what.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use anyhow::Result;
 use super::repositories::ServedRepository;
 use super::unix_seconds;
 use crate::engine::Text;
-use crate::local::ServerRecord;
-use crate::local::data_dir;
-use crate::token::{Keyring, Mint, Scope};
+use crate::local::{READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
+use crate::token::{Keyring, NewToken, Scope};
 
 /// How long a read token is valid.
 const READ_TOKEN_SECONDS: i64 = 7 * 24 * 3600;
@@ -41,17 +40,17 @@ impl DiscoveryFiles {
         for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
-            data_dir::write_private(&dir.join("server.json"), &serde_json::to_vec(&record)?)?;
+            data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
-            let token = self.keyring.mint(&Mint {
+            let token = self.keyring.sign(&NewToken {
                 subject: "local".into(),
                 scope: Scope::Read,
                 repo: Some(name.clone()),
                 issued: now,
                 expires: now + READ_TOKEN_SECONDS,
-                ..Mint::default()
+                ..NewToken::default()
             })?;
-            data_dir::write_private(&dir.join("read-token"), token.as_bytes())?;
+            data_dir::write_private(&read_token_file(dir), token.as_bytes())?;
         }
         Ok(())
     }
@@ -89,6 +88,15 @@ impl DiscoveryFiles {
             }
         }
     }
+}
+
+/// `dir` is the `dibs` directory of a repository. [`SERVER_FILE`] is relative to its parent, the common directory.
+fn server_file(dir: &Path) -> PathBuf {
+    dir.with_file_name(SERVER_FILE)
+}
+
+fn read_token_file(dir: &Path) -> PathBuf {
+    dir.with_file_name(READ_TOKEN_FILE)
 }
 
 /// Replaces the read tokens long before they expire.

@@ -34,7 +34,7 @@ use anyhow::{Context, Result, bail};
 pub use config::{CommandLine, ConfigValue, Options, check_config};
 pub use logging::LogFormat;
 
-use crate::http::{App, Server, runtime};
+use crate::http::{App, HttpServer, runtime};
 use crate::local::ServerRecord;
 use crate::local::data_dir;
 use crate::token::Keyring;
@@ -119,7 +119,7 @@ pub fn run(
             app.set_stopping();
             workers.close();
         };
-        Server::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
+        HttpServer::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
         anyhow::Ok(discovery)
     })?;
     workers.stop();

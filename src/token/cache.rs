@@ -29,24 +29,24 @@ pub(super) fn digest(bytes: &[u8]) -> Digest {
 }
 
 /// A token whose signature and claims were good; only its period is still to be checked.
-pub(super) struct Verified {
+pub(super) struct VerifiedToken {
     pub digest: Digest,
     pub period: Period,
     pub claims: Claims,
 }
 
 /// The tokens that one generation of keys has verified.
-pub(super) struct Cache {
-    slots: Box<[ArcSwapOption<Verified>]>,
+pub(super) struct VerifiedTokens {
+    slots: Box<[ArcSwapOption<VerifiedToken>]>,
 }
 
-impl Cache {
-    pub fn new() -> Cache {
-        Cache { slots: (0..SLOTS).map(|_| ArcSwapOption::const_empty()).collect() }
+impl VerifiedTokens {
+    pub fn new() -> VerifiedTokens {
+        VerifiedTokens { slots: (0..SLOTS).map(|_| ArcSwapOption::const_empty()).collect() }
     }
 
     /// The token with this digest, if it is in the cache. Its period is not checked.
-    pub fn get(&self, digest: &Digest) -> Option<Arc<Verified>> {
+    pub fn get(&self, digest: &Digest) -> Option<Arc<VerifiedToken>> {
         self.slots_of(digest).into_iter().find_map(|slot| {
             let verified = slot.load();
             verified.as_ref().filter(|verified| same(&verified.digest, digest)).cloned()
@@ -54,15 +54,15 @@ impl Cache {
     }
 
     /// Puts a token into the one of its two slots that is empty or expires sooner.
-    pub fn put(&self, verified: Verified) {
+    pub fn put(&self, verified: VerifiedToken) {
         let [a, b] = self.slots_of(&verified.digest);
         let expires =
-            |slot: &ArcSwapOption<Verified>| slot.load().as_ref().map_or(i64::MIN, |cached| cached.period.expires);
+            |slot: &ArcSwapOption<VerifiedToken>| slot.load().as_ref().map_or(i64::MIN, |cached| cached.period.expires);
         let slot = if expires(b) < expires(a) { b } else { a };
         slot.store(Some(Arc::new(verified)));
     }
 
-    fn slots_of(&self, digest: &Digest) -> [&ArcSwapOption<Verified>; 2] {
+    fn slots_of(&self, digest: &Digest) -> [&ArcSwapOption<VerifiedToken>; 2] {
         let slot = |high: u8, low: u8| &self.slots[usize::from(u16::from_be_bytes([high, low]))];
         [slot(digest[0], digest[1]), slot(digest[2], digest[3])]
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::token::Scope;
 
-    fn verified(n: usize, expires: i64) -> Verified {
+    fn verified(n: usize, expires: i64) -> VerifiedToken {
         let claims = Claims {
             session: None,
             subject: n.to_string().into(),
@@ -85,10 +85,10 @@ mod tests {
             issued_ms: None,
             expires,
         };
-        Verified { digest: digest(&n.to_be_bytes()), period: Period { not_before: 0, expires }, claims }
+        VerifiedToken { digest: digest(&n.to_be_bytes()), period: Period { not_before: 0, expires }, claims }
     }
 
-    fn remembers(cache: &Cache, n: usize) -> bool {
+    fn remembers(cache: &VerifiedTokens, n: usize) -> bool {
         let found = cache.get(&digest(&n.to_be_bytes()));
         assert!(found.as_ref().is_none_or(|found| *found.claims.subject == n.to_string()), "{n} is taken for another");
         found.is_some()
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn nearly_all_of_ten_thousand_tokens_find_a_slot() {
-        let cache = Cache::new();
+        let cache = VerifiedTokens::new();
         (0..10_000).for_each(|n| cache.put(verified(n, 1)));
         let known = (0..10_000).filter(|n| remembers(&cache, *n)).count();
         assert!(known > 9_800, "{known}");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_digest_that_differs_in_one_bit_is_not_found() {
-        let cache = Cache::new();
+        let cache = VerifiedTokens::new();
         cache.put(verified(1, 1));
         let right = digest(&1usize.to_be_bytes());
         assert!(cache.get(&right).is_some());
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn more_tokens_than_slots_replace_each_other_and_the_newest_is_present() {
-        let cache = Cache::new();
+        let cache = VerifiedTokens::new();
         for n in 0..2 * SLOTS {
             cache.put(verified(n, 2 * SLOTS as i64 - n as i64));
             assert!(remembers(&cache, n));

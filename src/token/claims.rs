@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Flaw;
+use super::TokenError;
 use crate::engine::{Owner, SessionId, Text};
 
 /// How far the clocks of the issuer of a token and of this server may differ.
@@ -14,7 +14,7 @@ pub const LEEWAY_SECONDS: i64 = 30;
 /// milliseconds instead of seconds, which would make the token valid for 50,000 years.
 pub const TIME_MAX: i64 = 253_402_300_799;
 
-/// The longest display name and feature, in characters. They are part of every answer about the session.
+/// The longest display name and feature, in characters. They are part of every reply about the session.
 pub const NAME_MAX: usize = 200;
 
 /// The longest subject, issuer and repository name, in characters; OpenID Connect allows no longer subject either.
@@ -44,7 +44,7 @@ impl FromStr for Scope {
             "worker" => Ok(Scope::Worker),
             "read" => Ok(Scope::Read),
             "admin" => Ok(Scope::Admin),
-            _ => Err(format!("there is no scope {text:?}; take session, worker, read or admin")),
+            _ => Err(format!("{text:?} is not a scope; use session, worker, read or admin")),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Audience {
 
 /// What the server requires of a token besides the signature.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Demands {
+pub(super) struct ClaimRequirements {
     pub issuer: Option<String>,
     pub audience: Option<String>,
 }
@@ -165,12 +165,12 @@ pub(super) struct Period {
 
 impl Period {
     /// Valid from 30 s before its begin (inclusive) until 30 s after its end (exclusive).
-    pub fn check(self, now: i64) -> Result<(), Flaw> {
+    pub fn check(self, now: i64) -> Result<(), TokenError> {
         if now >= self.expires.saturating_add(LEEWAY_SECONDS) {
-            return Err(Flaw::Expired);
+            return Err(TokenError::Expired);
         }
         if now < self.not_before.saturating_sub(LEEWAY_SECONDS) {
-            return Err(Flaw::NotYet);
+            return Err(TokenError::NotYet);
         }
         Ok(())
     }
@@ -178,21 +178,21 @@ impl Period {
 
 impl Payload {
     /// Checks everything but the time, so that only a token that was valid is called expired.
-    pub fn check(self, demands: &Demands) -> Result<(Claims, Period), Flaw> {
-        if demands.issuer.is_some() && demands.issuer != self.iss {
-            return Err(Flaw::Issuer);
+    pub fn check(self, required: &ClaimRequirements) -> Result<(Claims, Period), TokenError> {
+        if required.issuer.is_some() && required.issuer != self.iss {
+            return Err(TokenError::Issuer);
         }
-        if let Some(name) = &demands.audience
+        if let Some(name) = &required.audience
             && !self.aud.as_ref().is_some_and(|aud| aud.includes(name))
         {
-            return Err(Flaw::Audience);
+            return Err(TokenError::Audience);
         }
 
-        let subject = self.sub.ok_or(Flaw::Subject).and_then(|sub| identity(sub, Flaw::Subject))?;
-        let issuer = self.iss.map(|iss| identity(iss, Flaw::Issuer)).transpose()?;
-        let repo = self.repo.map(|repo| identity(repo, Flaw::Repo)).transpose()?;
-        let name = self.name.and_then(|name| label(name, Flaw::Name).transpose()).transpose()?;
-        let feature = self.feature.and_then(|feature| label(feature, Flaw::Feature).transpose()).transpose()?;
+        let subject = self.sub.ok_or(TokenError::Subject).and_then(|sub| identity(sub, TokenError::Subject))?;
+        let issuer = self.iss.map(|iss| identity(iss, TokenError::Issuer)).transpose()?;
+        let repo = self.repo.map(|repo| identity(repo, TokenError::Repo)).transpose()?;
+        let name = self.name.and_then(|name| label(name, TokenError::Name).transpose()).transpose()?;
+        let feature = self.feature.and_then(|feature| label(feature, TokenError::Feature).transpose()).transpose()?;
 
         let scope = self.scope.unwrap_or_default();
         let session = match (scope, self.sid.as_deref()) {
@@ -201,11 +201,11 @@ impl Payload {
             // `sid` has no meaning here: identity providers put one of their own into every token.
             (Scope::Read | Scope::Admin, _) => None,
         };
-        let session = session.map(|id| SessionId::parse(id).ok_or(Flaw::Session)).transpose()?;
+        let session = session.map(|id| SessionId::parse(id).ok_or(TokenError::Session)).transpose()?;
 
-        let period = Period { not_before: self.nbf.unwrap_or(0), expires: self.exp.ok_or(Flaw::Expiry)? };
+        let period = Period { not_before: self.nbf.unwrap_or(0), expires: self.exp.ok_or(TokenError::Expiry)? };
         if !(0..=TIME_MAX).contains(&period.expires) || !(0..=TIME_MAX).contains(&period.not_before) {
-            return Err(Flaw::Expiry);
+            return Err(TokenError::Expiry);
         }
         // The cast saturates.
         let issued_ms = self.iat.and_then(|iat| iat.as_f64()).map(|seconds| (seconds * 1000.0).round() as i64);
@@ -216,14 +216,14 @@ impl Payload {
 }
 
 /// Text that identifies; it must not be empty.
-fn identity(text: String, flaw: Flaw) -> Result<Text, Flaw> {
-    if text.is_empty() || !is_showable(&text, IDENTITY_MAX) { Err(flaw) } else { Ok(text.into()) }
+fn identity(text: String, error: TokenError) -> Result<Text, TokenError> {
+    if text.is_empty() || !is_showable(&text, IDENTITY_MAX) { Err(error) } else { Ok(text.into()) }
 }
 
 /// Text that is only shown; empty text is the same as none.
-fn label(text: String, flaw: Flaw) -> Result<Option<Text>, Flaw> {
+fn label(text: String, error: TokenError) -> Result<Option<Text>, TokenError> {
     if !is_showable(&text, NAME_MAX) {
-        return Err(flaw);
+        return Err(error);
     }
     Ok((!text.is_empty()).then(|| text.into()))
 }

@@ -43,11 +43,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
 /// Every usable key of a JWKS. Keys for encryption and of unknown kinds are ignored, as RFC 7517 requires. A key that must
 /// not be in such a file, or that contradicts itself, makes the whole file invalid.
 pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Verifier>, KeyringError> {
-    let refused = |why: String| KeyringError(format!("the JWKS file {} {why}", path.display()));
+    let error = |why: String| KeyringError(format!("the JWKS file {} {why}", path.display()));
     // The error of the JSON parser has a line and a column, but no text of the file: it may be the wrong file.
-    let json: Value = serde_json::from_slice(bytes).map_err(|e| refused(format!("is not JSON ({e}); fix the file")))?;
+    let json: Value = serde_json::from_slice(bytes).map_err(|e| error(format!("is not JSON ({e}); fix the file")))?;
     let Some(keys) = json.get("keys").and_then(Value::as_array) else {
-        return Err(refused(r#"has no list "keys"; it should look like {"keys": [{"kty": …, "kid": …}]}"#.to_owned()));
+        return Err(error(r#"has no list "keys"; it should look like {"keys": [{"kty": …, "kid": …}]}"#.to_owned()));
     };
 
     let mut verifiers: Vec<Verifier> = Vec::new();
@@ -56,18 +56,18 @@ pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Verifier>, KeyringE
             Some(kid) if kid.len() <= KID_MAX => format!("{kid:?}"),
             _ => format!("number {}", index + 1),
         };
-        let refused = |why: String| refused(format!("is not usable: key {name} {why}"));
-        let Some(verifier) = verifier(key).map_err(refused)? else { continue };
+        let key_error = |why: String| error(format!("is not usable: key {name} {why}"));
+        let Some(verifier) = verifier(key).map_err(key_error)? else { continue };
         if verifier.kid.is_some() && verifiers.iter().any(|other| other.kid == verifier.kid) {
-            return Err(refused("is there twice; give each its own kid".to_owned()));
+            return Err(key_error("is there twice; give each its own kid".to_owned()));
         }
         verifiers.push(verifier);
     }
     if verifiers.len() > 1 && verifiers.iter().any(|verifier| verifier.kid.is_none()) {
-        return Err(refused("has several keys, and one of them has no kid; give each its own kid".to_owned()));
+        return Err(error("has several keys, and one of them has no kid; give each its own kid".to_owned()));
     }
     if verifiers.is_empty() {
-        return Err(refused("has no key that verifies EdDSA (Ed25519), ES256 or RS256; add one".to_owned()));
+        return Err(error("has no key that verifies EdDSA (Ed25519), ES256 or RS256; add one".to_owned()));
     }
     Ok(verifiers)
 }

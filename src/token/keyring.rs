@@ -1,4 +1,4 @@
-//! Verifies tokens and makes them.
+//! Verifies tokens and signs new ones.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use arc_swap::ArcSwap;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 
-use super::cache::{Cache, Digest, Verified, digest};
-use super::claims::{Audience, Claims, Demands, Payload, Period, Scope};
+use super::cache::{Digest, VerifiedToken, VerifiedTokens, digest};
+use super::claims::{Audience, ClaimRequirements, Claims, Payload, Period, Scope};
 use super::jwks::{self, Verifier};
-use super::{BadToken, Flaw, KeyringError, secret};
+use super::{BadToken, KeyringError, TokenError, secret};
 use crate::engine::{SessionId, Text};
 
 /// The longest token, in bytes. A longer one is refused before it is parsed.
@@ -44,9 +44,9 @@ impl fmt::Debug for KeyringConfig {
     }
 }
 
-/// The claims of a token to be made.
+/// The claims of a token to be signed.
 #[derive(Debug, Clone, Default)]
-pub struct Mint {
+pub struct NewToken {
     /// `sub`: the session id in scope `session`, unless `session` is set.
     pub subject: Text,
     /// `sid`: the session, if it is not the subject.
@@ -98,12 +98,12 @@ pub struct Keyring {
 /// cache, so a token that only an older key verified is refused.
 struct Generation {
     config: KeyringConfig,
-    demands: Demands,
+    required: ClaimRequirements,
     /// The digest of the files that this was made from.
     fingerprint: Digest,
     secret: Option<Secret>,
     public: Vec<Verifier>,
-    verified: Cache,
+    verified: VerifiedTokens,
 }
 
 struct Secret {
@@ -150,11 +150,11 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Makes a token this keyring accepts, signed with the secret.
-    pub fn mint(&self, mint: &Mint) -> Result<String, KeyringError> {
+    /// Signs a token with the secret. This keyring accepts it.
+    pub fn sign(&self, token: &NewToken) -> Result<String, KeyringError> {
         let generation = self.current.load();
         let Some(secret) = &generation.secret else {
-            return Err(KeyringError("cannot make a token without a secret; configure one".to_owned()));
+            return Err(KeyringError("cannot sign a token: no secret is configured".to_owned()));
         };
         let payload = || Payload {
             iss: generation.config.issuer.clone(),
@@ -167,19 +167,19 @@ impl Keyring {
             feature: mint.feature.as_deref().map(str::to_owned),
             iat: Some(mint.iat()),
             nbf: None,
-            exp: Some(mint.expires),
+            exp: Some(token.expires),
         };
-        let refused = |flaw: Flaw| KeyringError(format!("cannot make such a token: {flaw}"));
-        let (_, period) = payload().check(&generation.demands).map_err(refused)?;
-        period.check(mint.issued).map_err(refused)?;
+        let failed = |error: TokenError| KeyringError(format!("cannot sign such a token: {error}"));
+        let (_, period) = payload().check(&generation.required).map_err(failed)?;
+        period.check(token.issued).map_err(failed)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &payload(), &secret.sign)
             .map_err(|_| KeyringError("cannot sign a token with this secret; configure another one".to_owned()))
     }
 
     /// [`Keyring::verify`] with the reason, for tests.
-    pub(super) fn examine(&self, bearer: &str, now: i64) -> Result<Claims, Flaw> {
+    pub(super) fn examine(&self, bearer: &str, now: i64) -> Result<Claims, TokenError> {
         if bearer.len() > TOKEN_MAX {
-            return Err(Flaw::TooLong);
+            return Err(TokenError::TooLong);
         }
         let generation = self.current.load();
         let digest = digest(bearer.as_bytes());
@@ -189,7 +189,7 @@ impl Keyring {
         }
         let (claims, period) = generation.open(bearer)?;
         period.check(now)?;
-        generation.verified.put(Verified { digest, period, claims: claims.clone() });
+        generation.verified.put(VerifiedToken { digest, period, claims: claims.clone() });
         Ok(claims)
     }
 }
@@ -226,24 +226,24 @@ impl Generation {
             (Some(bytes), Some(path)) => jwks::parse(bytes, path)?,
             _ => Vec::new(),
         };
-        let demands = Demands { issuer: config.issuer.clone(), audience: config.audience.clone() };
+        let required = ClaimRequirements { issuer: config.issuer.clone(), audience: config.audience.clone() };
         let fingerprint = sources.fingerprint();
-        Ok(Generation { config, demands, fingerprint, secret, public, verified: Cache::new() })
+        Ok(Generation { config, required, fingerprint, secret, public, verified: VerifiedTokens::new() })
     }
 
     /// Checks everything but the time. Header members that contain or point to a key (`jwk`, `jku`, `x5c`, `x5u`) are
     /// ignored: a token can only choose one of our keys.
-    fn open(&self, bearer: &str) -> Result<(Claims, Period), Flaw> {
-        let header = jsonwebtoken::decode_header(bearer).map_err(|_| Flaw::Unreadable)?;
+    fn open(&self, bearer: &str) -> Result<(Claims, Period), TokenError> {
+        let header = jsonwebtoken::decode_header(bearer).map_err(|_| TokenError::Unreadable)?;
         if header.crit.is_some() {
-            return Err(Flaw::Critical);
+            return Err(TokenError::Critical);
         }
         if !header.typ.as_deref().is_none_or(is_access_token) {
-            return Err(Flaw::Type);
+            return Err(TokenError::Type);
         }
-        let verifier = self.verifier(header.kid.as_deref()).ok_or(Flaw::UnknownKid)?;
+        let verifier = self.verifier(header.kid.as_deref()).ok_or(TokenError::UnknownKid)?;
         if header.alg != verifier.algorithm {
-            return Err(Flaw::Algorithm);
+            return Err(TokenError::Algorithm);
         }
 
         // The library verifies only the signature. Its other checks would read a clock, and accept fractions of a second
@@ -255,10 +255,10 @@ impl Generation {
         only_signature.validate_aud = false;
         let token = jsonwebtoken::decode::<Payload>(bearer, &verifier.key, &only_signature);
         let token = token.map_err(|error| match error.kind() {
-            ErrorKind::InvalidSignature => Flaw::Signature,
-            _ => Flaw::Unreadable,
+            ErrorKind::InvalidSignature => TokenError::Signature,
+            _ => TokenError::Unreadable,
         })?;
-        token.claims.check(&self.demands)
+        token.claims.check(&self.required)
     }
 
     /// The key with this `kid`. Without a `kid`, the secret or the only public key.

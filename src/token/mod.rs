@@ -1,7 +1,7 @@
 //! Tokens (JWTs): who calls, and what the caller may do.
 //!
 //! Nothing here knows HTTP, a clock or who holds what: the text of a token and the time go in, [`Claims`] or a [`BadToken`]
-//! come out. Start at [`Keyring::verify`]; [`Keyring::mint`] makes the tokens that this server issues itself.
+//! come out. Start at [`Keyring::verify`]; [`Keyring::sign`] signs the tokens that this server issues itself.
 //!
 //! Neither a token nor a secret is ever part of an error, of `Debug` output or of a log line. The time that a refusal takes
 //! reveals nothing about them either: aws-lc compares signatures in constant time; a token that was verified before is
@@ -11,14 +11,14 @@ mod cache;
 mod claims;
 mod jwks;
 mod keyring;
-pub mod mint;
 mod secret;
+pub mod sign;
 #[cfg(test)]
 mod tests;
 
 pub use claims::{Claims, IDENTITY_MAX, LEEWAY_SECONDS, NAME_MAX, Scope, TIME_MAX};
 pub use jwks::JWKS_MAX;
-pub use keyring::{Keyring, KeyringConfig, Mint, TOKEN_MAX};
+pub use keyring::{Keyring, KeyringConfig, NewToken, TOKEN_MAX};
 pub use secret::{SECRET_MAX, SECRET_MIN, secret_file};
 
 /// Why a token is refused. It does not say which check failed, because that would help an attacker.
@@ -39,7 +39,7 @@ pub struct KeyringError(String);
 
 /// What exactly is wrong with a token: for tests and for the issuer of a token, never for the client that sends one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum Flaw {
+enum TokenError {
     #[error("the token is too long")]
     TooLong,
     #[error("the token is not a JWT, or a claim has the wrong type")]
@@ -68,7 +68,7 @@ enum Flaw {
     Name,
     #[error("the feature is too long or has control characters")]
     Feature,
-    #[error("the expiry is missing or no time in seconds")]
+    #[error("the expiry (exp) is missing or is not a number of seconds")]
     Expiry,
     #[error("the token is not valid yet")]
     NotYet,
@@ -76,8 +76,8 @@ enum Flaw {
     Expired,
 }
 
-impl From<Flaw> for BadToken {
-    fn from(flaw: Flaw) -> BadToken {
-        if flaw == Flaw::Expired { BadToken::Expired } else { BadToken::Invalid }
+impl From<TokenError> for BadToken {
+    fn from(error: TokenError) -> BadToken {
+        if error == TokenError::Expired { BadToken::Expired } else { BadToken::Invalid }
     }
 }

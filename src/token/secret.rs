@@ -32,32 +32,32 @@ pub fn secret_file(path: &Path) -> Result<Vec<u8>, KeyringError> {
 
 /// Reads the secret from an existing file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
-    let shown = path.display();
+    let path_text = path.display();
     let failed =
-        |e: io::Error| KeyringError(format!("cannot read the secret file {shown}: {e}; check its permissions"));
+        |e: io::Error| KeyringError(format!("cannot read the secret file {path_text}: {e}; check its permissions"));
     // Opening a pipe would wait for a writer, so the file type is checked first.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(KeyringError(format!("the secret file {shown} is not a file; name another one")));
+        return Err(KeyringError(format!("the secret file {path_text} is not a file; name another one")));
     }
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode();
     if mode & 0o077 != 0 {
         let mode = mode & 0o7777;
         return Err(KeyringError(format!(
-            "the secret file {shown} is open to others (mode {mode:04o}); close it with: chmod 600 {path:?}"
+            "the secret file {path_text} can be read by other users (mode {mode:04o}); run: chmod 600 {path:?}"
         )));
     }
     let mut secret = Vec::new();
     file.take(SECRET_MAX as u64 + 1).read_to_end(&mut secret).map_err(failed)?;
     if secret.len() > SECRET_MAX {
         return Err(KeyringError(format!(
-            "the secret file {shown} is larger than {SECRET_MAX} bytes; name another one"
+            "the secret file {path_text} is larger than {SECRET_MAX} bytes; name another one"
         )));
     }
     while secret.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         secret.pop();
     }
-    check_length(&secret).map_err(|e| KeyringError(format!("the secret file {shown} is not usable: {e}")))?;
+    check_length(&secret).map_err(|e| KeyringError(format!("the secret file {path_text} is not usable: {e}")))?;
     Ok(secret)
 }
 

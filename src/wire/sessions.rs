@@ -103,14 +103,18 @@ pub enum SessionState {
 impl SessionState {
     /// Every state with its word in JSON.
     pub const WORDS: &[(&str, SessionState)] = &[
-        ("active", SessionState::Active),
-        ("completed", SessionState::Completed),
-        ("failed", SessionState::Failed),
-        ("stopped", SessionState::Stopped),
-        ("lost", SessionState::Lost),
+        SessionState::Active.with_word(),
+        SessionState::Completed.with_word(),
+        SessionState::Failed.with_word(),
+        SessionState::Stopped.with_word(),
+        SessionState::Lost.with_word(),
     ];
 
-    pub fn as_str(self) -> &'static str {
+    const fn with_word(self) -> (&'static str, SessionState) {
+        (self.as_str(), self)
+    }
+
+    pub const fn as_str(self) -> &'static str {
         match self {
             SessionState::Active => "active",
             SessionState::Completed => "completed",

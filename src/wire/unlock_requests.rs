@@ -58,14 +58,18 @@ pub enum UnlockStatus {
 
 impl UnlockStatus {
     const WORDS: &[(&str, UnlockStatus)] = &[
-        ("pending", UnlockStatus::Pending),
-        ("approved", UnlockStatus::Approved),
-        ("rejected", UnlockStatus::Rejected),
-        ("withdrawn", UnlockStatus::Withdrawn),
-        ("moot", UnlockStatus::Moot),
+        UnlockStatus::Pending.with_word(),
+        UnlockStatus::Approved.with_word(),
+        UnlockStatus::Rejected.with_word(),
+        UnlockStatus::Withdrawn.with_word(),
+        UnlockStatus::Moot.with_word(),
     ];
 
-    pub fn as_str(self) -> &'static str {
+    const fn with_word(self) -> (&'static str, UnlockStatus) {
+        (self.as_str(), self)
+    }
+
+    pub const fn as_str(self) -> &'static str {
         match self {
             UnlockStatus::Pending => "pending",
             UnlockStatus::Approved => "approved",

@@ -48,7 +48,7 @@ fn responses_of_other_servers_are_reported() {
     let error = world.dibs(["status", "--url", &stranger("502 Bad Gateway", "")]).fails(5);
     assert!(error.err.contains("sent an empty reply (status 502)"), "{error:?}");
     let shape = world.dibs(["session", "list", "--url", &stranger("200 OK", r#"{"sessions":[{}]}"#)]).fails(5);
-    assert!(shape.err.contains("JSON of another shape"), "{shape:?}");
+    assert!(shape.err.contains("unexpected JSON"), "{shape:?}");
 }
 
 #[test]

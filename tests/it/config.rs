@@ -88,7 +88,7 @@ fn invalid_toml_and_a_missing_file_are_reported() {
     let (code, lines) = check(&world, "a = = 1\nlisten = 7\n");
     assert_eq!(code, 1);
     assert!(lines.iter().any(|line| line.starts_with("1: this is not TOML")), "{lines:?}");
-    assert!(lines.iter().any(|line| line.starts_with("2: listen must be text")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("2: listen must be a string")), "{lines:?}");
     let gone = world.dibs(&["serve", "--check-config", "--config", "gone.toml"]).run();
     assert_eq!(gone.status.code(), Some(1));
     let said = String::from_utf8(gone.stdout).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use git_dibs::engine::{Engine, Policy, Seq};
-use git_dibs::journal::{Journal, Loaded, SqliteJournal};
+use git_dibs::journal::{Journal, LoadItem, SqliteJournal};
 use serde_json::{Value, json};
 
 use crate::document::Document;
@@ -367,7 +367,7 @@ fn drop_records_before(world: &World, keep_from: Seq) {
     let mut engine = Engine::new(Policy::default());
     let mut reader = journal.reader().unwrap();
     let at = reader.load(Seq(u64::MAX), &mut |loaded| {
-        if let Loaded::Record(record) = loaded {
+        if let LoadItem::Record(record) = loaded {
             engine.apply(&record);
         }
         Ok(())

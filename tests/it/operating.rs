@@ -112,7 +112,8 @@ fn sigterm_finishes_pending_requests() {
         world.signal(libc::SIGTERM);
         let answer = waiting.join().unwrap();
         assert_eq!(answer.header("retry-after"), Some("1"));
-        answer.refused("UNAVAILABLE");
+        let sentence = "the server is stopping, and the wait ended with it; try again in a moment";
+        assert_eq!(answer.refused("UNAVAILABLE")["error"], sentence);
     });
     probe.send(b"\r\n").unwrap();
     let answer = probe.receive(false).unwrap();

@@ -167,7 +167,7 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
                 let (holds, wants) = (describe::key(&step.holds, None), describe::key(&step.wants, None));
                 text.push_str(&format!("  {who} holds {holds} and wants {wants}\n"));
             }
-            text + "Release something you hold first, or ask for it: git dibs request KEY --reason TEXT"
+            text + "Release a key that you hold, or ask for the one you want: git dibs request KEY --reason TEXT"
         }
         _ => match line {
             Some(line) => format!("{} ({line})", sentence_of(error)),

@@ -76,9 +76,9 @@ pub fn run(args: Args) -> Result<Exit> {
 
     let ending = signals.run(command);
     let (state, exit) = match &ending {
-        Ok(Ending::Exited(0)) => (EndState::Completed, 0),
-        Ok(Ending::Exited(code)) => (EndState::Failed, *code),
-        Ok(Ending::Killed(signal)) => (state_of(*signal), 128u8.wrapping_add(*signal as u8)),
+        Ok(ChildExit::Exited(0)) => (EndState::Completed, 0),
+        Ok(ChildExit::Exited(code)) => (EndState::Failed, *code),
+        Ok(ChildExit::Killed(signal)) => (state_of(*signal), 128u8.wrapping_add(*signal as u8)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (EndState::Failed, NOT_FOUND),
         Err(_) => (EndState::Failed, NOT_STARTED),
     };

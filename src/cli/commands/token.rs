@@ -63,7 +63,7 @@ fn sign_and_print(args: Args) -> Result<Exit> {
         }
     };
     let issued = clock::now().0 / 1000;
-    let mint = Mint {
+    let new = NewToken {
         subject: args.subject.into(),
         scope: args.scope,
         repo: args.repo.map(Into::into),
@@ -71,7 +71,7 @@ fn sign_and_print(args: Args) -> Result<Exit> {
         feature: args.feature.map(Into::into),
         issued,
         expires: issued + args.ttl,
-        ..Mint::default()
+        ..NewToken::default()
     };
     let token = sign(secret, &mint)?;
     if args.json {

@@ -22,10 +22,10 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
     path = "/",
     operation_id = "frontDoor",
     tag = "Documents",
-    responses((status = 307, description = "The page that explains the calls.", headers(("location" = String, description = "`/docs`."))), refusals::Anybody),
+    responses((status = 307, description = "The page that explains the calls.", headers(("location" = String, description = "`/docs`."))), refusals::NoToken),
     security(()),
 )]
-pub async fn front_door() -> Redirect {
+pub async fn redirect_to_docs() -> Redirect {
     Redirect::temporary("/docs")
 }
 
@@ -35,7 +35,7 @@ pub async fn front_door() -> Redirect {
     path = "/openapi.json",
     operation_id = "getDocument",
     tag = "Documents",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object), refusals::Anybody),
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), refusals::NoToken),
     security(()),
 )]
 pub async fn document(State(app): State<Arc<App>>) -> Response {
@@ -48,11 +48,11 @@ pub async fn document(State(app): State<Arc<App>>) -> Response {
     path = "/docs",
     operation_id = "getPage",
     tag = "Documents",
-    responses((status = 200, description = "A page that loads nothing from other servers.", body = String, content_type = "text/html"), refusals::Anybody),
+    responses((status = 200, description = "A page that loads nothing from other servers.", body = String, content_type = "text/html"), refusals::NoToken),
     security(()),
 )]
-pub async fn page() -> Response {
-    served(&page::PAGE)
+pub async fn docs_page() -> Response {
+    file_response(&page::PAGE)
 }
 
 /// A file of that page.
@@ -68,19 +68,19 @@ pub async fn page() -> Response {
     ),
     security(()),
 )]
-pub async fn part(At(file): At<String>) -> ApiResult<Response> {
-    let part = page::PARTS.iter().find(|part| part.name == file);
+pub async fn docs_file(At(name): At<String>) -> ApiResult<Response> {
+    let file = page::PAGE_FILES.iter().find(|file| file.name == name);
     let missing = || ApiError::new(Code::NotFound, "the page has no such file");
-    part.map(served).ok_or_else(missing)
+    file.map(file_response).ok_or_else(missing)
 }
 
-fn served(part: &page::Part) -> Response {
+fn file_response(file: &page::PageFile) -> Response {
     let headers = [
-        (CONTENT_TYPE, part.content_type),
+        (CONTENT_TYPE, file.content_type),
         (CONTENT_SECURITY_POLICY, PAGE_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-cache"),
     ];
-    (headers, part.text).into_response()
+    (headers, file.text).into_response()
 }

@@ -20,7 +20,7 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::desk::{Buffered, FeedPage, Follower};
+use crate::desk::{BufferPage, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::http::app::App;
 use crate::http::caller::{Caller, bearer};
@@ -53,8 +53,8 @@ const RELOAD: &str = "/api/reservations";
     get,
     path = "/api/events",
     operation_id = "followEvents",
-    tag = "Looking and operating",
-    params(params::Following, params::LastEvent),
+    tag = "Monitoring and administration",
+    params(params::EventParams, params::LastEvent),
     responses(
         (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
         refusals::Look,
@@ -210,19 +210,19 @@ impl Stream {
                 self.check().await?;
             }
             match self.follower.buffered(self.after) {
-                Buffered::Batches(batches) => {
+                BufferPage::Batches(batches) => {
                     for batch in batches {
                         self.send_records(&batch).await?;
                     }
                 }
-                Buffered::TooOld => match self.read_journal().await? {
+                BufferPage::TooOld => match self.read_journal().await? {
                     FeedPage::Records(records) => self.send_records(&records).await?,
                     FeedPage::Dropped if self.is_new => self.reset("tooOld"),
                     FeedPage::Dropped => {
                         return Err(Some("the stream fell too far behind; reconnect with the last id"));
                     }
                 },
-                Buffered::UpToDate => {
+                BufferPage::UpToDate => {
                     let follower = self.follower.clone();
                     let news = poll_fn(|context| follower.poll_news(self.after, context));
                     if tokio::time::timeout_at(self.next_check, news).await.is_err() {

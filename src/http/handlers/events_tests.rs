@@ -13,7 +13,7 @@ use crate::desk::{Desk, ManualClock};
 use crate::engine::{Policy, Timestamp};
 use crate::http::{App, HostCheck, Repository, ServerLimits, router};
 use crate::journal::MemoryJournal;
-use crate::token::{Keyring, KeyringConfig, Mint, Scope};
+use crate::token::{Keyring, KeyringConfig, NewToken, Scope};
 
 struct TestServer {
     router: Router,
@@ -25,11 +25,11 @@ struct TestServer {
 fn test_server(limits: ServerLimits) -> TestServer {
     let config = KeyringConfig { secret: Some(vec![b's'; 32]), ..KeyringConfig::default() };
     let keyring = Keyring::new(config).unwrap();
-    let mint = |subject: &str, scope| {
-        let mint = Mint { subject: subject.into(), scope, issued: 1000, expires: 5000, ..Mint::default() };
-        keyring.mint(&mint).unwrap()
+    let sign = |subject: &str, scope| {
+        let new = NewToken { subject: subject.into(), scope, issued: 1000, expires: 5000, ..NewToken::default() };
+        keyring.sign(&new).unwrap()
     };
-    let (reader, worker) = (mint("looker", Scope::Read), mint("ana", Scope::Session));
+    let (reader, worker) = (sign("looker", Scope::Read), sign("ana", Scope::Session));
     let clock = Box::new(ManualClock::new(Timestamp(1_000_000)));
     let failed = |error| panic!("{error}");
     let (desk, _) = Desk::open("test", Box::new(MemoryJournal::new()), clock, Policy::default(), failed).unwrap();

@@ -1,4 +1,4 @@
-//! `GET /healthz` and `GET /readyz`: the two calls for whatever supervises the server.
+//! `GET /healthz` and `GET /readyz`: for load balancers and service managers.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::wire::{self, Code};
     get,
     path = "/healthz",
     operation_id = "healthz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "It is running.", body = wire::Health), refusals::Anybody),
+    tag = "Monitoring and administration",
+    responses((status = 200, description = "It is running.", body = wire::Health), refusals::NoToken),
     security(()),
 )]
 pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
@@ -32,8 +32,8 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
     get,
     path = "/readyz",
     operation_id = "readyz",
-    tag = "Looking and operating",
-    responses((status = 200, description = "Every repository is ready.", body = wire::Health), refusals::Anybody),
+    tag = "Monitoring and administration",
+    responses((status = 200, description = "Every repository is ready.", body = wire::Health), refusals::NoToken),
     security(()),
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {

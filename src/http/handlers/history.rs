@@ -22,8 +22,8 @@ const PAGE_ITEMS: u32 = 100;
     get,
     path = "/api/history",
     operation_id = "getHistory",
-    tag = "Looking and operating",
-    params(params::History),
+    tag = "Monitoring and administration",
+    params(params::HistoryQuery),
     responses((status = 200, description = "One page of the history.", body = wire::HistoryReply), refusals::CheckQuery),
 )]
 pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::HistoryReply>> {
@@ -56,7 +56,7 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
     let page = match page {
         Ok(Some(Ok(page))) => page,
         Ok(Some(Err(HistoryError::BadCursor))) => {
-            return Err(wire::BadBody::field("cursor", "must be the nextCursor of an earlier answer").into());
+            return Err(wire::BadBody::field("cursor", "must be the nextCursor of an earlier reply").into());
         }
         Ok(Some(Err(HistoryError::Unreadable(sentence)))) => {
             tracing::warn!(error = sentence, "the history could not be read");

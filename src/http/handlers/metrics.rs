@@ -39,7 +39,7 @@ pub struct Gauge {
     get,
     path = "/metrics",
     operation_id = "getMetrics",
-    tag = "Looking and operating",
+    tag = "Monitoring and administration",
     responses(
         (status = 200, description = "Metrics in Prometheus' text format.", content_type = "text/plain", body = String),
         refusals::Metrics,
@@ -61,23 +61,24 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
 }
 
 fn render(app: &App, only: Option<&str>) -> String {
-    let shown: Vec<&Repository> = app
+    let repositories: Vec<&Repository> = app
         .repositories
         .values()
         .map(|repo| &**repo)
         .filter(|repo| only.is_none_or(|name| *repo.name == *name))
         .collect();
-    let mut page = Page(String::with_capacity(16 * 1024));
-    page.family("dibs_build_info", "gauge", "The version of git-dibs.");
-    page.line("dibs_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.family("process_start_time_seconds", "gauge", "When the server was started, in seconds since 1970.");
-    page.line("process_start_time_seconds", &[], app.started as f64);
-    page.family("dibs_http_requests_total", "counter", "Requests answered, by route and status.");
+    let mut text = MetricsText(String::with_capacity(16 * 1024));
+    text.family("dibs_build_info", "gauge", "The version of git-dibs.");
+    text.line("dibs_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    text.family("process_start_time_seconds", "gauge", "When the server was started, in seconds since 1970.");
+    text.line("process_start_time_seconds", &[], app.started as f64);
+    text.family("dibs_http_requests_total", "counter", "Requests answered, by route and status.");
     for RequestCount { method, route, status, count } in app.requests.read() {
         let labels = [("method", &*method), ("route", route), ("status", &*status)];
-        page.line("dibs_http_requests_total", &labels, count as f64);
+        text.line("dibs_http_requests_total", &labels, count as f64);
     }
-    let counts: Vec<(&Repository, Counts)> = shown.iter().map(|repo| (*repo, repo.desk.metrics().counts())).collect();
+    let counts: Vec<(&Repository, Counts)> =
+        repositories.iter().map(|repo| (*repo, repo.desk.metrics().counts())).collect();
     type Read = fn(&Counts) -> u64;
     let numbers: [(&str, &str, &str, Read); 10] = [
         ("dibs_reservations", "gauge", "Reservations held now.", |counts| counts.reservations),
@@ -99,47 +100,51 @@ fn render(app: &App, only: Option<&str>) -> String {
         }),
     ];
     for (name, kind, help, read) in numbers {
-        page.family(name, kind, help);
+        text.family(name, kind, help);
         for (repo, counts) in &counts {
-            page.line(name, &[("repo", &repo.name)], read(counts) as f64);
+            text.line(name, &[("repo", &repo.name)], read(counts) as f64);
         }
     }
-    page.family("dibs_event_readers", "gauge", "Clients that follow the events now.");
-    for repo in &shown {
-        page.line("dibs_event_readers", &[("repo", &repo.name)], repo.desk.feed().followers() as f64);
+    text.family("dibs_event_readers", "gauge", "Clients that follow the events now.");
+    for repo in &repositories {
+        text.line("dibs_event_readers", &[("repo", &repo.name)], repo.desk.feed().followers() as f64);
     }
     type Find = fn(&Repository) -> &Histogram;
     let times: [(&str, &str, Find); 3] = [
-        ("dibs_decision_seconds", "From the desk's inbox to a durable decision.", |repo| {
+        ("dibs_decision_seconds", "Time from receiving a command to making its decision durable.", |repo| {
             &repo.desk.metrics().decisions
         }),
-        ("dibs_journal_append_seconds", "Making a batch of records durable.", |repo| &repo.desk.metrics().appends),
-        ("dibs_journal_sync_seconds", "Of that, writing and syncing the file.", |repo| &repo.desk.metrics().syncs),
+        ("dibs_journal_append_seconds", "Time to make a batch of records durable.", |repo| {
+            &repo.desk.metrics().appends
+        }),
+        ("dibs_journal_sync_seconds", "Time to write and sync the journal file.", |repo| &repo.desk.metrics().syncs),
     ];
     for (name, help, find) in times {
-        page.family(name, "histogram", help);
+        text.family(name, "histogram", help);
         // Bounds are in microseconds, sums in nanoseconds.
-        shown.iter().for_each(|repo| page.histogram(name, repo, find(repo), 1e-6, 1e-9));
+        repositories.iter().for_each(|repo| text.histogram(name, repo, find(repo), 1e-6, 1e-9));
     }
-    page.family("dibs_batch_records", "histogram", "Records made durable together.");
-    shown.iter().for_each(|repo| page.histogram("dibs_batch_records", repo, &repo.desk.metrics().batches, 1.0, 1.0));
+    text.family("dibs_batch_records", "histogram", "Records made durable together.");
+    repositories
+        .iter()
+        .for_each(|repo| text.histogram("dibs_batch_records", repo, &repo.desk.metrics().batches, 1.0, 1.0));
     let mut described = "";
     let mut gauges: Vec<&Gauge> =
         app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)).collect();
     gauges.sort_by_key(|gauge| gauge.name);
     for gauge in gauges {
         if gauge.name != described {
-            page.family(gauge.name, "gauge", gauge.help);
+            text.family(gauge.name, "gauge", gauge.help);
             described = gauge.name;
         }
-        page.line(gauge.name, &[("repo", &gauge.repo)], (gauge.read)());
+        text.line(gauge.name, &[("repo", &gauge.repo)], (gauge.read)());
     }
-    page.0
+    text.0
 }
 
-struct Page(String);
+struct MetricsText(String);
 
-impl Page {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("a String accepts every write");
     }

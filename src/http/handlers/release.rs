@@ -14,7 +14,7 @@ use crate::wire;
 
 /// Release one key, or several.
 ///
-/// Releasing a key that no session holds is no error. If another session holds one of the keys, the call is refused and
+/// Releasing a key that no session holds is not an error. If another session holds one of the keys, the call is refused and
 /// nothing is released.
 #[utoipa::path(
     post,
@@ -33,7 +33,7 @@ pub async fn release(
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&caller.repo, body.one_or_many()?, body.encoding)?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
-    let (keys, notices) = released(reply)?;
+    let (keys, notices) = released_keys(reply)?;
     let released_count = keys.len() as u64;
     Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
 }
@@ -55,12 +55,12 @@ pub async fn release_all(
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
-    let (keys, notices) = released(reply)?;
+    let (keys, notices) = released_keys(reply)?;
     let released_paths = keys.iter().map(Key::shown).collect();
     Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
 }
 
-fn released(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
+fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Ok(Outcome::Released(keys)) => Ok((keys, notices)),

@@ -28,8 +28,8 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     let view = move |engine: &Engine, _| {
         let name = engine.session(&session)?.name;
         let holder = SessionName { session, name };
-        let held = engine.held(&holder.session);
-        Some(held.iter().map(|grant| outcome::listed(&holder, grant)).collect())
+        let grants = engine.held(&holder.session);
+        Some(grants.iter().map(|grant| outcome::reservation_info(&holder, grant)).collect())
     };
     let reply = read_state(&caller.repo.desk, actor, view).await?;
     let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
@@ -43,8 +43,8 @@ pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Jso
     get,
     path = "/api/reservations",
     operation_id = "listReservations",
-    tag = "Looking and operating",
-    params(params::Reservations, params::Page),
+    tag = "Monitoring and administration",
+    params(params::ReservationQuery, params::PageParams),
     responses((status = 200, description = "One page of reservations, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
 pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
@@ -56,14 +56,14 @@ pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<
         let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
         let list = |holdings: &mut dyn Iterator<Item = (SessionName, Grant)>| -> Vec<_> {
             let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
-            page.map(|(holder, grant)| outcome::listed(&holder, &grant)).collect()
+            page.map(|(holder, grant)| outcome::reservation_info(&holder, &grant)).collect()
         };
         let mut page = match session {
             Some(id) => match SessionId::parse(&id).and_then(|id| engine.session(&id)) {
                 Some(view) => {
                     let holder = SessionName { session: view.id, name: view.name };
-                    let held = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
-                    list(&mut held.map(|grant| (holder.clone(), grant)))
+                    let grants = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
+                    list(&mut grants.map(|grant| (holder.clone(), grant)))
                 }
                 None => Vec::new(),
             },
@@ -92,10 +92,10 @@ pub fn starts_with(key: &Key, prefix: &str) -> bool {
     delete,
     path = "/api/reservations/{reservationId}",
     operation_id = "takeAway",
-    tag = "Looking and operating",
+    tag = "Monitoring and administration",
     params(params::ReservationAt),
     request_body = wire::Override,
-    responses((status = 200, description = "The reservation has ended.", body = wire::Released), refusals::TakeAway),
+    responses((status = 200, description = "The reservation has ended.", body = wire::Released), refusals::Override),
 )]
 pub async fn take_away(
     caller: Caller,

@@ -16,7 +16,7 @@ use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::out_of_range;
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
-use crate::token::{Claims, Mint, Scope};
+use crate::token::{Claims, NewToken, Scope};
 use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
 use crate::wire::{self, Code, Time};
 
@@ -62,14 +62,14 @@ pub async fn create(
         return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
     }
     let now = (app.wall_clock)();
-    let mint = Mint {
+    let new = NewToken {
         subject: session.as_str().into(),
         repo: Some(caller.repo.name.clone()),
         name: name.clone(),
         feature: feature.clone(),
         issued: now,
         expires: now + seconds,
-        ..Mint::default()
+        ..NewToken::default()
     };
     let sign =
         |mint: &Mint| app.keyring.mint(mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()));
@@ -98,7 +98,7 @@ pub async fn create(
     path = "/api/sessions",
     operation_id = "listSessions",
     tag = "Sessions",
-    params(params::Sessions, params::Page),
+    params(params::SessionQuery, params::PageParams),
     responses((status = 200, description = "One page of sessions, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
 pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {

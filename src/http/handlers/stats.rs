@@ -13,7 +13,7 @@ use crate::wire;
     get,
     path = "/api/stats",
     operation_id = "getStats",
-    tag = "Looking and operating",
+    tag = "Monitoring and administration",
     responses((status = 200, description = "As of now.", body = wire::Stats), refusals::Look),
 )]
 pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {

@@ -1,4 +1,8 @@
-//! What every request passes on its way to a handler.
+//! What happens to a request before its handler runs.
+//!
+//! [`request_id`] is the only layer, and every request passes it: it gives the request an id, counts it
+//! ([`request_count`]) and checks its `Host` ([`host_check`]). [`rate_limit`] is called for tokens that act for a session,
+//! once the token is verified.
 
 pub mod host_check;
 pub mod rate_limit;

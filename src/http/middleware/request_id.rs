@@ -1,4 +1,4 @@
-//! Gives every request an id, counts it, and lets it pass the host check.
+//! Gives every request an id, counts it, and checks its `Host`.
 //!
 //! The id is the client's own if it sent a usable one, else a new one. Every response carries it, also a refusal, and
 //! so do the lines of the decision log.
@@ -20,26 +20,26 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that is taken over from a client, in bytes.
 const ID_MAX: usize = 128;
 
-/// The outermost middleware.
+/// The outermost layer: the id, the count, the host check, then the rest of the server.
 pub async fn with_request_id(
     State((app, host_check)): State<(Arc<App>, HostCheck)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let sent = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
-    let id = sent.unwrap_or_else(|| {
+    let client_id = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
+    let id = client_id.unwrap_or_else(|| {
         let mut text = [0; uuid::fmt::Simple::LENGTH];
         HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let counted = app.requests.begin(route, request.method());
-    let checked = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
-    let mut response = match checked {
+    let request_count = app.requests.begin(route, request.method());
+    let host_result = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    let mut response = match host_result {
         Err(refusal) => refusal.into_response(),
         Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,
         Ok(()) => next.run(request).await,
     };
-    counted.end(response.status());
+    request_count.end(response.status());
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

@@ -1,4 +1,4 @@
-//! Examples of the request and answer bodies of every call.
+//! Examples of the request and reply bodies of every call.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub fn requests(call: &str) -> Value {
     }
 }
 
-/// The beginning of an answer in plain text.
+/// The beginning of a reply in plain text.
 pub fn text(call: &str) -> Option<&'static str> {
     match call {
         "followEvents" => Some(
@@ -60,7 +60,7 @@ pub fn text(call: &str) -> Option<&'static str> {
     }
 }
 
-/// The status of a successful answer, and examples of its body, by name.
+/// The status of a successful reply, and examples of its body, by name.
 pub fn answers(call: &str) -> Option<(&'static str, Value)> {
     let reserved = |key: &str| {
         json!({

@@ -12,8 +12,8 @@ use crate::wire::limits::{
 };
 
 /// Completes the document that was made from the handlers.
-pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
-    let mut document = serde_json::to_value(described).expect("a document is plain data");
+pub fn finish(handlers: utoipa::openapi::OpenApi) -> Value {
+    let mut document = serde_json::to_value(handlers).expect("a document is plain data");
     document["info"]["description"] = introduction().into();
     document["components"]["parameters"] = shared_parameters();
     document["components"]["headers"] = json!({ "RequestId": {
@@ -23,8 +23,8 @@ pub fn finish(described: utoipa::openapi::OpenApi) -> Value {
         "example": "0198f0a4b5c67d8e9fa0b1c2d3e4f506",
     } });
     let refusal = |code: &Code| (code.as_str().to_owned(), json!({ "value": refusals::example(*code) }));
-    let sent = Code::ALL.iter().filter(|code| **code != Code::MethodNotAllowed);
-    document["components"]["examples"] = sent.map(refusal).collect();
+    let codes = Code::ALL.iter().filter(|code| **code != Code::MethodNotAllowed);
+    document["components"]["examples"] = codes.map(refusal).collect();
     for (_, item) in entries(&mut document["paths"]) {
         for (_, operation) in entries(item) {
             finish_operation(operation);
@@ -128,11 +128,11 @@ fn finish_operation(operation: &mut Value) {
     }
 }
 
-/// Links from an answer to a further call: the call, its status, the name of the link, the further call, its parameters.
+/// Links from a reply to a further call: the call, its status, the name of the link, the further call, its parameters.
 fn links() -> Vec<(&'static str, &'static str, &'static str, &'static str, Value)> {
     let session = json!({ "id": "$response.body#/sessionId" });
-    let asked = json!({ "id": "$request.path.id", "reqId": "$response.body#/id" });
-    let held = json!({ "id": "$response.body#/reservedBy", "reqId": "$response.body#/id" });
+    let asker_link = json!({ "id": "$request.path.id", "reqId": "$response.body#/id" });
+    let holder_link = json!({ "id": "$response.body#/reservedBy", "reqId": "$response.body#/id" });
     vec![
         ("createSession", "201", "look", "getSession", session.clone()),
         ("createSession", "201", "reserve", "reserve", session.clone()),
@@ -146,9 +146,9 @@ fn links() -> Vec<(&'static str, &'static str, &'static str, &'static str, Value
             "takeAway",
             json!({ "reservationId": "$response.body#/reservations/0/reservationId" }),
         ),
-        ("askToUnlock", "201", "withdraw", "withdrawUnlockRequest", asked),
-        ("askToUnlock", "201", "approve", "approveUnlockRequest", held.clone()),
-        ("askToUnlock", "201", "reject", "rejectUnlockRequest", held),
+        ("askToUnlock", "201", "withdraw", "withdrawUnlockRequest", asker_link),
+        ("askToUnlock", "201", "approve", "approveUnlockRequest", holder_link.clone()),
+        ("askToUnlock", "201", "reject", "rejectUnlockRequest", holder_link),
     ]
 }
 
@@ -177,7 +177,7 @@ fn shared_parameters() -> Value {
         },
         "requestId": {
             "name": "x-request-id", "in": "header", "required": false,
-            "description": "The answer and the log of the server repeat it, if it is 1 to 128 of A-Z, a-z, 0-9 and `-_.:/+=`. Any other value is replaced.",
+            "description": "The reply and the log of the server repeat it, if it is 1 to 128 of A-Z, a-z, 0-9 and `-_.:/+=`. Any other value is replaced.",
             "schema": { "type": "string" }, "example": "7b0f3c1e-5a5f-4d0c-8a5e-0d8f5f7f9a11",
         },
     })

@@ -44,7 +44,7 @@ pub fn document(app: &App) -> Value {
         (name = "Sessions", description = "The workers that reserve: create, list, heartbeat, end."),
         (name = "Pushes", description = "Announce a push, so that a git server knows which session it comes from."),
         (name = "Unlock requests", description = "Ask a holder to release a key."),
-        (name = "Looking and operating", description = "All reservations, overrides, events, history, statistics, health."),
+        (name = "Monitoring and administration", description = "All reservations, overrides, events, history, statistics, health."),
         (name = "Documents", description = "This document, for programs and for people."),
     ),
     components(schemas(wire::ErrorBody, wire::Event, wire::Reset, wire::Notices)),

@@ -38,11 +38,11 @@ pub struct ReservationAt {
     reservation_id: String,
 }
 
-/// Which page of a list.
+/// Query parameters of every list that has pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Page {
+pub struct PageParams {
     /// The most items on the page.
     #[param(required = false, minimum = 1, maximum = 1000, example = 100)]
     limit: u64,
@@ -51,21 +51,21 @@ pub struct Page {
     cursor: String,
 }
 
-/// Which sessions.
+/// Query parameters of `GET /api/sessions`.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Sessions {
+pub struct SessionQuery {
     /// Only sessions in this state.
     #[param(required = false, inline, example = "active")]
     state: SessionState,
 }
 
-/// Which reservations.
+/// Query parameters of `GET /api/reservations`.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Reservations {
+pub struct ReservationQuery {
     /// Only keys that start with this text.
     #[param(required = false, example = "src/")]
     prefix: String,
@@ -74,11 +74,11 @@ pub struct Reservations {
     session: String,
 }
 
-/// Which events, and after which one.
+/// Query parameters of `GET /api/events`.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct Following {
+pub struct EventParams {
     /// Only events of this session.
     #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
     session: String,
@@ -100,11 +100,11 @@ pub struct LastEvent {
     last_event_id: String,
 }
 
-/// Which part of the history.
+/// Query parameters of `GET /api/history`.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only described")]
-pub struct History {
+pub struct HistoryQuery {
     /// Only events about keys that overlap this one.
     #[param(required = false, value_type = Key, example = "src/a.rs")]
     path: String,

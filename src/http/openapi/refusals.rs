@@ -1,4 +1,4 @@
-//! The error codes of each call. The tests compare every answer that they get with this list.
+//! The error codes of each call. The tests compare every reply that they get with this list.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,18 @@ use utoipa::openapi::header::Header;
 use utoipa::openapi::schema::{AllOf, ObjectBuilder, Type};
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
+use crate::key::{Key, KeyRules};
 use crate::wire::Code::{self, *};
 
-/// Every call, before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
+/// Codes of every call, from before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
 const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
-/// Every call that needs a token.
+/// Codes of every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
 /// Every such call. Ending a session may be repeated, but not with a token from before it was opened again.
 const ENDED: &[Code] = &[SessionEnded];
-/// Every call with a body.
+/// Codes of every call with a body.
 const BODY: &[Code] = &[PayloadTooLarge, UnsupportedMediaType];
-/// Every call with keys.
+/// Codes of every call with keys.
 const KEYS: &[Code] = &[InvalidPath, InvalidKey, OperationNotPermitted];
 
 macro_rules! refusals {
@@ -60,11 +61,11 @@ refusals! {
     Reject = TOKEN, ENDED, BODY, &[NotFound, OperationNotPermitted];
     Withdraw = TOKEN, ENDED, &[NotFound, OperationNotPermitted];
     /// Overriding a reservation.
-    TakeAway = TOKEN, BODY, &[NotFound];
+    Override = TOKEN, BODY, &[NotFound];
     /// Metrics, if they need a token.
     Metrics = CONNECTION, &[Unauthenticated];
     /// Calls without a token, including a server that is not ready.
-    Anybody = CONNECTION;
+    NoToken = CONNECTION;
     NoSuchFile = CONNECTION, &[NotFound];
 }
 
@@ -122,8 +123,8 @@ pub fn example(code: Code) -> Value {
             "error": "The field ttlSeconds is wrong: invalid type: string \"60\", expected a whole number.",
             "field": "ttlSeconds",
         }),
-        InvalidPath => json!({ "error": "\"../a\" is not a path that can be reserved: it leaves the repository." }),
-        InvalidKey => json!({ "error": "\"db:Users!\" is not a key: db: takes lower-case identifiers." }),
+        InvalidPath => json!({ "error": bad_key("../a") }),
+        InvalidKey => json!({ "error": bad_key("db:Users!") }),
         TtlOutOfRange => {
             json!({ "error": "ttlSeconds is 301; it must be 1 to 300", "field": "ttlSeconds", "min": 1, "max": 300 })
         }
@@ -134,10 +135,8 @@ pub fn example(code: Code) -> Value {
         LockNotHeld => json!({
             "error": "\"src/a.rs\" is held by Bo (bo), not by this session", "reservedBy": "bo", "reservedByName": "Bo",
         }),
-        OperationNotPermitted => json!({
-            "error": "\"foo:bar\" cannot be reserved: there is no namespace \"foo\"; a file that really has this name is written \"file:foo:bar\".",
-        }),
-        NotFound => json!({ "error": "there is nothing of this name in this repository" }),
+        OperationNotPermitted => json!({ "error": bad_key("foo:bar") }),
+        NotFound => json!({ "error": "there is no such reservation, or it has ended" }),
         MethodNotAllowed => json!({ "error": "this path does not support this method; see the Allow header" }),
         PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes that this call accepts" }),
         UnsupportedMediaType => {
@@ -146,7 +145,7 @@ pub fn example(code: Code) -> Value {
         ResourceLocked => blocked("File already reserved"),
         LockAcquisitionFailed => blocked("the wait timed out; another session still holds it"),
         PossibleDeadlock => json!({
-            "error": "waiting would never end, because ana, bo would wait for each other; release something first",
+            "error": "deadlock: ana, bo would wait for each other; release a key first",
             "cycle": [
                 { "session": "ana", "holds": "src/b.rs", "wants": "src/a.rs" },
                 { "session": "bo", "holds": "src/a.rs", "wants": "src/b.rs" },
@@ -172,4 +171,9 @@ pub fn example(code: Code) -> Value {
     };
     body["code"] = code.as_str().into();
     body
+}
+
+/// The sentence for a text that is not a key.
+fn bad_key(text: &str) -> String {
+    Key::parse(text, &KeyRules::default()).expect_err("this is not a key").to_string()
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 /// Whether a request is being answered on a connection. The service writes it, the stream reads it.
 ///
-/// The number counts steps: a request begins, its answer is complete, the next request begins. It is odd while a request
+/// The number counts steps: a request begins, its reply is complete, the next request begins. It is odd while a request
 /// is being answered.
 #[derive(Clone, Default)]
 pub struct RequestProgress(Arc<AtomicU64>);
@@ -23,12 +23,12 @@ pub struct RequestProgress(Arc<AtomicU64>);
 impl RequestProgress {
     /// The head of a request was read.
     pub fn begin(&self) {
-        // The request before it may have had no complete answer, or a stream for one; it is over now.
+        // The request before it may have had no complete reply, or a stream for one; it is over now.
         let steps = self.steps();
         self.0.store(steps + 1 + steps % 2, Ordering::Relaxed);
     }
 
-    /// The answer to the request is complete; the connection writes it now.
+    /// The reply to the request is complete; the connection writes it now.
     pub fn end(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -146,8 +146,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        // The answer is out, and the client's time begins. hyper reads again only when there is something to read, so
-        // the alarm is set here; when it goes off, the read finds that the client is late.
+        // The reply was written; from here the client's deadline runs. hyper reads again only when there is something to
+        // read, so the alarm is set here; when it goes off, the read finds that the client is late.
         let _ = self.poll_late(context);
         flushed
     }

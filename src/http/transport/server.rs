@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::http::app::App;
-use crate::http::error::NoAnswer;
+use crate::http::error::CloseWithoutReply;
 use crate::http::ids::new_id;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
@@ -30,7 +30,7 @@ use crate::http::router::router;
 use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
 use crate::http::transport::write_timeout::WriteTimeout;
 
-/// How long a client may accept no bytes of its answer.
+/// How long a client may accept no bytes of its reply.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long requests in progress may take once the server stops.
@@ -39,10 +39,10 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long to wait after a failed accept. The usual cause is too many open files, which is temporary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections over the limit that get an answer at the same time. Any more are closed without one.
+/// Connections over the limit that get a reply at the same time. Any more are closed without one.
 const REFUSED_MAX: usize = 64;
 
-/// How long such an answer may take.
+/// How long such a reply may take.
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
 
 const REFUSAL: &str =
@@ -63,7 +63,7 @@ pub enum Listener {
 }
 
 /// Listeners, each with the router that serves it.
-pub struct Server {
+pub struct HttpServer {
     listeners: Vec<(Listener, Router)>,
     limits: Arc<ArcSwap<ServerLimits>>,
 }
@@ -76,10 +76,10 @@ struct Acceptor {
     /// Each connection that is served has a clone, which counts them.
     connections: Arc<()>,
     /// Each connection that is being refused has a clone, which counts them.
-    refused: Arc<()>,
+    refusals_in_progress: Arc<()>,
 }
 
-impl Server {
+impl HttpServer {
     /// One router for all listeners, with the default limits.
     pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
         let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
@@ -98,7 +98,13 @@ impl Server {
         let graceful = Arc::new(GracefulShutdown::new());
         let accepting = self.listeners.into_iter().map(|(listener, router)| {
             let (limits, graceful) = (self.limits.clone(), graceful.clone());
-            let acceptor = Acceptor { router, limits, graceful, connections: Arc::default(), refused: Arc::default() };
+            let acceptor = Acceptor {
+                router,
+                limits,
+                graceful,
+                connections: Arc::default(),
+                refusals_in_progress: Arc::default(),
+            };
             tokio::spawn(accept(listener, acceptor, stop.clone()))
         });
         for task in accepting.collect::<Vec<_>>() {
@@ -122,12 +128,12 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok(Connection::Tcp(stream)) => {
-                // Answers are small and written at once; waiting to fill a packet would only delay them.
+            Ok(AcceptedStream::Tcp(stream)) => {
+                // Replies are small and written at once; waiting to fill a packet would only delay them.
                 let _ = stream.set_nodelay(true);
                 acceptor.serve(stream);
             }
-            Ok(Connection::Unix(stream)) => acceptor.serve(stream),
+            Ok(AcceptedStream::Unix(stream)) => acceptor.serve(stream),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -139,15 +145,15 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
     }
 }
 
-enum Connection {
+enum AcceptedStream {
     Tcp(tokio::net::TcpStream),
     Unix(tokio::net::UnixStream),
 }
 
-async fn next(listener: &Listener) -> io::Result<Connection> {
+async fn next(listener: &Listener) -> io::Result<AcceptedStream> {
     match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Connection::Tcp(stream)),
-        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| AcceptedStream::Tcp(stream)),
+        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| AcceptedStream::Unix(stream)),
     }
 }
 
@@ -157,21 +163,21 @@ impl Acceptor {
         if Arc::strong_count(&self.connections) > limits.connections {
             return self.refuse(stream);
         }
-        let counted = self.connections.clone();
+        let connection_guard = self.connections.clone();
         let progress = RequestProgress::default();
-        let (on_request, on_answer) = (progress.clone(), progress.clone());
+        let (on_request, on_reply) = (progress.clone(), progress.clone());
         let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {
             on_request.begin();
             request.map(Body::new)
         });
-        let service = service.map_result(move |answer: Result<Response, Infallible>| match answer {
-            Ok(answer) if answer.extensions().get::<NoAnswer>().is_some() => Err(CloseConnection),
-            Ok(answer) => {
+        let service = service.map_result(move |reply: Result<Response, Infallible>| match reply {
+            Ok(reply) if reply.extensions().get::<CloseWithoutReply>().is_some() => Err(CloseConnection),
+            Ok(reply) => {
                 // A stream has no end to wait for; the write timeout limits it.
-                if answer.body().size_hint().exact().is_some() {
-                    on_answer.end();
+                if reply.body().size_hint().exact().is_some() {
+                    on_reply.end();
                 }
-                Ok(answer)
+                Ok(reply)
             }
             Err(never) => match never {},
         });
@@ -185,36 +191,36 @@ impl Acceptor {
         tokio::spawn(async move {
             // An error means that the client disconnected, which needs no line in the log.
             let _ = connection.await;
-            drop(counted);
+            drop(connection_guard);
         });
     }
 
-    /// Answers that there are too many connections. The number of these answers is limited too.
+    /// Replies that there are too many connections. The number of these replies is limited too.
     fn refuse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, mut stream: S) {
-        if Arc::strong_count(&self.refused) > REFUSED_MAX {
+        if Arc::strong_count(&self.refusals_in_progress) > REFUSED_MAX {
             return;
         }
-        let counted = self.refused.clone();
+        let refusal_guard = self.refusals_in_progress.clone();
         tokio::spawn(async move {
-            let answer = format!(
+            let reply = format!(
                 "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
                  connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{REFUSAL}",
                 REFUSAL.len(),
                 new_id().simple(),
             );
             let send = async {
-                stream.write_all(answer.as_bytes()).await?;
+                stream.write_all(reply.as_bytes()).await?;
                 stream.shutdown().await?;
-                // Closing a socket with unread input resets it, and the client might lose the answer.
+                // Closing a socket with unread input resets it, and the client might lose the reply.
                 tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
             };
             let _ = tokio::time::timeout(REFUSAL_TIME_MAX, send).await;
-            drop(counted);
+            drop(refusal_guard);
         });
     }
 }
 
-/// Makes hyper close the connection without an answer.
+/// Makes hyper close the connection without a reply.
 #[derive(Debug, thiserror::Error)]
 #[error("the outcome of the request is not known")]
 struct CloseConnection;

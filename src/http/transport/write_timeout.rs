@@ -1,7 +1,7 @@
 //! Closes a connection whose client does not read what is sent to it.
 //!
-//! Without this limit, a client that requests a large answer and reads none of it would keep its connection, and the
-//! memory of the answer, for as long as it likes.
+//! Without this limit, a client that requests a large reply and reads none of it would keep its connection, and the
+//! memory of the reply, for as long as it likes.
 
 use std::io;
 use std::pin::Pin;
@@ -16,22 +16,22 @@ pub struct WriteTimeout<S> {
     stream: S,
     time_max: Duration,
     /// Runs while a write is blocked.
-    blocked: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
     pub fn new(stream: S, time_max: Duration) -> Self {
-        Self { stream, time_max, blocked: None }
+        Self { stream, time_max, timer: None }
     }
 
     fn or_timeout<T>(&mut self, result: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if result.is_ready() {
-            self.blocked = None;
+            self.timer = None;
             return result;
         }
         let time_max = self.time_max;
-        let blocked = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(time_max)));
-        ready!(blocked.as_mut().poll(context));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(time_max)));
+        ready!(timer.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::file::beside;
 use super::{SqliteJournal, rows};
 use crate::engine::Seq;
-use crate::journal::suite::{OnDisk, Place, load, record, records};
+use crate::journal::suite::{JournalStorage, OnDisk, load, record, records};
 use crate::journal::{Journal, JournalError};
 
 /// Appends until it fails. Returns the last acknowledged number and the error.
@@ -33,7 +33,7 @@ fn a_full_file_keeps_what_was_acknowledged() {
     let (head, error) = append_until_it_fails(&mut journal, Seq(0));
     assert!(head > Seq(10), "it was too small from the start");
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
-    assert!(error.to_string().ends_with("free some space there, then start again"), "{error}");
+    assert!(error.to_string().ends_with("free some space there, then start the server again"), "{error}");
 
     // The error stays until the journal is opened again, also when there is space again.
     journal.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();

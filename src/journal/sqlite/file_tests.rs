@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::SqliteJournal;
 use super::file::{FORMAT, beside};
 use crate::engine::Seq;
-use crate::journal::suite::{OnDisk, Place, load, records};
+use crate::journal::suite::{JournalStorage, OnDisk, load, records};
 use crate::journal::{Journal, JournalError};
 
 /// Every file in the directory with its bytes.

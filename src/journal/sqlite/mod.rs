@@ -21,7 +21,7 @@ use rusqlite::{Connection, params, params_from_iter};
 
 use self::file::OwnerLock;
 use self::rows::sql;
-use super::{Journal, JournalError, JournalReader, OnLoaded, Page, assert_numbered};
+use super::{Journal, JournalError, JournalReader, LoadCallback, RecordPage, assert_numbered};
 use crate::engine::{Record, Seq};
 
 /// Snapshots are split into rows of this size, because SQLite reads and writes whole rows, of at most a gigabyte.
@@ -100,7 +100,7 @@ impl SqliteJournal {
 }
 
 impl Journal for SqliteJournal {
-    fn load(&mut self, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         self.head = rows::load(&self.db, &self.path, None, on)?;
         Ok(self.head)
     }
@@ -111,15 +111,15 @@ impl Journal for SqliteJournal {
             return Err(JournalError::Broken { path: self.path.clone() });
         }
         if after != self.head {
-            return Err(JournalError::Superseded { expected: after, found: self.head });
+            return Err(JournalError::Superseded { expected: after, actual_head: self.head });
         }
         let Some(last) = records.last().map(|record| record.seq) else { return Ok(()) };
         // Until the append has certainly succeeded or failed, it is not known what the file holds.
         self.broken = true;
-        let written = self.insert(after.next(), last, records)?;
+        let is_stored = self.insert(after.next(), last, records)?;
         self.broken = false;
-        if !written {
-            return Err(JournalError::Superseded { expected: after, found: rows::head(&self.db, &self.path)? });
+        if !is_stored {
+            return Err(JournalError::Superseded { expected: after, actual_head: rows::head(&self.db, &self.path)? });
         }
         self.head = last;
         Ok(())
@@ -136,11 +136,11 @@ impl Journal for SqliteJournal {
 }
 
 impl JournalReader for SqliteReader {
-    fn load(&mut self, up_to: Seq, on: OnLoaded<'_>) -> Result<Seq, JournalError> {
+    fn load(&mut self, up_to: Seq, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
         rows::load(&self.db, &self.path, Some(up_to), on)
     }
 
-    fn read(&mut self, after: Seq, limit: usize) -> Result<Page, JournalError> {
+    fn read(&mut self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
         rows::read(&self.db, &self.path, after, limit)
     }
 

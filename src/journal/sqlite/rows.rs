@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::engine::{Record, Seq};
-use crate::journal::{JournalError, Loaded, OnLoaded, Page};
+use crate::journal::{JournalError, LoadCallback, LoadItem, RecordPage};
 
 /// The last record ever appended.
 pub(in crate::journal) fn head(db: &Connection, path: &Path) -> Result<Seq, JournalError> {
@@ -18,36 +18,41 @@ pub(in crate::journal) fn load(
     db: &Connection,
     path: &Path,
     up_to: Option<Seq>,
-    on: OnLoaded<'_>,
+    on: LoadCallback<'_>,
 ) -> Result<Seq, JournalError> {
-    let moment = db.unchecked_transaction().map_err(|error| unread(path, error))?;
-    let mut reached = Seq::ZERO;
-    if let Some((at, state)) = snapshot(&moment, path)? {
-        on(Loaded::Snapshot { at, state: &state })?;
-        reached = at;
+    let transaction = db.unchecked_transaction().map_err(|error| unread(path, error))?;
+    let mut last_seq = Seq::ZERO;
+    if let Some((at, state)) = snapshot(&transaction, path)? {
+        on(LoadItem::Snapshot { at, state: &state })?;
+        last_seq = at;
     }
     let up_to = up_to.unwrap_or(Seq(u64::MAX));
-    walk(&moment, path, reached, |records| {
+    walk(&transaction, path, last_seq, |records| {
         for record in records {
             if record.seq > up_to {
                 return Ok(false);
             }
-            reached = record.seq;
-            on(Loaded::Record(record))?;
+            last_seq = record.seq;
+            on(LoadItem::Record(record))?;
         }
         Ok(true)
     })?;
-    Ok(reached)
+    Ok(last_seq)
 }
 
 /// Up to `limit` records after `after`.
-pub(in crate::journal) fn read(db: &Connection, path: &Path, after: Seq, limit: usize) -> Result<Page, JournalError> {
-    let moment = db.unchecked_transaction().map_err(|error| unread(path, error))?;
-    let oldest = oldest(&moment, path)?;
-    let mut page = Page { records: Vec::new(), oldest };
+pub(in crate::journal) fn read(
+    db: &Connection,
+    path: &Path,
+    after: Seq,
+    limit: usize,
+) -> Result<RecordPage, JournalError> {
+    let transaction = db.unchecked_transaction().map_err(|error| unread(path, error))?;
+    let oldest = oldest(&transaction, path)?;
+    let mut page = RecordPage { records: Vec::new(), oldest };
     // If the requested records were dropped, the page begins with the oldest that is left.
     let after = after.max(Seq(oldest.0.saturating_sub(1)));
-    walk(&moment, path, after, |records| {
+    walk(&transaction, path, after, |records| {
         let room = limit - page.records.len();
         page.records.extend(records.into_iter().take(room));
         Ok(page.records.len() < limit)
@@ -75,20 +80,20 @@ pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Optio
         .map_err(failed)?;
     let Some((at, pieces, bytes)) = newest else { return Ok(None) };
     let mut state = Vec::new();
-    let mut found = 0_i64;
+    let mut pieces_read = 0_i64;
     let mut statement = db.prepare("SELECT n, bytes FROM snapshot_piece WHERE at = ?1 ORDER BY n").map_err(failed)?;
     let mut rows = statement.query(params![sql(at)]).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
         let n: i64 = row.get(0).map_err(failed)?;
-        if n != found {
-            return Err(JournalError::corrupt(path, format!("piece {found} of its snapshot at {at} is missing")));
+        if n != pieces_read {
+            return Err(JournalError::corrupt(path, format!("piece {pieces_read} of its snapshot at {at} is missing")));
         }
-        found += 1;
+        pieces_read += 1;
         state.extend_from_slice(row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(failed)?);
     }
-    if found != pieces || state.len() as i64 != bytes {
+    if pieces_read != pieces || state.len() as i64 != bytes {
         let what = format!(
-            "its snapshot at {at} should be {bytes} bytes in {pieces} pieces and is {} bytes in {found} pieces",
+            "its snapshot at {at} should be {bytes} bytes in {pieces} pieces and is {} bytes in {pieces_read} pieces",
             state.len()
         );
         return Err(JournalError::corrupt(path, what));
@@ -113,17 +118,17 @@ pub(in crate::journal) fn walk(
         )
         .map_err(failed)?;
     let mut rows = statement.query(params![sql(after)]).map_err(failed)?;
-    let mut reached = after;
+    let mut last_seq = after;
     while let Some(row) = rows.next().map_err(failed)? {
         let mut records = parse(row, path)?;
-        let known = records.iter().take_while(|record| record.seq <= reached).count();
-        records.drain(..known);
+        let skip = records.iter().take_while(|record| record.seq <= last_seq).count();
+        records.drain(..skip);
         if let Some(first) = records.first()
-            && first.seq.0 != reached.0 + 1
+            && first.seq.0 != last_seq.0 + 1
         {
-            return Err(JournalError::corrupt(path, format!("after {reached} comes {}", first.seq)));
+            return Err(JournalError::corrupt(path, format!("after {last_seq} comes {}", first.seq)));
         }
-        reached = records.last().map_or(reached, |record| record.seq);
+        last_seq = records.last().map_or(last_seq, |record| record.seq);
         if !on(records)? {
             break;
         }
@@ -131,7 +136,7 @@ pub(in crate::journal) fn walk(
     Ok(())
 }
 
-/// A number as SQLite stores it. A larger one is beyond every record, so the maximum stands for it.
+/// A number as SQLite stores it. Saturates: no record has a larger number.
 pub(in crate::journal) fn sql(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }

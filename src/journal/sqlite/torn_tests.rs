@@ -6,7 +6,7 @@ use std::fs;
 use super::SqliteJournal;
 use super::file::beside;
 use crate::engine::Seq;
-use crate::journal::suite::{OnDisk, Place, load, record, records};
+use crate::journal::suite::{JournalStorage, OnDisk, load, record, records};
 use crate::journal::{Journal, JournalError};
 
 /// A page of the file, and a page of the log with its header.

@@ -9,7 +9,7 @@ use crate::local::data_dir;
 use crate::serve::listen::{check_address, check_socket, not_an_address};
 use crate::serve::logging;
 use crate::serve::repositories::{self, split_name};
-use crate::token::mint::secret_from_environment;
+use crate::token::sign::secret_from_environment;
 use crate::token::{Keyring, KeyringConfig};
 
 /// Checks the configuration without starting a server or changing anything. Returns one line per error.

@@ -8,7 +8,7 @@ use crate::engine::Policy;
 use crate::http::{KeyPolicy, ServerLimits};
 use crate::serve::LogFormat;
 use crate::token::KeyringConfig;
-use crate::token::mint::secret_from_environment;
+use crate::token::sign::secret_from_environment;
 
 pub struct ServerSettings {
     /// The configuration file.

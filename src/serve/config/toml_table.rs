@@ -51,10 +51,10 @@ pub struct TomlTable<'s, 't> {
     document: &'s TomlDocument<'t>,
     /// As `table.name`; empty for the top level.
     name: String,
-    entries: Vec<Entry<'t>>,
+    entries: Vec<TomlEntry<'t>>,
 }
 
-struct Entry<'t> {
+struct TomlEntry<'t> {
     name: String,
     line: usize,
     value: Spanned<DeValue<'t>>,
@@ -118,7 +118,7 @@ impl<'s, 't> TomlTable<'s, 't> {
     fn new(document: &'s TomlDocument<'t>, name: String, table: DeTable<'t>) -> Self {
         let entry = |(name, value): (Spanned<std::borrow::Cow<'t, str>>, _)| {
             let line = document.line(&name.span());
-            Entry { name: name.into_inner().into_owned(), line, value }
+            TomlEntry { name: name.into_inner().into_owned(), line, value }
         };
         TomlTable { document, name, entries: table.into_iter().map(entry).collect() }
     }
@@ -138,9 +138,9 @@ impl<'s, 't> TomlTable<'s, 't> {
         TomlTable::new(self.document, shown, table)
     }
 
-    /// Takes out a text that is not empty.
+    /// Takes out a string that is not empty.
     pub fn text(&mut self, name: &'static str) -> Option<ConfigValue<String>> {
-        self.read(name, "text in quotes", |value| match value {
+        self.read(name, "a string in quotes", |value| match value {
             DeValue::String(text) if !text.is_empty() => Ok(text.into_owned()),
             DeValue::String(_) => Err("must not be empty; remove the line instead".to_owned()),
             _ => Err(String::new()),
@@ -185,10 +185,10 @@ impl<'s, 't> TomlTable<'s, 't> {
         })
     }
 
-    /// Takes out a list of texts that are not empty, each with its line.
+    /// Takes out a list of strings that are not empty, each with its line.
     pub fn texts(&mut self, name: &'static str) -> Option<Vec<ConfigValue<String>>> {
         let document = self.document;
-        let list = self.read(name, "a list of texts, such as [\"a\", \"b\"]", |value| {
+        let list = self.read(name, "a list of strings, such as [\"a\", \"b\"]", |value| {
             let DeValue::Array(array) = value else { return Err(String::new()) };
             let texts = array.into_iter().map(|value| {
                 let line = Some(document.line(&value.span()));
@@ -226,7 +226,7 @@ impl<'s, 't> TomlTable<'s, 't> {
         }
     }
 
-    fn take(&mut self, name: &'static str) -> Option<Entry<'t>> {
+    fn take(&mut self, name: &'static str) -> Option<TomlEntry<'t>> {
         self.document.names.borrow_mut().push(self.shown(name));
         let at = self.entries.iter().position(|entry| entry.name == name)?;
         Some(self.entries.remove(at))
@@ -288,7 +288,7 @@ mod tests {
             t.finish();
         });
         let expected = [
-            "1: a must be text in quotes",
+            "1: a must be a string in quotes",
             "2: b must be a whole number from 0 to 5",
             "4: lisen is not a setting; did you mean listen?",
             "6: t.c is 99, but must be from 1 to 98",
@@ -305,7 +305,7 @@ mod tests {
             table.text("b");
         });
         assert!(found.iter().any(|line| line.starts_with("1: this is not TOML")), "{found:?}");
-        assert!(found.contains(&"2: b must be text in quotes".to_owned()), "{found:?}");
+        assert!(found.contains(&"2: b must be a string in quotes".to_owned()), "{found:?}");
         assert!(found.iter().any(|line| line.starts_with("3: this is not TOML")), "{found:?}");
     }
 

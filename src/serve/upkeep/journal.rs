@@ -1,4 +1,4 @@
-//! The journal's file: a backup, a complete check, a smaller file.
+//! The journal's file: back it up, check it, compact it.
 
 use std::path::Path;
 

@@ -26,14 +26,14 @@ pub fn verify(path: &Path) -> Result<ledger::VerifyReport> {
     Ok(report)
 }
 
-/// Pushes the ledger to a remote of the repository around here, or to a URL.
+/// Pushes the ledger to a remote of the repository that contains the current directory, or to a URL.
 pub fn push(path: &Path, remote: &str) -> Result<()> {
     if LedgerReader::open(path)?.tip()?.is_none() {
         bail!("the ledger {} has no commit yet, so there is nothing to push", path.display());
     }
     let url = remote_url(remote, true)?;
-    let pushed = git_at(path).args(["push", "--quiet", "--"]).arg(&url).arg(format!("{BRANCH}:{SHARED}")).output();
-    pushed.with_context(|| {
+    let result = git_at(path).args(["push", "--quiet", "--"]).arg(&url).arg(format!("{BRANCH}:{SHARED}")).output();
+    result.with_context(|| {
         let remote = clean(remote, 200);
         format!(
             "could not push the ledger to {remote}; if it has another ledger, fetch that first: git dibs ledger fetch"
@@ -101,11 +101,11 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
 
 /// The reservations in the ledger's latest tree that overlap a key.
 pub fn holders(path: &Path, key: &str, percent: bool) -> Result<Vec<Holding>> {
-    let wanted = parse_key(key, percent)?;
-    let reading = LedgerReader::open(path)?;
-    let Some(tip) = reading.tip()? else { return Ok(Vec::new()) };
-    let holdings = reading.holdings(&tip)?;
-    Ok(holdings.iter().filter(|held| held.key.overlaps(&wanted).is_some()).cloned().collect())
+    let key = parse_key(key, percent)?;
+    let ledger = LedgerReader::open(path)?;
+    let Some(tip) = ledger.tip()? else { return Ok(Vec::new()) };
+    let holdings = ledger.holdings(&tip)?;
+    Ok(holdings.iter().filter(|held| held.key.overlaps(&key).is_some()).cloned().collect())
 }
 
 fn parse_key(text: &str, percent: bool) -> Result<Key> {
@@ -118,7 +118,7 @@ fn git_at(path: &Path) -> Git {
     Git::elsewhere(Path::new(".")).env("GIT_DIR", path)
 }
 
-/// The URL of a remote of the repository around here. What is not the name of a remote is taken for a URL.
+/// The URL of a remote of the repository that contains the current directory. What is not the name of a remote is taken for a URL.
 fn remote_url(remote: &str, pushing: bool) -> Result<OsString> {
     if remote.is_empty() || remote.starts_with('-') {
         bail!("{remote:?} is neither a remote nor a URL");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{NOW, SECRET, claims, fixture, fixture_bytes, forge};
-use crate::token::{Claims, Flaw, Keyring, KeyringConfig, KeyringError, Mint, secret_file};
+use crate::token::{Claims, Keyring, KeyringConfig, KeyringError, NewToken, TokenError, secret_file};
 
 fn dir() -> TempDir {
     tempfile::tempdir().expect("a directory")
@@ -57,7 +57,7 @@ fn accepted(change: impl FnOnce(&mut Vec<Value>)) -> Vec<&'static str> {
         let token = String::from_utf8(fixture_bytes(name)).expect("text");
         match keyring.examine(token.trim_end(), NOW) {
             Ok(_) => true,
-            Err(Flaw::UnknownKid) => false,
+            Err(TokenError::UnknownKid) => false,
             Err(flaw) => panic!("{name}: {flaw}"),
         }
     };
@@ -169,13 +169,13 @@ fn rotation_swaps_the_keys_and_forgets_what_the_old_ones_verified() {
     let new = ed_token("ed25519-next.pem", "ed-next");
 
     assert!(keyring.verify(&old, NOW).is_ok());
-    assert_eq!(keyring.examine(&new, NOW), Err(Flaw::UnknownKid));
+    assert_eq!(keyring.examine(&new, NOW), Err(TokenError::UnknownKid));
     assert_eq!(keyring.reload(), Ok(false));
 
     fs::copy(fixture("jwks-next.json"), &path).expect("copied");
     assert!(keyring.verify(&old, NOW).is_ok(), "nothing changes before the reload");
     assert_eq!(keyring.reload(), Ok(true));
-    assert_eq!(keyring.examine(&old, NOW), Err(Flaw::UnknownKid));
+    assert_eq!(keyring.examine(&old, NOW), Err(TokenError::UnknownKid));
     assert!(keyring.verify(&new, NOW).is_ok());
     assert_eq!(keyring.reload(), Ok(false));
 }
@@ -193,7 +193,7 @@ fn a_new_key_under_an_old_kid_forgets_what_the_old_one_verified() {
 
     fs::write(&path, jwks.to_string()).expect("written");
     assert_eq!(keyring.reload(), Ok(true));
-    assert_eq!(keyring.examine(&old, NOW), Err(Flaw::Signature));
+    assert_eq!(keyring.examine(&old, NOW), Err(TokenError::Signature));
 }
 
 #[test]
@@ -243,8 +243,8 @@ fn a_new_secret_replaces_the_old_one() {
     let path = dir.path().join("secret");
     let config = KeyringConfig { secret_file: Some(path.clone()), ..KeyringConfig::default() };
     let keyring = Keyring::new(config).expect("a keyring");
-    let mint = Mint { subject: "s".into(), issued: NOW, expires: NOW + 60, ..Mint::default() };
-    let old = keyring.mint(&mint).expect("a token");
+    let new = NewToken { subject: "s".into(), issued: NOW, expires: NOW + 60, ..NewToken::default() };
+    let old = keyring.sign(&new).expect("a token");
     assert!(keyring.verify(&old, NOW).is_ok());
     assert_eq!(keyring.reload(), Ok(false));
 
@@ -256,8 +256,8 @@ fn a_new_secret_replaces_the_old_one() {
 
     secret_file(&path).expect("a new secret");
     assert_eq!(keyring.reload(), Ok(true));
-    assert_eq!(keyring.examine(&old, NOW), Err(Flaw::Signature));
-    assert!(keyring.verify(&keyring.mint(&mint).expect("a token"), NOW).is_ok());
+    assert_eq!(keyring.examine(&old, NOW), Err(TokenError::Signature));
+    assert!(keyring.verify(&keyring.sign(&new).expect("a token"), NOW).is_ok());
 }
 
 #[test]
@@ -283,8 +283,9 @@ fn remembered_tokens_are_many_and_each_stays_itself() {
     let tokens: Vec<(String, String)> = (0..3000)
         .map(|n| {
             let id = format!("sess_{n}");
-            let mint = Mint { subject: id.as_str().into(), issued: NOW, expires: NOW + 60 + n, ..Mint::default() };
-            (keyring.mint(&mint).expect("a token"), id)
+            let new =
+                NewToken { subject: id.as_str().into(), issued: NOW, expires: NOW + 60 + n, ..NewToken::default() };
+            (keyring.sign(&new).expect("a token"), id)
         })
         .collect();
     for _ in 0..3 {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{NOW, claims, config, fixture_bytes, forge, hs256, keyring, secret_key};
 use crate::engine::{Owner, SessionId};
-use crate::token::{Claims, Flaw, Keyring, KeyringConfig, Mint, Scope};
+use crate::token::{Claims, Keyring, KeyringConfig, NewToken, Scope, TokenError};
 use jsonwebtoken::Algorithm;
 
 fn read(payload: serde_json::Value) -> Claims {
@@ -106,8 +106,8 @@ fn a_token_without_kid_may_use_the_only_public_key() {
     let payload = claims(json!({})).to_string();
     let token = |header: &str| forge(header.as_bytes(), payload.as_bytes(), &key, Algorithm::EdDSA);
     assert!(keyring.examine(&token(r#"{"alg":"EdDSA"}"#), NOW).is_ok());
-    assert_eq!(keyring.examine(&token(r#"{"alg":"EdDSA","kid":"ed-next"}"#), NOW), Err(Flaw::UnknownKid));
-    assert_eq!(keyring.examine(&hs256(claims(json!({}))), NOW), Err(Flaw::Algorithm));
+    assert_eq!(keyring.examine(&token(r#"{"alg":"EdDSA","kid":"ed-next"}"#), NOW), Err(TokenError::UnknownKid));
+    assert_eq!(keyring.examine(&hs256(claims(json!({}))), NOW), Err(TokenError::Algorithm));
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn the_leeway_is_thirty_seconds_to_the_second() {
     let known = keyring();
     assert!(known.verify(&token, NOW).is_ok());
     let cases = [
-        (NOW - 31, Err(Flaw::NotYet)),
+        (NOW - 31, Err(TokenError::NotYet)),
         (NOW - 30, Ok(())),
         (NOW + 60 + 29, Ok(())),
-        (NOW + 60 + 30, Err(Flaw::Expired)),
-        (i64::MIN, Err(Flaw::NotYet)),
-        (i64::MAX, Err(Flaw::Expired)),
+        (NOW + 60 + 30, Err(TokenError::Expired)),
+        (i64::MIN, Err(TokenError::NotYet)),
+        (i64::MAX, Err(TokenError::Expired)),
     ];
     for (now, expected) in cases {
         assert_eq!(keyring().examine(&token, now).map(drop), expected, "verified at {now}");
@@ -140,13 +140,13 @@ fn the_leeway_is_thirty_seconds_to_the_second() {
 }
 
 #[test]
-fn minted_tokens_say_what_they_were_made_of() {
+fn signed_tokens_have_the_claims_they_were_signed_with() {
     let config = KeyringConfig { issuer: Some("ci".into()), audience: Some("dibs".into()), ..config() };
     let keyring = Keyring::new(config).expect("a keyring");
     for (scope, bound) in
         [(Scope::Session, None), (Scope::Worker, Some("s")), (Scope::Read, None), (Scope::Admin, None)]
     {
-        let mint = Mint {
+        let new = NewToken {
             subject: "sess_9".into(),
             session: bound.map(session),
             scope,
@@ -157,7 +157,7 @@ fn minted_tokens_say_what_they_were_made_of() {
             issued_millis: 123,
             expires: NOW + 60,
         };
-        let token = keyring.mint(&mint).expect("a token");
+        let token = keyring.sign(&new).expect("a token");
         let claims = keyring.verify(&token, NOW + 1).expect("our own token is good");
         let expected = Claims {
             session: if scope == Scope::Session { Some(session("sess_9")) } else { bound.map(session) },
@@ -175,26 +175,26 @@ fn minted_tokens_say_what_they_were_made_of() {
 }
 
 #[test]
-fn nothing_is_minted_that_would_be_refused() {
-    let good = Mint { subject: "s".into(), issued: NOW, expires: NOW + 60, ..Mint::default() };
+fn no_token_is_signed_that_would_be_refused() {
+    let good = NewToken { subject: "s".into(), issued: NOW, expires: NOW + 60, ..NewToken::default() };
     let cases = [
-        (Mint { subject: "a b".into(), ..good.clone() }, Flaw::Session),
-        (Mint { subject: "".into(), ..good.clone() }, Flaw::Subject),
-        (Mint { repo: Some("".into()), ..good.clone() }, Flaw::Repo),
-        (Mint { name: Some("a\nb".into()), ..good.clone() }, Flaw::Name),
-        (Mint { expires: NOW - 60, ..good.clone() }, Flaw::Expired),
-        (Mint { expires: NOW * 1000, ..good }, Flaw::Expiry),
+        (NewToken { subject: "a b".into(), ..good.clone() }, TokenError::Session),
+        (NewToken { subject: "".into(), ..good.clone() }, TokenError::Subject),
+        (NewToken { repo: Some("".into()), ..good.clone() }, TokenError::Repo),
+        (NewToken { name: Some("a\nb".into()), ..good.clone() }, TokenError::Name),
+        (NewToken { expires: NOW - 60, ..good.clone() }, TokenError::Expired),
+        (NewToken { expires: NOW * 1000, ..good }, TokenError::Expiry),
     ];
-    for (mint, flaw) in cases {
-        let error = keyring().mint(&mint).expect_err("no such token");
-        assert_eq!(error.to_string(), format!("cannot make such a token: {flaw}"));
+    for (token, error) in cases {
+        let refusal = keyring().sign(&token).expect_err("no such token");
+        assert_eq!(refusal.to_string(), format!("cannot sign such a token: {error}"));
     }
 }
 
 #[test]
-fn nothing_is_minted_without_a_secret() {
+fn no_token_is_signed_without_a_secret() {
     let keyring = Keyring::new(KeyringConfig { secret: None, ..config() }).expect("public keys will do");
-    let mint = Mint { subject: "s".into(), issued: NOW, expires: NOW + 60, ..Mint::default() };
-    let error = keyring.mint(&mint).expect_err("nothing to sign with");
-    assert_eq!(error.to_string(), "cannot make a token without a secret; configure one");
+    let new = NewToken { subject: "s".into(), issued: NOW, expires: NOW + 60, ..NewToken::default() };
+    let error = keyring.sign(&new).expect_err("nothing to sign with");
+    assert_eq!(error.to_string(), "cannot sign a token: no secret is configured");
 }

@@ -66,7 +66,7 @@ fn secret_files_that_are_no_secret_are_refused() {
     for (mode, shown) in [(0o640, "0640"), (0o604, "0604"), (0o620, "0620"), (0o777, "0777")] {
         put(SECRET.as_bytes(), mode);
         let expected = format!(
-            "the secret file DIR/secret is open to others (mode {shown}); close it with: chmod 600 \"DIR/secret\""
+            "the secret file DIR/secret can be read by other users (mode {shown}); run: chmod 600 \"DIR/secret\""
         );
         assert_eq!(said(&path), expected);
     }

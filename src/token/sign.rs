@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Keyring, KeyringConfig, KeyringError, Mint, Scope};
+use super::{Keyring, KeyringConfig, KeyringError, NewToken, Scope};
 use crate::engine::SessionId;
 
 /// The secret to sign with.
@@ -38,11 +38,11 @@ pub fn secret_from_environment() -> Option<Vec<u8>> {
 
 /// Signs a token. Its issuer and audience are `DIBS_ISSUER` and `DIBS_AUDIENCE`, the variables that also tell the server
 /// which issuer and audience to require.
-pub fn sign(secret: SigningSecret, mint: &Mint) -> Result<String, KeyringError> {
+pub fn sign(secret: SigningSecret, token: &NewToken) -> Result<String, KeyringError> {
     // Checked before the keyring is made, because that may create the secret file.
-    if mint.scope == Scope::Session && mint.session.is_none() && SessionId::parse(&mint.subject).is_none() {
+    if token.scope == Scope::Session && token.session.is_none() && SessionId::parse(&token.subject).is_none() {
         let sentence = "is not a session id; use 1 to 128 of A-Z, a-z, 0-9, _, . and -";
-        return Err(KeyringError(format!("{:?} {sentence}", &*mint.subject)));
+        return Err(KeyringError(format!("{:?} {sentence}", &*token.subject)));
     }
     let (secret, secret_file) = match secret {
         SigningSecret::Bytes(secret) => (Some(secret), None),
