@@ -10,8 +10,8 @@ use super::clock;
 use super::discover::ServerAccess;
 use super::workspace::Workspace;
 use crate::client::{Client, ClientError, Credential, Limits, Origin};
-use crate::token::Mint;
-use crate::token::mint::{SigningSecret, sign};
+use crate::token::NewToken;
+use crate::token::sign::{SigningSecret, sign};
 use crate::wire::{Code, CreateSession, Time};
 
 /// How long a session's token is valid, in seconds. A token also becomes invalid when its session ends, so this only has
@@ -129,17 +129,17 @@ fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Res
     let now = clock::now();
     let issued = now.0 / 1000;
     let mut begin = |id: &str, subject: &str| -> Result<Credential, CreateError> {
-        let mint = Mint {
+        let new = NewToken {
             subject: subject.into(),
             repo: access.repo.as_deref().map(Into::into),
             name: new.name.as_deref().map(Into::into),
             feature: new.feature.as_deref().map(Into::into),
             issued,
             expires: issued + TOKEN_SECONDS,
-            ..Mint::default()
+            ..NewToken::default()
         };
-        let mint = if id == subject { mint } else { mint.owning_session(id) };
-        let token = sign(secret(access)?, &mint).map_err(|error| CreateError::BadRequest(error.to_string()))?;
+        let new = if id == subject { new } else { new.owning_session(id) };
+        let token = sign(secret(access)?, &new).map_err(|error| CreateError::BadRequest(error.to_string()))?;
         let credential = Credential::new(&token, Origin::Environment).map_err(CreateError::BadToken)?;
         *client = access.client_as(Some(credential.clone()), Limits::default())?;
         client.heartbeat(id)?;

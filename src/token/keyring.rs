@@ -66,10 +66,10 @@ pub struct NewToken {
     pub expires: i64,
 }
 
-impl Mint {
+impl NewToken {
     /// A token of a worker for one session. The first worker to use a session owns it, so the server refuses this token if
     /// a session with this id exists already, and every token of another subject from then on. An invalid id is left out.
-    pub fn owning_session(mut self, id: &str) -> Mint {
+    pub fn owning_session(mut self, id: &str) -> NewToken {
         self.scope = Scope::Worker;
         self.session = SessionId::parse(id);
         self
@@ -159,13 +159,13 @@ impl Keyring {
         let payload = || Payload {
             iss: generation.config.issuer.clone(),
             aud: generation.config.audience.clone().map(Audience::One),
-            sub: Some(mint.subject.to_string()),
-            sid: mint.session.as_ref().map(SessionId::to_string),
-            scope: Some(mint.scope),
-            repo: mint.repo.as_deref().map(str::to_owned),
-            name: mint.name.as_deref().map(str::to_owned),
-            feature: mint.feature.as_deref().map(str::to_owned),
-            iat: Some(mint.iat()),
+            sub: Some(token.subject.to_string()),
+            sid: token.session.as_ref().map(SessionId::to_string),
+            scope: Some(token.scope),
+            repo: token.repo.as_deref().map(str::to_owned),
+            name: token.name.as_deref().map(str::to_owned),
+            feature: token.feature.as_deref().map(str::to_owned),
+            iat: Some(token.iat()),
             nbf: None,
             exp: Some(token.expires),
         };

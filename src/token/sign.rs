@@ -50,7 +50,7 @@ pub fn sign(secret: SigningSecret, token: &NewToken) -> Result<String, KeyringEr
     };
     let (issuer, audience) = (from_environment("DIBS_ISSUER"), from_environment("DIBS_AUDIENCE"));
     let config = KeyringConfig { secret, secret_file, issuer, audience, ..KeyringConfig::default() };
-    Keyring::new(config)?.mint(&Mint { issued_millis: millis_within(mint.issued), ..mint.clone() })
+    Keyring::new(config)?.sign(&NewToken { issued_millis: millis_within(token.issued), ..token.clone() })
 }
 
 /// The milliseconds of the current time if it is within this second; else the last ones of that second.

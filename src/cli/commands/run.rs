@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::session::{NewSessionArgs, create};
-use crate::cli::child::{self, Ending};
+use crate::cli::child::{self, ChildExit};
 use crate::cli::context::Context;
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::{Exit, talk};

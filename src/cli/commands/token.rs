@@ -9,8 +9,8 @@ use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{clock, data_dir};
-use crate::token::mint::{SigningSecret, sign};
-use crate::token::{Mint, Scope};
+use crate::token::sign::{SigningSecret, sign};
+use crate::token::{NewToken, Scope};
 use crate::wire::Time;
 
 /// Signs a token with the local server's secret and prints it.
@@ -73,9 +73,9 @@ fn sign_and_print(args: Args) -> Result<Exit> {
         expires: issued + args.ttl,
         ..NewToken::default()
     };
-    let token = sign(secret, &mint)?;
+    let token = sign(secret, &new)?;
     if args.json {
-        let document = json!({ "token": token, "expiresAt": Time(mint.expires * 1000) });
+        let document = json!({ "token": token, "expiresAt": Time(new.expires * 1000) });
         talk::document(document.to_string().as_bytes())?;
         return Ok(Exit::Ok);
     }

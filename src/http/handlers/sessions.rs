@@ -72,9 +72,9 @@ pub async fn create(
         ..NewToken::default()
     };
     let sign =
-        |mint: &Mint| app.keyring.mint(mint).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()));
+        |token: &NewToken| app.keyring.sign(token).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()));
     // A server that cannot make the token creates no session.
-    sign(&mint)?;
+    sign(&new)?;
     let command = Command::Create { session: session.clone(), name, feature };
     let reply = submit(&caller.repo, actor, command).await?;
     match reply.outcome {
@@ -84,7 +84,7 @@ pub async fn create(
             let (issued, issued_millis) = (issued_ms.div_euclid(1000), issued_ms.rem_euclid(1000) as u16);
             Ok(created(wire::SessionCreated {
                 session_id: session.as_str().into(),
-                token: sign(&Mint { issued, issued_millis, ..mint })?,
+                token: sign(&NewToken { issued, issued_millis, ..new })?,
                 expires_at: Time((now + seconds) * 1000),
             }))
         }

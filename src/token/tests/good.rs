@@ -164,9 +164,9 @@ fn signed_tokens_have_the_claims_they_were_signed_with() {
             subject: "sess_9".into(),
             issuer: Some("ci".into()),
             scope,
-            repo: mint.repo,
-            name: mint.name,
-            feature: mint.feature,
+            repo: new.repo,
+            name: new.name,
+            feature: new.feature,
             issued_ms: Some(NOW * 1000 + 123),
             expires: NOW + 60,
         };
