@@ -83,7 +83,7 @@ fn misleading<'a>(
         .collect();
     // The remote has just told what the pushed branches are there, or that it has deleted them.
     for update in updates.filter(|update| update.old.is_zero() || repo.has(&update.old)) {
-        all.extend(update.name.strip_prefix("refs/heads/").map(|branch| literal(&format!("{own}{branch}"))));
+        all.extend(update.name.strip_prefix("refs/heads/").map(|branch| literal(format!("{own}{branch}"))));
     }
     // `git filter-branch` rewrites tracking refs too, and keeps the real ones here.
     let original = "refs/original/";
