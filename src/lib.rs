@@ -52,6 +52,7 @@
 //! # Glossary
 //!
 //! * **Session**: a worker that reserves. It has an id, opens with its first call, and ends once.
+//! * **Session file**: a private file that leads a process without `DIBS_TOKEN` to its session, through `DIBS_RUN`.
 //! * **Key**: one thing that can be reserved: a path, a pattern, a logical name, a resource URI. Never a credential.
 //! * **Reservation**: a key held by a session, exclusive or shared, until it is released or its TTL runs out.
 //! * **Holder**: the session of a reservation. **Waiter**: a queued request with all its keys.

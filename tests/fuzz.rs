@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;
-#[path = "support/mod.rs"]
-mod support;
+#[path = "support/dice.rs"]
+mod dice;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod process;
 
-use support::dice::{Dice, number_from_env};
-use support::process::{Run, printed};
+use dice::{Dice, number_from_env};
+use process::{Run, printed};
 
 /// Inputs are not made longer than this: short ones find more.
 const LENGTH_MAX: usize = 4096;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::failure::{Failure, exit_of, sentence_of};
 use super::{Exit, talk};
 use crate::client::{Client, ClientError, Credential, Limits};
-use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices};
+use crate::local::describe::NAME_MAX;
+use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices, repair, session_file};
+use crate::text::terminal::clean;
 use crate::wire::{Code, Notice, Time};
 
 /// A person or an agent waits for the reply, not a commit, so a slow network is allowed more time than in a hook.
@@ -20,7 +22,8 @@ pub struct ServerArgs {
     /// The server's address [default: DIBS_URL, git config dibs.url, the server of this repository]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// A file with the token to use [default: DIBS_TOKEN, this worktree's session, git config dibs.tokenFile]
+    /// A file with the token to use [default: DIBS_TOKEN, the session that runs you, this worktree's session, git config
+    /// dibs.tokenFile]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// The repository's name, if the server has several repositories [default: DIBS_REPO, git config dibs.repo]
@@ -35,7 +38,7 @@ pub struct CommonArgs {
     /// Print the server's reply unchanged, as one JSON document
     #[arg(long, help_heading = None)]
     pub json: bool,
-    /// The session to act for, if the token does not belong to a session [default: DIBS_SESSION]
+    /// The session to act for, with an admin's or a worker's token [default: DIBS_SESSION]
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     #[command(flatten)]
@@ -49,17 +52,25 @@ pub struct Context {
     pub client: Client,
     /// Print JSON for a program instead of text for a person.
     pub json: bool,
+    /// Whether a flag names the session.
+    session_is_named: bool,
 }
 
 impl Context {
-    /// Finds the repository, the server, the token and the session. Nothing is sent yet.
+    /// Finds the repository, the server, the token and the session. Nothing is sent yet, except to end the sessions of
+    /// `git-dibs run` processes that were killed here.
     pub fn open(args: &CommonArgs) -> Result<Context, Failure> {
         let open = || -> Result<Context, Failure> {
             let workspace = Workspace::open().map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
             let ServerArgs { url, token_file, repo } = args.server.clone();
             let access = workspace.discover(Flags { url, token_file, repo, session: args.session.clone() })?;
             let client = access.client(LIMITS)?;
-            Ok(Context { workspace, access, client, json: args.json })
+            for session in workspace.repo.iter().flat_map(session_file::end_abandoned) {
+                let id = clean(&session, NAME_MAX);
+                talk::say(&format!("session {id} was left behind by a command that was killed; it has been ended"));
+            }
+            let session_is_named = args.session.is_some();
+            Ok(Context { workspace, access, client, json: args.json, session_is_named })
         };
         open().map_err(|failure| failure.for_program(args.json))
     }
@@ -82,6 +93,36 @@ impl Context {
         }
     }
 
+    /// Makes a call that only looks. If the server does not accept the token, the call is made again as a person without
+    /// a session, and the problem with the token is reported.
+    pub fn look<T>(
+        &mut self,
+        call: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
+    ) -> Result<T, Failure> {
+        let result = self.try_look(call)?;
+        self.checked(result)
+    }
+
+    /// The same for a command that has its own words for some errors of the server.
+    pub fn try_look<T>(
+        &mut self,
+        call: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
+    ) -> Result<Result<T, ClientError>, Failure> {
+        let mut result = call(&mut self.client, self.access.session.as_deref());
+        if let Err(error) = &result {
+            // A token that is valid, but not for the session that a flag names, is a mistake in the arguments.
+            let is_mistake = self.session_is_named && error.code() == Some(Code::Forbidden);
+            if !is_mistake && self.access.reject_token(error) {
+                self.client = self.access.client(LIMITS)?;
+                result = call(&mut self.client, self.access.session.as_deref());
+            }
+        }
+        if let (Ok(_), Some(problem)) = (&result, &self.access.token_problem) {
+            talk::say(problem);
+        }
+        Ok(result)
+    }
+
     /// Another client for the same server, with another token.
     pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> Result<Client, Failure> {
         Ok(self.access.client_as(credential, limits)?)
@@ -99,13 +140,20 @@ impl Context {
     /// A failure with a sentence of the command's own. A program still gets the server's reply.
     pub fn failure_with(&self, error: &ClientError, mut sentence: String) -> Failure {
         match (error.code(), &self.access.credential) {
-            (Some(Code::SessionEnded), _) => sentence.push_str("\nStart a new session with: git dibs session start"),
-            (Some(Code::Unauthenticated), Some(credential)) => {
-                sentence.push_str(&format!(
-                    "\nThe token came from {}; get a new one with: git dibs session start",
-                    credential.from
-                ));
+            (Some(Code::Unauthenticated | Code::Forbidden | Code::SessionEnded), _)
+                if let Some(problem) = &self.access.token_problem =>
+            {
+                sentence.push_str(&format!("\n{problem}"));
             }
+            // Another token, such as an admin's, is still valid after the session has ended.
+            (Some(Code::SessionEnded), Some(credential)) if credential.session.is_some() => {
+                sentence.push_str(&format!("\nStart a new session with: {}", repair(&credential.from)));
+            }
+            (Some(Code::Unauthenticated), Some(credential)) => {
+                let from = &credential.from;
+                sentence.push_str(&format!("\nThe token came from {from}; to repair this: {}", repair(from)));
+            }
+            (Some(Code::SessionEnded), _) => sentence.push_str("\nStart a new session with: git dibs session start"),
             (Some(Code::Unauthenticated), None) => {
                 sentence.push_str("\nStart a session with: git dibs session start");
             }

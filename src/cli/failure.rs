@@ -33,6 +33,17 @@ impl Failure {
         Failure::new(Exit::Usage, sentence)
     }
 
+    /// Any error of a command that works on files, for a person or a program.
+    pub fn of(error: anyhow::Error, json: bool) -> Failure {
+        match error.downcast::<Failure>() {
+            Ok(failure) => failure,
+            Err(error) => {
+                let exit = if error.is::<BadName>() { Exit::Usage } else { Exit::Error };
+                Failure::new(exit, format!("{error:#}")).for_program(json)
+            }
+        }
+    }
+
     /// Adds the document for a program, if JSON was asked for. It has the shape of the server's refusals.
     pub fn for_program(self, wanted: bool) -> Failure {
         let code = match self.exit {
@@ -98,7 +109,7 @@ pub fn exit_of(error: &ClientError) -> Exit {
         | Code::LockNotHeld
         | Code::FeaturePaused => Exit::Conflict,
         Code::LockAcquisitionFailed => Exit::TimedOut,
-        Code::Unauthenticated | Code::Forbidden => Exit::Auth,
+        Code::Unauthenticated | Code::Forbidden | Code::OperationNotPermitted => Exit::Auth,
         Code::SessionEnded => Exit::Ended,
         Code::Unavailable => Exit::Unreachable,
         _ => Exit::Error,
@@ -131,6 +142,7 @@ mod tests {
             (Code::LockNotHeld, 3),
             (Code::Unauthenticated, 4),
             (Code::Forbidden, 4),
+            (Code::OperationNotPermitted, 4),
             (Code::Unavailable, 5),
             (Code::SessionEnded, 6),
             (Code::LockAcquisitionFailed, 7),

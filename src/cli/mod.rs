@@ -33,7 +33,7 @@ pub enum Exit {
     Usage,
     /// Another session holds it.
     Conflict,
-    /// The token is missing, invalid, or does not allow it.
+    /// The token is missing, invalid, or does not allow it; or the server's policy does not.
     Auth,
     /// No server answers.
     Unreachable,
@@ -78,8 +78,10 @@ enum Command {
     /// Run a command in a session of its own
     ///
     /// The session lives as long as the command runs; when the command ends, everything it holds is released. While it
-    /// runs, everything it holds is renewed at least every 10 seconds. The command finds its session in DIBS_URL,
-    /// DIBS_TOKEN and DIBS_SESSION. The exit code is the command's, or 128 plus the number of the signal that ended it.
+    /// runs, everything it holds is renewed at least every 10 seconds. Only the command and what it starts are in the
+    /// session, through DIBS_URL and DIBS_TOKEN; a program that removes DIBS_TOKEN from its environment finds the session
+    /// through DIBS_RUN. DIBS_SESSION is the session's id. The exit code is the command's, or 128 plus the number of the
+    /// signal that ended it.
     #[command(override_usage = "git-dibs run [OPTIONS] [--] <COMMAND>...")]
     Run(run::Args),
     /// Start, end or list sessions

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::client::Endpoint;
 pub use crate::local::describe::count;
@@ -44,6 +44,11 @@ pub fn say(sentence: &str) {
 
 /// Formats rows under a heading, in columns that fit the terminal.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>) -> String {
+    table_with_whole(heading, rows, &[])
+}
+
+/// The same, where the cells of the `whole` columns are never broken into several lines.
+pub fn table_with_whole(heading: &[&str], rows: Vec<Vec<String>>, whole: &[usize]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(heading.iter().copied());
     match terminal_size::terminal_size() {
@@ -55,8 +60,11 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>) -> String {
         }
     }
     table.add_rows(rows);
-    for column in table.column_iter_mut() {
+    for (n, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        if whole.contains(&n) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

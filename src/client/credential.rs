@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -18,6 +19,8 @@ pub enum Origin {
     PushOption,
     /// `DIBS_TOKEN`.
     Environment,
+    /// The session file that this variable leads to.
+    SessionFile(&'static str),
     /// The worktree's file, written when its session started.
     Worktree(PathBuf),
     /// The file that `dibs.tokenFile` names.
@@ -31,6 +34,8 @@ impl fmt::Display for Origin {
         match self {
             Origin::PushOption => f.write_str("the push option dibs-token"),
             Origin::Environment => f.write_str("DIBS_TOKEN"),
+            // Neither the value of the variable nor the file's name: whoever knows them could be the session.
+            Origin::SessionFile(variable) => write!(f, "the session file of {variable}"),
             Origin::Flag(path) | Origin::Worktree(path) | Origin::TokenFile(path) | Origin::LocalServer(path) => {
                 path.display().fmt(f)
             }
@@ -48,6 +53,8 @@ pub struct Credential {
     pub repo: Option<String>,
     /// Whether it is an admin token.
     pub is_admin: bool,
+    /// Whether it is the token of a worker that may act for several sessions.
+    pub is_worker: bool,
     pub from: Origin,
 }
 
@@ -67,6 +74,7 @@ impl Credential {
         Ok(Credential {
             token: token.to_owned(),
             is_admin: claims.scope.as_deref() == Some("admin"),
+            is_worker: claims.scope.as_deref() == Some("worker"),
             repo: claims.repo.clone(),
             session: claims.session(),
             from,
@@ -75,7 +83,8 @@ impl Credential {
 
     /// Reads a token from a file; none if the file does not exist.
     pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
-        let file = match std::fs::File::open(path) {
+        // A pipe in its place is not waited for.
+        let file = match std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(format!("cannot be read ({error})")),
@@ -149,11 +158,16 @@ mod tests {
 
     #[test]
     fn a_token_names_its_scope_and_repository() {
-        let read = |claims| {
+        let credential = |claims| {
             let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
-            let credential = Credential::new(&token, Origin::Environment).unwrap();
+            Credential::new(&token, Origin::Environment).unwrap()
+        };
+        let read = |claims| {
+            let credential = credential(claims);
             (credential.is_admin, credential.repo)
         };
+        assert!(credential(json!({"sub": "host", "scope": "worker"})).is_worker);
+        assert!(!credential(json!({"sub": "reader", "scope": "read"})).is_worker);
         assert_eq!(read(json!({"sub": "boss", "scope": "admin"})), (true, None));
         assert_eq!(read(json!({"sub": "ana", "repo": "app"})), (false, Some("app".to_owned())));
         assert_eq!(read(json!({"sub": ["odd"], "repo": 7})), (false, None));

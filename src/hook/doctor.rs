@@ -11,10 +11,10 @@ use crate::git::{Git, GitError, Repo, Settings, Version, worktrees};
 use crate::text::terminal;
 use crate::wire;
 
-use super::install::{HooksDir, Manager, Owner, config_keys, hooks_dirs};
+use super::install::{HooksDir, Manager, Owner, SettingsScope, as_user, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
 use super::{Moment, PROBE, probe_answer};
-use crate::judge::{CheckError, CheckPolicy};
+use crate::judge::{CheckError, CheckPolicy, Enforce};
 use crate::local::{Environment, Lookup, ServerAccess, discover};
 
 /// A larger difference between the server's clock and this machine's is reported.
@@ -53,7 +53,7 @@ pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
     let mut findings = Findings::default();
     let git = findings.versions(repo);
     let in_config = git.is_some_and(|git| git >= Version::CONFIG_HOOKS);
-    match hooks_dirs(repo) {
+    match hooks_dirs(repo, SettingsScope::AsUser) {
         Ok(dirs) => findings.hooks(repo, &dirs, in_config),
         Err(error) => findings.bad(error.to_string(), "Check that this is a git repository."),
     }
@@ -100,8 +100,8 @@ impl Findings {
             self.note(what, "Remove it from git's list with: git worktree prune");
         }
         for dir in dirs {
-            let there = Moment::ALL.map(|moment| (moment, Effective::find(repo, dir, moment, in_config)));
             for top in &dir.worktrees {
+                let there = Moment::ALL.map(|moment| (moment, Effective::find(top, dir, moment, in_config)));
                 for (moment, how) in there.iter().filter(|(moment, _)| is_expected(repo, *moment, &there)) {
                     self.hook(top, dir, *moment, how);
                 }
@@ -125,7 +125,19 @@ impl Findings {
                 self.bad(format!("{} in {place} does not run git-dibs", file.display()), &install);
             }
             Effective::Ours { gently } => match fires(top, moment, *gently) {
-                Ok(true) => self.good(format!("{moment} works in {place}")),
+                Ok(true) => {
+                    let through = match dir.owner {
+                        Owner::Manager(manager) if *gently => format!(" through {}", manager.name()),
+                        _ => String::new(),
+                    };
+                    self.good(format!("{moment} works{through} in {place}"));
+                }
+                Ok(false) if *gently && matches!(dir.owner, Owner::Manager(_)) => {
+                    let Owner::Manager(manager) = dir.owner else { return };
+                    let name = manager.name();
+                    let what = format!("{moment} does not fire in {place}: {name} is set up to run it, and did not");
+                    self.bad(what, &format!("{install}; then look at: git -C {place} hook run {moment}"));
+                }
                 Ok(false) => {
                     let what =
                         format!("{moment} is installed, but git-dibs was not reached when git ran it in {place}");
@@ -147,7 +159,15 @@ impl Findings {
         }
         let (enforce, require) = (&commit.enforce.source, &commit.require.source);
         let (at_commit, at_push) = (&commit.on_unreachable.source, &push.on_unreachable.source);
-        self.good(format!("{enforce}; {require}; at a commit {at_commit}, at a push {at_push}"));
+        let all = format!("{enforce}; {require}; at a commit {at_commit}, at a push {at_push}");
+        match commit.enforce.value {
+            Enforce::Block => self.good(all),
+            Enforce::Warn => self.note(all, "Nothing is blocked here: conflicts are only reported."),
+            Enforce::Off => {
+                let what = format!("the hooks check nothing here ({enforce})");
+                self.bad(what, "Unset it: git config --unset dibs.enforce, or unset DIBS_ENFORCE.");
+            }
+        }
     }
 
     fn server(&mut self, access: &ServerAccess, server: &ServerStatus) {
@@ -214,6 +234,9 @@ fn reach(
     settings: &Settings,
 ) -> Result<(ServerAccess, ServerStatus), CheckError> {
     let access = discover(&Lookup::new(Some(repo), environment, settings))?;
+    if let Some(problem) = access.token_problem {
+        return Err(CheckError::Unauthorized(problem));
+    }
     let mut client = access.client(Limits::default())?;
     let health = client.health()?;
     let ours = SystemTime::now();
@@ -237,16 +260,17 @@ enum Effective {
 }
 
 impl Effective {
-    fn find(repo: &Repo, dir: &HooksDir, moment: Moment, in_config: bool) -> Effective {
+    fn find(top: &Path, dir: &HooksDir, moment: Moment, in_config: bool) -> Effective {
         let [command, _] = config_keys(moment);
         // An older git has the keys too, but does not run them.
-        if in_config && matches!(repo.git().args(["config", "--get", &command]).answer(), Ok(Some(_))) {
+        let git = || as_user(Git::elsewhere(top));
+        if in_config && matches!(git().args(["config", "--get", &command]).answer(), Ok(Some(_))) {
             return Effective::Ours { gently: false };
         }
         let Ok(script) = std::fs::read(dir.path.join(moment.name())) else { return Effective::Missing };
         match whose(moment, &script) {
             Whose::Ours | Whose::OursChanged => Effective::Ours { gently: false },
-            Whose::Foreign if mentions_us(&script) || manager_mentions_us(dir, moment) => {
+            Whose::Foreign if mentions_us(&script) || manager_mentions_us(dir, moment) || is_legacy(dir, moment) => {
                 Effective::Ours { gently: true }
             }
             Whose::Foreign => Effective::Foreign,
@@ -268,7 +292,7 @@ fn is_expected(repo: &Repo, moment: Moment, there: &[(Moment, Effective)]) -> bo
 /// Lets git run the hook, and tells whether git-dibs was reached.
 fn fires(top: &Path, moment: Moment, gently: bool) -> Result<bool, GitError> {
     let probe = uuid::Uuid::new_v4().simple().to_string();
-    let mut call = Git::elsewhere(top);
+    let mut call = as_user(Git::elsewhere(top));
     let nothing_staged = if gently { Some(index_of_head(top)?) } else { None };
     if let Some(index) = &nothing_staged {
         call = call.env("GIT_INDEX_FILE", index);
@@ -301,11 +325,19 @@ fn mentions_us(script: &[u8]) -> bool {
     script.windows(8).any(|window| window == b"git-dibs")
 }
 
+/// Whether pre-commit runs our shim from where it moved it.
+fn is_legacy(dir: &HooksDir, moment: Moment) -> bool {
+    std::fs::read(dir.path.join(format!("{moment}.legacy"))).is_ok_and(|script| whose(moment, &script) == Whose::Ours)
+}
+
 fn manager_mentions_us(dir: &HooksDir, moment: Moment) -> bool {
     let Owner::Manager(manager) = dir.owner else { return false };
     let mut names = manager.config_files();
     if manager == Manager::Husky {
         names.push(format!(".husky/{moment}"));
+    }
+    if manager == Manager::Lefthook {
+        names.push(format!(".lefthook/{moment}/git-dibs"));
     }
     let mentions = |file: &Path| std::fs::read(file).is_ok_and(|text| mentions_us(&text));
     names.iter().any(|name| dir.worktrees.iter().any(|top| mentions(&top.join(name))))
@@ -323,7 +355,7 @@ mod tests {
             let file = dir.path().join(&name);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "run: git-dibs hook pre-commit").unwrap();
-            let dirs = hooks_dirs(&Repo::at(dir.path()).unwrap()).unwrap();
+            let dirs = hooks_dirs(&Repo::at(dir.path()).unwrap(), SettingsScope::Stored).unwrap();
             assert_eq!(dirs[0].owner, Owner::Manager(Manager::Lefthook), "{name}");
             assert!(manager_mentions_us(&dirs[0], Moment::PreCommit), "{name}");
         }
@@ -333,11 +365,8 @@ mod tests {
     fn versions_and_clocks_that_differ_are_reported() {
         let access = ServerAccess {
             endpoints: vec![Endpoint::parse("http://x:1").unwrap()],
-            credential: None,
-            session: None,
-            repo: None,
             source: "DIBS_URL".to_owned(),
-            secret_file: None,
+            ..ServerAccess::default()
         };
         let now = SystemTime::now();
         let findings = |version: &str, skew: u64| {

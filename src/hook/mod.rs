@@ -1,14 +1,17 @@
 //! The git hooks: when git calls us, what a change touches, installing the hooks, and the doctor.
 //!
-//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`](crate::judge) asks the server and
+//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`] asks the server and
 //! decides. No rule about reservations is in here.
 
 pub mod collect;
+mod commits;
 pub mod doctor;
 pub mod excuse;
 pub mod install;
 mod moment;
 mod next;
+mod once;
+mod outage;
 mod passed;
 pub mod shim;
 
@@ -23,13 +26,15 @@ pub use moment::Moment;
 
 use collect::HookInput;
 use excuse::Helpers;
+use once::Source;
+use outage::Outage;
 
 use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::git::remote::REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
 use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
-use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover};
+use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover, session_file};
 
 /// If this variable is set, a hook only tells the doctor that it was reached.
 pub const PROBE: &str = "DIBS_PROBE";
@@ -57,6 +62,13 @@ pub struct Call {
     pub args: Vec<OsString>,
 }
 
+impl Call {
+    /// Whether the hook that was there before has just run.
+    fn has_next_first(&self, moment: Moment) -> bool {
+        moment.next_goes_first() && self.next.as_deref().is_some_and(next::is_there)
+    }
+}
+
 /// Runs one hook and returns its exit code: 0 lets git go on, 1 stops it.
 ///
 /// Messages go to `out`, in whole lines; if all is well there are none.
@@ -78,7 +90,10 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
     }
     let next = |out: &mut dyn Write| {
         let stdin = moment.reads_stdin().then_some(&*input);
-        call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, out)).unwrap_or(PASS)
+        let kept = call.next.as_deref().and_then(|file| next::run(file, &call.args, stdin, out));
+        // Git LFS does not install its hook where ours is, and without it a push uploads nothing.
+        let lfs = || stdin.filter(|_| moment == Moment::PrePush).and_then(|stdin| next::run_lfs(call, stdin, out));
+        kept.or_else(lfs).unwrap_or(PASS)
     };
     if moment.next_goes_first() {
         let code = next(out);
@@ -86,7 +101,7 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
             return code;
         }
     }
-    let checked = check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment });
+    let checked = check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }, call);
     match checked.verdict {
         Verdict::Pass => {}
         Verdict::Warn(text) => show(out, &text),
@@ -126,7 +141,7 @@ pub(crate) fn probe_answer(probe: &str, moment: Moment) -> String {
     format!("git-dibs-probe {probe} {moment} {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn check(input: HookInput<'_>) -> Checked {
+fn check(input: HookInput<'_>, call: &Call) -> Checked {
     let deadline = Instant::now() + WAIT_MAX;
     let occasion = input.moment.occasion();
     // The environment takes precedence over every setting: if it turns checks off, nothing else needs to be read.
@@ -143,6 +158,14 @@ fn check(input: HookInput<'_>) -> Checked {
         Ok(repo) => repo,
         Err(error) => return unread(&Settings::default(), error),
     };
+    match Source::of(call.next.as_deref()) {
+        Source::Configuration => once::note(&repo, input.moment),
+        // A hook that was there before may have changed the index since.
+        Source::File if !call.has_next_first(input.moment) && once::is_done(&repo, input.moment) => {
+            return Verdict::Pass.into();
+        }
+        Source::File => {}
+    }
     let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass.into() };
     // If both need the git program, both run at the same time.
     let settings = SettingsCall::start(&repo);
@@ -163,16 +186,31 @@ fn check(input: HookInput<'_>) -> Checked {
         return Verdict::Pass.into();
     }
     let updates = collect::updates(input);
-    let reply = find_server(&repo, input, &settings).and_then(|access| {
-        let (reply, session) = match input.moment {
-            Moment::PreReceive => judge::ask_about_push(&access, &updates, &collected.changes, deadline)?,
-            _ => (judge::ask_about(&access, &collected.changes, true, deadline)?, access.session.clone()),
+    let access = find_server(&repo, input, &settings);
+    let outage = Outage::recall(&repo, access.as_ref().ok(), occasion.noun);
+    let reply = access.and_then(|mut access| {
+        let limit = outage.is_known.then_some(outage::PROBE_TIME);
+        let changes = &collected.changes;
+        let (mut reply, announcer) = match input.moment {
+            Moment::PreReceive => judge::ask_about_push(&mut access, &updates, changes, deadline, limit)?,
+            _ => (judge::ask_about(&mut access, changes, true, deadline, limit)?, None),
         };
+        // The session of a `git-dibs run` that was killed blocks no commit.
+        let is_ours = input.moment != Moment::PreReceive;
+        if is_ours && !reply.conflicts.is_empty() && !session_file::end_abandoned(&repo).is_empty() {
+            reply = judge::ask_about(&mut access, changes, true, deadline, limit)?;
+        }
+        let session = announcer.or_else(|| access.session.clone());
         Ok((access, reply, session))
     });
+    outage.note(&reply);
     let mut announcement = None;
     let verdict = match reply {
-        Err(error) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error))),
+        Err(error) => {
+            let is_outage = matches!(error, CheckError::Unreachable(_));
+            let verdict = judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error)));
+            if is_outage { outage.without_repetition(verdict) } else { verdict }
+        }
         Ok((access, reply, session)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);
             let committed = |contents: &[Change]| judge::committed_by_holder(&access, contents, deadline);
@@ -185,9 +223,17 @@ fn check(input: HookInput<'_>) -> Checked {
                 excused.paths
             };
             let objections = Objections::find(&policy, &collected.paths(), session.as_deref(), reply, now, excused);
-            let objections = Objections { notes: notes.into_inner(), ..objections };
+            let mut objections = Objections { notes: notes.into_inner(), ..objections };
+            let mut occasion = occasion;
+            if !objections.conflicts.is_empty() {
+                objections.commits = commits::of_paths(&repo, input, &objections.conflicting_paths());
+                // Git commits a merge as a whole.
+                occasion.is_staged &= !repo.git_dir.join("MERGE_HEAD").exists();
+            }
+            let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
+            let verdict = verdict.with_sentence(access.token_problem.as_deref());
             announcement = (input.moment == Moment::PrePush && session.is_some()).then_some((access, updates));
-            judge::verdict(&occasion, &policy, Ok(&objections))
+            verdict
         }
     };
     if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
@@ -256,8 +302,7 @@ mod tests {
         let error = |variables: &[(&str, &str)]| place.find(Moment::PreCommit, variables).unwrap_err();
         assert!(matches!(error(&[]), CheckError::Unreachable(text) if text.contains("git dibs serve")));
         place.file("dibs/token", " \n");
-        assert!(
-            matches!(error(&[("DIBS_URL", "http://x")]), CheckError::Unauthorized(text) if text.contains("is empty"))
-        );
+        let access = place.find(Moment::PreCommit, &[("DIBS_URL", "http://x")]).unwrap();
+        assert!(access.token_problem.is_some_and(|problem| problem.contains("dibs/token is empty")));
     }
 }

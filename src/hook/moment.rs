@@ -57,7 +57,7 @@ impl Moment {
     pub fn occasion(self) -> Occasion {
         // After a push the commits are out of reach, so an unchecked one is blocked. The push checks commits again.
         let on_unreachable = if self.is_push() { OnUnreachable::Block } else { OnUnreachable::Warn };
-        Occasion { noun: self.noun(), on_unreachable }
+        Occasion { noun: self.noun(), is_staged: self == Moment::PreCommit, on_unreachable }
     }
 
     /// The word for it in a sentence.

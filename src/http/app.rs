@@ -1,7 +1,7 @@
 //! The state that all handlers share: the repositories, the keyring, the limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, watch};
@@ -76,6 +76,8 @@ pub struct App {
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     stopping: watch::Sender<bool>,
+    /// Why the server is not ready, if it is not and does not stop.
+    unready: OnceLock<String>,
 }
 
 impl App {
@@ -93,6 +95,7 @@ impl App {
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             stopping: watch::Sender::new(false),
+            unready: OnceLock::new(),
         }
     }
 
@@ -129,6 +132,16 @@ impl App {
     /// From now on `/readyz` fails, and event streams end.
     pub fn set_stopping(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// From now on `/readyz` fails for this reason. Only the first reason is kept.
+    pub fn set_unready(&self, reason: String) {
+        let _ = self.unready.set(reason);
+    }
+
+    /// Why the server is not ready, until it is started again.
+    pub fn unready(&self) -> Option<&str> {
+        self.unready.get().map(String::as_str)
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -128,23 +128,24 @@ fn reservable(path: &[u8]) -> Cow<'_, [u8]> {
 ///
 /// With a session, the server also learns the contents (`record`: and remembers those the session holds).
 pub fn ask_about(
-    access: &ServerAccess,
+    access: &mut ServerAccess,
     changes: &[Change],
     record: bool,
     deadline: Instant,
+    limit: Option<Duration>,
 ) -> Result<wire::CheckReply, CheckError> {
     let paths = paths_of(changes);
     let mut reply = match access.session {
         Some(_) => in_pieces(changes, deadline, |piece, deadline| {
-            ask(access, &question_with_contents(piece, record), deadline)
+            ask(access, &question_with_contents(piece, record), deadline, limit)
         })?,
-        None => in_pieces(&paths, deadline, |piece, deadline| ask(access, &question(piece), deadline))?,
+        None => in_pieces(&paths, deadline, |piece, deadline| ask(access, &question(piece), deadline, limit))?,
     };
     if !reply.carried.is_empty() {
         // Content that a holder has committed may still take the path back to an earlier version, so its holder counts
         // until that is clear.
         let carried: Vec<Path> = std::mem::take(&mut reply.carried).iter().map(|name| path_of(name)).collect();
-        let held = in_pieces(&carried, deadline, |piece, deadline| ask(access, &question(piece), deadline))?;
+        let held = in_pieces(&carried, deadline, |piece, deadline| ask(access, &question(piece), deadline, limit))?;
         reply.conflicts.extend(held.conflicts);
     }
     Ok(finished(reply, &paths))
@@ -152,23 +153,25 @@ pub fn ask_about(
 
 /// Asks about a push that has arrived, for the session that announced it. Returns that session too, if there is one.
 pub fn ask_about_push(
-    access: &ServerAccess,
+    access: &mut ServerAccess,
     updates: &[Update],
     changes: &[Change],
     deadline: Instant,
+    limit: Option<Duration>,
 ) -> Result<(wire::CheckReply, Option<String>), CheckError> {
     if access.session.is_some() || updates.len() > wire::limits::CLAIM_UPDATES_MAX {
-        return Ok((ask_about(access, changes, true, deadline)?, access.session.clone()));
+        let reply = ask_about(access, changes, true, deadline, limit)?;
+        return Ok((reply, access.session.clone()));
     }
     let paths = paths_of(changes);
     let mut announcer = None;
     let mut first = true;
     let mut reply = in_pieces(&paths, deadline, |piece, deadline| {
         if !std::mem::replace(&mut first, false) {
-            return ask(access, &question(piece), deadline);
+            return ask(access, &question(piece), deadline, limit);
         }
-        let limits =
-            Limits { total: deadline.saturating_duration_since(Instant::now()).max(ASK_TIME_MIN), ..Limits::default() };
+        let left = deadline.saturating_duration_since(Instant::now()).max(ASK_TIME_MIN);
+        let limits = Limits { total: limit.unwrap_or(left), ..Limits::default() };
         let request = wire::ClaimPush { updates: ref_updates(updates), check: Some(question(piece)) };
         let claimed = access.client(limits)?.claim_push(&request)?;
         announcer = claimed.session_id.map(|session| session.to_string());
@@ -201,7 +204,7 @@ pub fn announce(access: &ServerAccess, updates: &[Update]) {
 
 /// Those of the contents that every holder of their path has committed itself.
 pub fn committed_by_holder(access: &ServerAccess, changes: &[Change], deadline: Instant) -> HashSet<Change> {
-    let mut found = HashSet::new();
+    let (mut found, mut access) = (HashSet::new(), access.clone());
     // The reply names paths only, so each request has every path once.
     let mut rounds: Vec<Vec<Change>> = Vec::new();
     for same_path in changes.chunk_by(|one, other| one.path == other.path) {
@@ -213,7 +216,7 @@ pub fn committed_by_holder(access: &ServerAccess, changes: &[Change], deadline: 
         }
     }
     for round in rounds {
-        let ask = |piece: &[Change], deadline| ask(access, &question_with_contents(piece, false), deadline);
+        let ask = |piece: &[Change], deadline| ask(&mut access, &question_with_contents(piece, false), deadline, None);
         // What the server does not confirm counts as not committed.
         let Ok(reply) = in_pieces(&round, deadline, ask) else { return found };
         let carried: HashSet<&str> = reply.carried.iter().map(String::as_str).collect();
@@ -290,20 +293,31 @@ fn ref_updates(updates: &[Update]) -> Vec<wire::RefUpdate> {
     updates.iter().map(update).collect()
 }
 
-/// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`].
-pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> Result<wire::CheckReply, CheckError> {
+/// Asks the server, until the deadline or the client's own time limit, but for at least [`ASK_TIME_MIN`]. A server that
+/// failed a moment ago has only the time `limit`.
+///
+/// If the server does not accept the caller's token, it is asked again as for a person without a session, and `access`
+/// says so afterwards: a bad token must never be weaker than none.
+pub fn ask(
+    access: &mut ServerAccess,
+    question: &wire::Check,
+    deadline: Instant,
+    limit: Option<Duration>,
+) -> Result<wire::CheckReply, CheckError> {
     let start = Instant::now();
-    let paths = question.paths.as_ref().map_or(0, Vec::len);
-    let deadline = deadline.clamp(start + ASK_TIME_MIN, start + time_for(paths));
+    let deadline = match limit {
+        Some(limit) => start + limit,
+        None => deadline.clamp(start + ASK_TIME_MIN, start + time_for(question.paths.as_ref().map_or(0, Vec::len))),
+    };
     // To the tenth of a second, because people read it.
     let time_left = || {
         let left = deadline.saturating_duration_since(Instant::now());
         Duration::from_millis(((left.as_secs_f64() * 10.0).round() as u64 * 100).max(100))
     };
-    let session = access.session.as_deref();
     if let Some(endpoint) = access.endpoints.first() {
         let limits = Limits { total: time_left(), ..Limits::default() };
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
+        let session = access.session.as_deref();
         match quick_check(QuickCall { endpoint, credential, session, repo }, question, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut => {
@@ -313,6 +327,19 @@ pub fn ask(access: &ServerAccess, question: &wire::Check, deadline: Instant) -> 
         }
     }
     // The quick exchange knows only success; the full client finds out what is wrong and has a sentence for it.
-    let limits = Limits { total: time_left(), ..Limits::default() };
-    Ok(access.client(limits)?.check(session, question)?)
+    let check = |access: &ServerAccess| -> Result<Result<wire::CheckReply, ClientError>, CheckError> {
+        let limits = Limits { total: time_left(), ..Limits::default() };
+        Ok(access.client(limits)?.check(access.session.as_deref(), question))
+    };
+    match check(access)? {
+        Err(error) if access.reject_token(&error) => Ok(check(access)??),
+        Err(error) => match (&access.token_problem, CheckError::from(error)) {
+            // There is no other token, and the reason is that this one cannot be used.
+            (Some(problem), CheckError::Unauthorized(_)) if access.credential.is_none() => {
+                Err(CheckError::Unauthorized(problem.clone()))
+            }
+            (_, error) => Err(error),
+        },
+        Ok(reply) => Ok(reply),
+    }
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::ask::CheckError;
-use super::objections::Objections;
+use super::objections::{Objections, path_of};
 use super::policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting};
 use super::{Occasion, Unchecked, Verdict};
 use crate::git::Path;
@@ -23,7 +23,7 @@ const ERROR_MAX: usize = 600;
 
 /// Decides by the policy, and words the decision.
 pub fn verdict(occasion: &Occasion, policy: &CheckPolicy, objections: Result<&Objections, &Unchecked>) -> Verdict {
-    let mut message = Message { noun: occasion.noun, policy, blocks: false, text: String::new() };
+    let mut message = Message { occasion, policy, blocks: false, text: String::new() };
     for complaint in &policy.complaints {
         message.line(&format!("git-dibs: {complaint}."));
     }
@@ -43,7 +43,7 @@ pub fn verdict(occasion: &Occasion, policy: &CheckPolicy, objections: Result<&Ob
 }
 
 struct Message<'a> {
-    noun: &'static str,
+    occasion: &'a Occasion,
     policy: &'a CheckPolicy,
     blocks: bool,
     text: String,
@@ -58,11 +58,26 @@ impl Message<'_> {
             n => format!("it changes {n} paths that other sessions hold"),
         };
         self.headline(&what, &self.policy.enforce, "");
-        self.text += &conflict_lines(&objections.conflicts, Some(Encoding::Percent), objections.now, LINES_MAX);
+        for conflict in objections.conflicts.iter().take(LINES_MAX) {
+            self.line(&format!("  {}", conflict_line(conflict, Some(Encoding::Percent), objections.now)));
+            if let Some(commit) = objections.commits.get(&path_of(&conflict.file_path)) {
+                self.line(&format!("    changed by {commit}"));
+            }
+        }
+        if objections.conflicts.len() > LINES_MAX {
+            self.line(&format!("  and {} more", objections.conflicts.len() - LINES_MAX));
+        }
         for note in &objections.notes {
             self.line(&terminal::clean(note, ERROR_MAX));
         }
         let words: Vec<String> = paths.iter().map(|path| shell::path_argument(path)).collect();
+        if self.occasion.is_staged {
+            // Several sessions may work in one checkout, and `git commit -a` takes the changes of all of them.
+            let them = if paths.len() == 1 { "it" } else { "them" };
+            self.line(&format!(
+                "Did you mean to change {them}? If not, commit only your own paths: git commit -- PATH... If so:"
+            ));
+        }
         self.line(&next_steps(words, objections.has_session));
     }
 
@@ -96,7 +111,7 @@ impl Message<'_> {
 
     /// The first line of an objection: what happens, why, and which setting decides it.
     fn headline<T>(&mut self, what: &str, setting: &PolicySetting<T>, reason: &str) {
-        let (noun, source) = (self.noun, &setting.source);
+        let (noun, source) = (self.occasion.noun, &setting.source);
         let end = if reason.is_empty() { "." } else { reason };
         let line = match self.policy.enforce.value {
             Enforce::Block => format!("git-dibs: this {noun} is blocked: {what} ({source}){end}"),
@@ -114,7 +129,7 @@ impl Message<'_> {
                 (what, "Find the cause: git dibs doctor")
             }
         };
-        let (noun, setting) = (self.noun, &self.policy.on_unreachable.source);
+        let (noun, setting) = (self.occasion.noun, &self.policy.on_unreachable.source);
         let what = terminal::clean(what, ERROR_MAX);
         let what = if what.ends_with(['.', '?']) { what } else { what + "." };
         let line = match (self.policy.on_unreachable.value, self.policy.enforce.value) {

@@ -25,6 +25,8 @@ pub use policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting, Require};
 pub struct Occasion {
     /// The word for it in a sentence: "this commit is blocked".
     pub noun: &'static str,
+    /// An ordinary commit of what is staged: a path can still be left out of it.
+    pub is_staged: bool,
     /// What to do if the change cannot be checked and no setting decides.
     pub on_unreachable: OnUnreachable,
 }
@@ -38,6 +40,19 @@ pub enum Verdict {
     Warn(String),
     /// Stop, and show this.
     Block(String),
+}
+
+impl Verdict {
+    /// Adds a sentence to the text, and changes nothing else.
+    pub fn with_sentence(self, sentence: Option<&str>) -> Verdict {
+        let Some(sentence) = sentence else { return self };
+        let line = format!("git-dibs: {sentence}.\n");
+        match self {
+            Verdict::Pass => Verdict::Warn(line),
+            Verdict::Warn(text) => Verdict::Warn(text + &line),
+            Verdict::Block(text) => Verdict::Block(text + &line),
+        }
+    }
 }
 
 /// Why a change could not be checked.

@@ -1,7 +1,7 @@
 //! What speaks against a change: reservations of other sessions, paths that had to be reserved and are not, a pause.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::policy::{CheckPolicy, Require};
 use crate::git::Path;
@@ -22,6 +22,8 @@ pub struct Objections {
     pub excused: HashSet<Path>,
     /// What limits these findings, in whole sentences.
     pub notes: Vec<String>,
+    /// Which commit changes a path in conflict and whose commit that is, as a phrase; at a push.
+    pub commits: HashMap<Path, String>,
     /// Whether a session asks. A person without one gets other advice.
     pub has_session: bool,
     /// The server's clock, for the time left.
@@ -54,7 +56,16 @@ impl Objections {
         let mut conflicts = reply.conflicts;
         conflicts.retain(|conflict| !excused.contains(&path_of(&conflict.file_path)));
         unreserved.retain(|path| !excused.contains(path) && !in_conflict.contains(path));
-        Objections { conflicts, unreserved, paused: reply.paused, excused, notes: Vec::new(), has_session, now }
+        Objections {
+            conflicts,
+            unreserved,
+            paused: reply.paused,
+            excused,
+            notes: Vec::new(),
+            commits: HashMap::new(),
+            has_session,
+            now,
+        }
     }
 
     /// Whether the change may go ahead.

@@ -123,8 +123,8 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    const COMMIT: Occasion = Occasion { noun: "commit", on_unreachable: OnUnreachable::Warn };
-    const PUSH: Occasion = Occasion { noun: "push", on_unreachable: OnUnreachable::Block };
+    const COMMIT: Occasion = Occasion { noun: "commit", is_staged: true, on_unreachable: OnUnreachable::Warn };
+    const PUSH: Occasion = Occasion { noun: "push", is_staged: false, on_unreachable: OnUnreachable::Block };
 
     fn read(occasion: &Occasion, variables: &[(&str, &str)], settings: &[(&str, &str)]) -> CheckPolicy {
         let environment = Environment::from_pairs(variables.iter().copied());

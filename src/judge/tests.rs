@@ -7,8 +7,8 @@ use crate::git::{Path, Settings};
 use crate::local::Environment;
 use crate::wire::{CheckReply, Conflict, HeldBy, Mode, Paused, Time};
 
-const COMMIT: Occasion = Occasion { noun: "commit", on_unreachable: OnUnreachable::Warn };
-const PUSH: Occasion = Occasion { noun: "push", on_unreachable: OnUnreachable::Block };
+const COMMIT: Occasion = Occasion { noun: "commit", is_staged: true, on_unreachable: OnUnreachable::Warn };
+const PUSH: Occasion = Occasion { noun: "push", is_staged: false, on_unreachable: OnUnreachable::Block };
 
 fn policy(occasion: &Occasion, settings: &[(&str, &str)]) -> CheckPolicy {
     CheckPolicy::read(occasion, &Environment::default(), &Settings::from_pairs(settings.iter().copied()))
@@ -88,6 +88,21 @@ fn a_session_learns_who_holds_the_path_why_how_long_and_what_to_do() {
     insta::assert_snapshot!(blocked(session(&COMMIT, &[], &["src/a.rs"], in_conflict(vec![held_by_ana("src/a.rs")]))), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
+    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
+    Ask the holder to release it: git dibs request :/src/a.rs --reason TEXT
+    Or wait for it: git dibs wait :/src/a.rs
+    ");
+}
+
+#[test]
+fn a_blocked_push_names_the_commit_and_whose_change_it_is() {
+    let mut objections =
+        Objections { conflicts: vec![held_by_ana("src/a.rs")], has_session: true, ..Objections::default() };
+    objections.commits.insert(b"src/a.rs".to_vec(), "1a2b3c4 of Bo: Tidy up".to_owned());
+    insta::assert_snapshot!(blocked(verdict(&PUSH, &policy(&PUSH, &[]), Ok(&objections))), @r"
+    git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
+      src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
+        changed by 1a2b3c4 of Bo: Tidy up
     Ask the holder to release it: git dibs request :/src/a.rs --reason TEXT
     Or wait for it: git dibs wait :/src/a.rs
     ");
@@ -120,7 +135,7 @@ fn a_conflict_line_tells_mode_queue_and_example() {
 fn many_conflicts_are_counted_not_listed() {
     let conflicts: Vec<Conflict> = (0..14).map(|n| held_by_ana(&format!("src/{n:02}.rs"))).collect();
     let text = blocked(session(&COMMIT, &[], &[], in_conflict(conflicts)));
-    assert_eq!(text.lines().count(), 14);
+    assert_eq!(text.lines().count(), 15);
     assert!(
         text.starts_with("git-dibs: this commit is blocked: it changes 14 paths that other sessions hold"),
         "{text}"
@@ -150,7 +165,7 @@ fn text_from_other_sessions_cannot_control_the_terminal() {
     };
     let text = blocked(session(&COMMIT, &[], &[], in_conflict(vec![conflict])));
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().count(), 5, "{text}");
     assert!(!text.contains('\u{202e}'));
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -38,6 +38,12 @@ pub fn socket(dir: &Path) -> PathBuf {
 pub fn make_private(dir: &Path) -> Result<()> {
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
     created.with_context(|| format!("cannot create the directory {}", dir.display()))
+}
+
+/// Whether a file belongs to the user who runs this process.
+pub fn is_own(file: &fs::Metadata) -> bool {
+    // SAFETY: geteuid has no arguments and always succeeds.
+    file.uid() == unsafe { libc::geteuid() }
 }
 
 /// Writes a small file that only its owner can read. The file is replaced as a whole: readers see the old or the new text.

@@ -7,10 +7,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
-use super::identity::{self, Side};
+use super::identity::{self, OwnToken, PersonTokens, Side, token_problem};
 use super::server;
-use crate::client::{Client, Credential, Endpoint, Limits, Origin};
+use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
+use crate::text::terminal::clean;
+use crate::wire::Code;
+
+/// The longest reason of a server that is repeated, in characters.
+const WHY_CHARS_MAX: usize = 300;
 
 /// Where to look. Plain values, so that tests need no repository.
 pub struct Lookup<'a> {
@@ -60,7 +65,7 @@ pub struct Flags {
 }
 
 /// How to reach the server, and who is asking.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerAccess {
     /// Addresses of one server, in the order to try them; at least one.
     pub endpoints: Vec<Endpoint>,
@@ -74,6 +79,12 @@ pub struct ServerAccess {
     pub source: String,
     /// The file with the server's secret, if the server is the local one.
     pub secret_file: Option<PathBuf>,
+    /// Whether the server runs on this machine for this repository.
+    pub is_local: bool,
+    /// One line about a token that was found and cannot be used; the caller then counts as a person without a session.
+    pub token_problem: Option<String>,
+    /// Where such a person gets a token.
+    pub person: PersonTokens,
 }
 
 impl ServerAccess {
@@ -88,10 +99,33 @@ impl ServerAccess {
         Ok(client.for_repo(self.repo.clone()))
     }
 
+    /// A token that belongs to no session, with which a person can look.
+    pub fn reader(&self) -> Option<Credential> {
+        self.person.without_session(None)
+    }
+
+    /// If the server refused the caller's token, the caller becomes a person without a session. Returns whether there is
+    /// another token to repeat the call with.
+    pub fn reject_token(&mut self, error: &ClientError) -> bool {
+        let is_rejected = matches!(error.code(), Some(Code::Unauthenticated | Code::Forbidden | Code::SessionEnded));
+        let Some(rejected) = self.credential.as_ref().filter(|_| is_rejected) else { return false };
+        if self.token_problem.is_some() || matches!(rejected.from, Origin::LocalServer(_)) {
+            return false;
+        }
+        let why = format!("is not accepted ({})", clean(error.to_string().trim_end_matches('.'), WHY_CHARS_MAX));
+        self.token_problem = Some(token_problem(&rejected.from, &why));
+        self.session = None;
+        self.credential = self.person.without_session(Some(&rejected.from));
+        self.credential.is_some()
+    }
+
     /// The session to act for, or a sentence that says how to get one.
     pub fn require_session(&self) -> Result<&str, String> {
         if let Some(session) = &self.session {
             return Ok(session);
+        }
+        if let Some(problem) = &self.token_problem {
+            return Err(format!("this command needs a session, but {problem}"));
         }
         Err(match &self.credential {
             None | Some(Credential { from: Origin::LocalServer(_), .. }) => {
@@ -129,9 +163,28 @@ pub enum DiscoverError {
 
 /// Finds the server, the token and the session.
 pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
-    let server = server::find(lookup)?;
-    let credential = identity::credential(lookup, server.is_local)?;
-    let session = identity::session(lookup, credential.as_ref());
+    let own = identity::own_token(lookup)?;
+    let of_token = match &own {
+        OwnToken::Found { url, .. } => url.clone(),
+        _ => None,
+    };
+    let server = server::find(lookup, of_token)?;
+    let person = PersonTokens::of(lookup, server.is_local);
+    let (credential, session, token_problem) = match own {
+        OwnToken::Found { credential, .. } => {
+            let session = identity::session(lookup, Some(&credential));
+            (Some(credential), session, None)
+        }
+        OwnToken::Absent => {
+            let (credential, problem) = person.read();
+            let session = identity::session(lookup, credential.as_ref());
+            (credential, session, problem)
+        }
+        OwnToken::Declined => (person.without_session(None), lookup.flags.session.clone(), None),
+        OwnToken::Unusable { from, why } => {
+            (person.without_session(None), lookup.flags.session.clone(), Some(token_problem(&from, &why)))
+        }
+    };
     let flag = lookup.flags.repo.clone();
     let repo = flag.or_else(|| lookup.variable("DIBS_REPO")).or_else(|| lookup.setting("repo").map(str::to_owned));
     Ok(ServerAccess {
@@ -141,11 +194,16 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         repo: repo.or(server.repo),
         source: server.source,
         secret_file: server.secret_file,
+        is_local: server.is_local,
+        token_problem,
+        person,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A repository without git: a worktree's directory, the common one, variables and settings.
@@ -185,6 +243,16 @@ mod tests {
             self
         }
 
+        /// The session file that a handle leads to.
+        fn session_file(self, handle: &str, text: &str) -> Place {
+            let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, handle.as_bytes());
+            let name: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            let name = format!("common/dibs/runs/{name}");
+            let place = self.file(&name, text);
+            std::fs::set_permissions(place.path().join(name), PermissionsExt::from_mode(0o600)).unwrap();
+            place
+        }
+
         /// A local server with a socket and a port.
         fn served(self) -> Place {
             let record = r#"{"pid": 1, "socket": "/run/x.sock", "url": "http://127.0.0.1:3427", "startedAt": "2026-01-01T00:00:00.000Z", "x": 1}"#;
@@ -220,6 +288,12 @@ mod tests {
             self.discover().unwrap_err().to_string()
         }
     }
+
+    // {"sub":"ana"}, {"scope":"worker"} and {"scope":"read"}, unsigned: the server would refuse them, the client only reads
+    // what they say.
+    const ANA: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEifQ.x";
+    const WORKER: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzY29wZSI6IndvcmtlciJ9.x";
+    const READER: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzY29wZSI6InJlYWQifQ.x";
 
     const BOTH: [&str; 2] = ["unix:/run/x.sock", "http://127.0.0.1:3427"];
 
@@ -280,24 +354,93 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_token_is_named_in_the_error() {
-        let sentence = Place::new().served().file("worktree/dibs/token", "\n").sentence();
-        assert!(sentence.ends_with("worktree/dibs/token is empty"), "{sentence}");
-        let sentence = Place::new().served().file("worktree/dibs/token/x", "").sentence();
-        assert!(sentence.contains("worktree/dibs/token cannot be read"), "{sentence}");
-        let sentence = Place::new().served().setting("tokenFile", "/nowhere/token").sentence();
-        assert!(sentence.contains("/nowhere/token does not exist"), "{sentence}");
-        let sentence = Place::new().served().env("DIBS_TOKEN", "secret secret").sentence();
-        assert_eq!(sentence, "the token in DIBS_TOKEN has a character that a token cannot have");
+    fn an_unusable_token_counts_as_none_and_is_reported() {
+        let problem = |place: Place| {
+            let found = place.discover().unwrap();
+            assert_eq!((found.session, found.credential.unwrap().token()), (None, "reader"));
+            found.token_problem.unwrap()
+        };
+        let empty = problem(Place::new().served().file("worktree/dibs/token", "\n"));
+        let end = "worktree/dibs/token is empty and counts as none; to repair this: git dibs session start";
+        assert!(empty.ends_with(end), "{empty}");
+        let unreadable = problem(Place::new().served().file("worktree/dibs/token/x", ""));
+        assert!(unreadable.contains("worktree/dibs/token cannot be read"), "{unreadable}");
+        let missing = problem(Place::new().served().setting("tokenFile", "/nowhere/token"));
+        assert!(missing.contains("/nowhere/token does not exist, but git config dibs.tokenFile"), "{missing}");
+        let garbled = problem(Place::new().served().env("DIBS_TOKEN", "secret secret"));
+        assert!(
+            garbled.starts_with("the token in DIBS_TOKEN has a character that a token cannot have and"),
+            "{garbled}"
+        );
+        let place = Place::new().served().session_file("handle", r#"{"token": ""}"#).env("DIBS_RUN", "handle");
+        assert!(problem(place).starts_with("the token in the session file of DIBS_RUN is empty and"));
+        let place = Place::new().served().session_file("handle", "<html>").env("DIBS_RUN", "handle");
+        assert!(problem(place).contains("is in a file that is not a session file"));
     }
 
     #[test]
-    fn the_session_comes_from_the_token_before_the_variable() {
-        // {"sub":"ana"}, unsigned: the server would refuse it, the client only reads the name.
-        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmEifQ.x";
-        let place = Place::new().served().env("DIBS_TOKEN", token).env("DIBS_SESSION", "bo");
+    fn an_empty_variable_means_no_session() {
+        let place = Place::new().served().file("worktree/dibs/token", ANA).env("DIBS_TOKEN", " ");
+        let found = place.discover().unwrap();
+        assert_eq!((found.session, found.token_problem), (None, None));
+        assert_eq!(found.credential.unwrap().token(), "reader");
+        // A configured token that belongs to a session is only used if there is no other, and not for its session.
+        let place = Place::new().served().file("common/t", ANA).setting("tokenFile", "t").env("DIBS_TOKEN", "");
+        assert_eq!(place.token().as_deref(), Some("reader"));
+        let found = place.env("DIBS_URL", "http://team:1").discover().unwrap();
+        assert_eq!((found.session, found.credential.unwrap().token()), (None, ANA));
+    }
+
+    #[test]
+    fn a_handle_leads_to_the_session_file_before_the_worktrees_session() {
+        let bound = Place::new().served().file("worktree/dibs/token", "worktree");
+        let run = bound.session_file("handle", r#"{"token": "run", "url": "http://team:1"}"#).env("DIBS_RUN", "handle");
+        assert_eq!((run.token().as_deref(), run.endpoints()), (Some("run"), vec!["http://team:1".to_owned()]));
+        assert_eq!(run.env("DIBS_TOKEN", "env").token().as_deref(), Some("env"));
+        for (agent, variable) in [
+            ("claude", "CLAUDE_CODE_SESSION_ID"),
+            ("codex", "CODEX_SESSION_ID"),
+            ("copilot", "COPILOT_AGENT_SESSION_ID"),
+            ("qwen", "QWEN_CODE_SESSION_ID"),
+        ] {
+            let bound = Place::new().served().file("worktree/dibs/token", "worktree");
+            let place = bound.session_file(&format!("{agent}:7"), r#"{"token": "agent"}"#);
+            assert_eq!(place.token().as_deref(), Some("worktree"));
+            let place = place.env(variable, "7").env("DIBS_RUN", "of another repository");
+            assert_eq!(place.token().as_deref(), Some("agent"), "{variable}");
+            let origin = place.discover().unwrap().credential.unwrap().from.to_string();
+            assert_eq!(origin, format!("the session file of {variable}"));
+        }
+        let open = Place::new().served().session_file("handle", r#"{"token": "run"}"#).env("DIBS_RUN", "handle");
+        let file = std::fs::read_dir(open.path().join("common/dibs/runs")).unwrap().next().unwrap().unwrap().path();
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o644)).unwrap();
+        let problem = open.discover().unwrap().token_problem.unwrap();
+        assert!(problem.contains("is in a file that is not private to you"), "{problem}");
+    }
+
+    #[test]
+    fn a_named_server_is_found_whatever_the_record_says() {
+        for record in ["", "<html>", "{}"] {
+            let place = Place::new().file("common/dibs/server.json", record);
+            let place = place.env("DIBS_URL", "http://env:2").env("DIBS_TOKEN", "env");
+            assert_eq!((place.endpoints(), place.token().as_deref()), (vec!["http://env:2".to_owned()], Some("env")));
+        }
+        let unreadable = Place::new().file("common/dibs/server.json/x", "").env("DIBS_URL", "http://env:2");
+        assert_eq!(unreadable.endpoints(), ["http://env:2"]);
+    }
+
+    #[test]
+    fn the_session_comes_from_the_token_and_never_from_the_variable_alone() {
+        let place = Place::new().served().env("DIBS_TOKEN", ANA).env("DIBS_SESSION", "bo");
         assert_eq!(place.discover().unwrap().session.as_deref(), Some("ana"), "the token cannot act for bo");
-        let mut worker = Place::new().served().env("DIBS_TOKEN", "opaque").env("DIBS_SESSION", "bo");
+        for token in [None, Some("opaque"), Some(READER)] {
+            let mut place = Place::new().served().env("DIBS_SESSION", "bo");
+            if let Some(token) = token {
+                place = place.env("DIBS_TOKEN", token);
+            }
+            assert_eq!(place.discover().unwrap().session, None, "{token:?}");
+        }
+        let mut worker = Place::new().served().env("DIBS_TOKEN", WORKER).env("DIBS_SESSION", "bo");
         assert_eq!(worker.discover().unwrap().session.as_deref(), Some("bo"));
         worker.flags.session = Some("cy".to_owned());
         assert_eq!(worker.discover().unwrap().session.as_deref(), Some("cy"));

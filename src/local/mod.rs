@@ -5,9 +5,10 @@
 //! | which repository, which settings | [`workspace`](Workspace) |
 //! | which server | `server.rs` |
 //! | which token, which session | `identity.rs` |
+//! | which session, if the environment lost its token | [`session_file`] |
 //! | server, token and session in one call | [`discover()`] |
 //! | what a typed path or key means | `names.rs` |
-//! | which session works in this worktree, what it should know | [`worktree`], [`notices`] |
+//! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
 //! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
@@ -21,12 +22,13 @@ mod names;
 pub mod notices;
 mod server;
 pub mod session;
+pub mod session_file;
 mod workspace;
 pub mod worktree;
 
 pub use discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 pub use environment::Environment;
-pub use identity::{READ_TOKEN_FILE, Side, TOKEN_FILE};
+pub use identity::{PersonTokens, READ_TOKEN_FILE, Side, TOKEN_FILE, repair};
 pub use names::{BadName, Cwd, Names, split_paths};
 pub use server::{SERVER_FILE, ServerRecord};
 pub use workspace::Workspace;

@@ -90,7 +90,7 @@ impl Names {
         self.0.iter().any(|name| matches!(name, Name::Literal(_))).then_some(Encoding::Percent)
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 }

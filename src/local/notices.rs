@@ -1,8 +1,8 @@
 //! Notices: what a session should know, delivered with the reply to its next call.
 //!
 //! The server sends early releases and answers to unlock requests only once. Under `git-dibs run` the next call is often
-//! a heartbeat, whose reply no one reads. The heartbeat therefore saves these notices in a file of the worktree, and the
-//! session's next command shows them.
+//! a heartbeat, whose reply no one reads. The heartbeat therefore saves these notices in a file of the repository, and the
+//! session's next command shows them, in whichever worktree it runs.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -64,7 +64,7 @@ pub fn take(repo: &Repo, session: &str) -> Vec<Notice> {
 fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
     // A valid session id has no slash; DIBS_SESSION may hold any text.
     let is_name = !session.contains('/');
-    is_name.then(|| repo.git_dir.join("dibs").join(format!("notices-{session}")))
+    is_name.then(|| repo.common_dir.join("dibs").join(format!("notices-{session}")))
 }
 
 /// A notice as a sentence; none if there is nothing to tell.

@@ -1,11 +1,14 @@
 //! Where the server is.
 //!
-//! `--url`, else `DIBS_URL`, else git's `dibs.url`, else what a local server recorded in `<common dir>/dibs/server.json`.
+//! `--url`, else `DIBS_URL`, else the server that a session file names, else git's `dibs.url`, else what a local server
+//! recorded in `<common dir>/dibs/server.json`. If the server is named, a record that cannot be used does not matter.
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::data_dir;
 use super::discover::{DiscoverError, Lookup};
 use crate::client::{Endpoint, is_absent};
 
@@ -42,10 +45,18 @@ pub(super) struct Server {
     pub secret_file: Option<PathBuf>,
 }
 
-pub(super) fn find(lookup: &Lookup<'_>) -> Result<Server, DiscoverError> {
-    let record = recorded(lookup)?;
-    let local: Vec<Endpoint> = record.iter().flat_map(|(_, record)| endpoints(record)).collect();
-    let source = match named(lookup)? {
+/// Finds the server. `of_token` is the address of the server that the caller's token is for.
+pub(super) fn find(lookup: &Lookup<'_>, of_token: Option<String>) -> Result<Server, DiscoverError> {
+    let named = named(lookup, of_token)?;
+    let record = match (&named, recorded(lookup.common_dir)) {
+        (_, Ok(record)) => record,
+        (Some(_), Err(_)) => None,
+        (None, Err(error)) => return Err(error),
+    };
+    // Another user's record must not replace the address that the caller named by the socket in the record.
+    let record = record.filter(|record| named.is_none() || record.is_own);
+    let local: Vec<Endpoint> = record.iter().flat_map(|found| endpoints(&found.record)).collect();
+    let source = match named {
         Some((from, endpoint)) if !local.contains(&endpoint) => {
             let source = from.to_owned();
             return Ok(Server { endpoints: vec![endpoint], source, is_local: false, repo: None, secret_file: None });
@@ -55,7 +66,7 @@ pub(super) fn find(lookup: &Lookup<'_>) -> Result<Server, DiscoverError> {
         None => None,
     };
     match record {
-        Some((path, record)) if !local.is_empty() => Ok(Server {
+        Some(Recorded { path, record, .. }) if !local.is_empty() => Ok(Server {
             endpoints: local,
             source: source.unwrap_or_else(|| path.display().to_string()),
             is_local: true,
@@ -66,28 +77,50 @@ pub(super) fn find(lookup: &Lookup<'_>) -> Result<Server, DiscoverError> {
     }
 }
 
-/// The server that a flag, a variable or a setting names, and which of them does.
-fn named(lookup: &Lookup<'_>) -> Result<Option<(&'static str, Endpoint)>, DiscoverError> {
+/// The addresses of the local server of a repository; empty if there is none.
+pub(super) fn local_endpoints(common_dir: &Path) -> Vec<Endpoint> {
+    let record = recorded(Some(common_dir)).ok().flatten();
+    record.iter().flat_map(|found| endpoints(&found.record)).collect()
+}
+
+/// The server that a flag, a variable, a session file or a setting names, and which of them does.
+fn named(lookup: &Lookup<'_>, of_token: Option<String>) -> Result<Option<(&'static str, Endpoint)>, DiscoverError> {
     let by_flag = lookup.flags.url.clone().map(|text| ("--url", text));
     let by_variable = || lookup.variable("DIBS_URL").map(|text| ("DIBS_URL", text));
+    let by_token = || of_token.map(|text| ("the session file", text));
     let by_setting = || lookup.setting("url").map(|text| ("git config dibs.url", text.to_owned()));
-    let Some((from, text)) = by_flag.or_else(by_variable).or_else(by_setting) else { return Ok(None) };
+    let text = by_flag.or_else(by_variable).or_else(by_token).or_else(by_setting);
+    let Some((from, text)) = text else { return Ok(None) };
     match Endpoint::parse(text.trim()) {
         Ok(endpoint) => Ok(Some((from, endpoint))),
         Err(why) => Err(DiscoverError::BadAddress { from, text, why }),
     }
 }
 
-/// The local server's record and its file; none if no server was started here.
-fn recorded(lookup: &Lookup<'_>) -> Result<Option<(PathBuf, ServerRecord)>, DiscoverError> {
-    let Some(path) = lookup.common_dir.map(|dir| dir.join(SERVER_FILE)) else { return Ok(None) };
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
+/// A local server's record and its file.
+struct Recorded {
+    path: PathBuf,
+    record: ServerRecord,
+    /// Whether the file belongs to this user.
+    is_own: bool,
+}
+
+/// The local server's record; none if no server was started here.
+fn recorded(common_dir: Option<&Path>) -> Result<Option<Recorded>, DiscoverError> {
+    let Some(path) = common_dir.map(|dir| dir.join(SERVER_FILE)) else { return Ok(None) };
+    let read = || -> std::io::Result<(Vec<u8>, bool)> {
+        let mut file = std::fs::File::open(&path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok((bytes, data_dir::is_own(&file.metadata()?)))
+    };
+    let (bytes, is_own) = match read() {
+        Ok(found) => found,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(DiscoverError::BadRecord { path, why: format!("cannot be read ({error})") }),
     };
     match serde_json::from_slice(&bytes) {
-        Ok(record) => Ok(Some((path, record))),
+        Ok(record) => Ok(Some(Recorded { path, record, is_own })),
         Err(error) => Err(DiscoverError::BadRecord { path, why: format!("is not a server's record ({error})") }),
     }
 }

@@ -1,4 +1,6 @@
 //! Creating a session: with an admin's token, or with a token signed with the local server's own secret.
+//!
+//! Unless an id is given, the id is the session's name and four random characters: `ana-7f3k`.
 
 use std::io;
 
@@ -10,11 +12,20 @@ use super::workspace::Workspace;
 use crate::client::{Client, ClientError, Credential, Limits, Origin};
 use crate::token::Mint;
 use crate::token::mint::{SigningSecret, sign};
-use crate::wire::{CreateSession, Time};
+use crate::wire::{Code, CreateSession, Time};
 
 /// How long a session's token is valid, in seconds. A token also becomes invalid when its session ends, so this only has
 /// to be longer than any session.
 const TOKEN_SECONDS: i64 = 30 * 24 * 3600;
+
+/// The longest part of an id that comes from the session's name, in characters.
+const STEM_CHARS_MAX: usize = 20;
+
+/// The digits of the random part of an id, without letters that look like other digits.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// How many ids are tried before giving up. Of a million ids for each name, a few are taken.
+const ID_ATTEMPTS_MAX: usize = 16;
 
 /// What a new session is called.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +79,8 @@ pub enum CreateError {
     BadRequest(String),
     #[error("the token of the new session {0}")]
     BadToken(&'static str),
+    #[error("every id that was tried is taken; give one with --id")]
+    NoFreeId,
     #[error("cannot use the network: {0}")]
     Network(#[from] io::Error),
 }
@@ -82,9 +95,13 @@ pub fn create(access: &ServerAccess, client: &mut Client, new: NewSession) -> Re
 
 /// Asks the server to create it.
 fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
+    let id = match new.id {
+        Some(id) => id,
+        None => unused_id(client, new.name.as_deref())?,
+    };
     let created = client.create_session(&CreateSession {
         repo: access.repo.as_deref().map(Into::into),
-        session_id: new.id.map(Into::into),
+        session_id: Some((&*id).into()),
         name: new.name.as_deref().map(Into::into),
         feature: new.feature.map(Into::into),
         ttl_seconds: Some(TOKEN_SECONDS),
@@ -94,26 +111,88 @@ fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Resu
     Ok(CreatedSession { id, name: new.name, credential, expires_at: created.expires_at })
 }
 
+/// An id that no session has. Two admins that find the same id at the same moment, one chance in a million, share it.
+fn unused_id(client: &mut Client, name: Option<&str>) -> Result<String, CreateError> {
+    for _ in 0..ID_ATTEMPTS_MAX {
+        let id = short_id(name);
+        match client.session(&id) {
+            Ok(_) => {}
+            Err(error) if error.code() == Some(Code::NotFound) => return Ok(id),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(CreateError::NoFreeId)
+}
+
 /// Signs a token as the server itself would. The session begins with its first call.
 fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
-    let secret = secret(access)?;
-    let id = new.id.unwrap_or_else(|| format!("sess_{}", Uuid::now_v7().simple()));
     let now = clock::now();
     let issued = now.0 / 1000;
-    let mint = Mint {
-        subject: (&*id).into(),
-        repo: access.repo.as_deref().map(Into::into),
-        name: new.name.as_deref().map(Into::into),
-        feature: new.feature.as_deref().map(Into::into),
-        issued,
-        expires: issued + TOKEN_SECONDS,
-        ..Mint::default()
+    let mut begin = |id: &str, subject: &str| -> Result<Credential, CreateError> {
+        let mint = Mint {
+            subject: subject.into(),
+            repo: access.repo.as_deref().map(Into::into),
+            name: new.name.as_deref().map(Into::into),
+            feature: new.feature.as_deref().map(Into::into),
+            issued,
+            expires: issued + TOKEN_SECONDS,
+            ..Mint::default()
+        };
+        let mint = if id == subject { mint } else { mint.owning_session(id) };
+        let token = sign(secret(access)?, &mint).map_err(|error| CreateError::BadRequest(error.to_string()))?;
+        let credential = Credential::new(&token, Origin::Environment).map_err(CreateError::BadToken)?;
+        *client = access.client_as(Some(credential.clone()), Limits::default())?;
+        client.heartbeat(id)?;
+        Ok(credential)
     };
-    let token = sign(secret, &mint).map_err(|error| CreateError::BadRequest(error.to_string()))?;
-    let credential = Credential::new(&token, Origin::Environment).map_err(CreateError::BadToken)?;
-    *client = access.client_as(Some(credential.clone()), Limits::default())?;
-    client.heartbeat(&id)?;
-    Ok(CreatedSession { id, name: new.name, credential, expires_at: Time(now.0 + TOKEN_SECONDS * 1000) })
+    let created = |id: String, credential| {
+        let expires_at = Time(now.0 + TOKEN_SECONDS * 1000);
+        Ok(CreatedSession { id, name: new.name.clone(), credential, expires_at })
+    };
+    if let Some(id) = new.id.clone() {
+        let credential = begin(&id, &id)?;
+        return created(id, credential);
+    }
+    for _ in 0..ID_ATTEMPTS_MAX {
+        let id = short_id(new.name.as_deref());
+        // The subject is random, so a session with this id, even one that begins at the same moment, has another owner,
+        // and the server refuses this token.
+        match begin(&id, &Uuid::new_v4().simple().to_string()) {
+            Ok(credential) => return created(id, credential),
+            Err(CreateError::Call(error)) if is_taken(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CreateError::NoFreeId)
+}
+
+/// Whether the refusal means that another session has this id.
+fn is_taken(error: &ClientError) -> bool {
+    matches!(error.code(), Some(Code::Forbidden | Code::SessionEnded))
+}
+
+/// The name, cut and without characters that an id cannot have, and four random characters.
+fn short_id(name: Option<&str>) -> String {
+    let mut stem = String::new();
+    for c in name.unwrap_or_default().chars() {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => stem.push(c),
+            c @ ('_' | '.') => stem.push(c),
+            _ if !stem.ends_with('-') => stem.push('-'),
+            _ => {}
+        }
+        if stem.len() == STEM_CHARS_MAX {
+            break;
+        }
+    }
+    let separators = ['-', '.', '_'];
+    let stem = match stem.trim_matches(separators) {
+        "" => "session",
+        stem => stem,
+    };
+    let random = Uuid::new_v4();
+    let suffix: String = random.as_bytes()[..4].iter().map(|byte| ALPHABET[usize::from(byte % 32)] as char).collect();
+    format!("{stem}-{suffix}")
 }
 
 /// The secret of the server, if this process may use it.
@@ -126,4 +205,26 @@ fn secret(access: &ServerAccess) -> Result<SigningSecret, CreateError> {
         return Err(CreateError::NotAllowed(why));
     };
     SigningSecret::of_server(file).map_err(|error| CreateError::NotAllowed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_the_name_and_four_characters() {
+        let stem = |name: Option<&str>| {
+            let id = short_id(name);
+            let (stem, suffix) = id.rsplit_once('-').unwrap();
+            assert!(suffix.len() == 4 && suffix.bytes().all(|byte| ALPHABET.contains(&byte)), "{id}");
+            stem.to_owned()
+        };
+        assert_eq!(stem(Some("Ana")), "ana");
+        assert_eq!(stem(Some("Ana María / parser")), "ana-mar-a-parser");
+        assert_eq!(stem(Some("../../etc")), "etc");
+        assert_eq!(stem(Some("a-name-that-is-longer-than-it-may-be")), "a-name-that-is-longe");
+        assert_eq!(stem(Some("日本")), "session");
+        assert_eq!(stem(Some("\x1b[2J\n")), "2j");
+        assert_eq!(stem(None), "session");
+    }
 }

@@ -72,10 +72,21 @@ impl DiscoveryFiles {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).secret_file = path;
     }
 
-    /// Removes `server.json`, because the server is gone.
+    /// Whether a `server.json` is not there any more.
+    pub fn is_missing(&self) -> bool {
+        self.directories.iter().any(|(_, dir)| !dir.join("server.json").exists())
+    }
+
+    /// Removes `server.json`, because the server is gone. The file of another server stays.
     pub fn remove(&self) {
+        let own = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (_, dir) in &self.directories {
-            let _ = std::fs::remove_file(dir.join("server.json"));
+            let file = dir.join("server.json");
+            let there: Option<ServerRecord> =
+                std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            if there.is_some_and(|there| (there.pid, there.started_at) == (own.pid, own.started_at)) {
+                let _ = std::fs::remove_file(file);
+            }
         }
     }
 }

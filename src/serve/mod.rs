@@ -6,9 +6,11 @@
 //! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
 //! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
 //! * `discovery` writes the files by which clients on this machine find the server.
-//! * `upkeep`: `git dibs db` and `git dibs ledger`, which need no running server.
+//! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
+//! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
 mod config;
+mod deleted_files;
 mod discovery;
 mod history;
 mod key_files;
@@ -17,6 +19,7 @@ mod logging;
 mod open;
 mod reload;
 mod repositories;
+mod repository_lock;
 mod shutdown;
 mod signals;
 mod systemd;
@@ -37,10 +40,12 @@ use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;
 use config::ServerSettings;
+use deleted_files::JournalFiles;
 use discovery::DiscoveryFiles;
 use open::Workers;
 use reload::Reloader;
 use repositories::ServedRepository;
+use repository_lock::RepositoryLock;
 use shutdown::Shutdown;
 
 /// A server that accepts connections from now on.
@@ -71,6 +76,8 @@ pub fn run(
 
     let fixed = settings.fixed.clone();
     let served = repositories::find(&fixed)?;
+    // Before anything is written, and until the end.
+    let _locks = served.iter().map(|served| RepositoryLock::take(&served.repo)).collect::<Result<Vec<_>>>()?;
     let home = repositories::home(&fixed, &served);
     data_dir::make_private(&home)?;
     let default_secret_file = data_dir::secret(&home);
@@ -81,6 +88,7 @@ pub fn run(
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
+    let journals = JournalFiles::of(&served);
 
     let runtime = runtime().context("cannot start the server's threads")?;
     let discovery = runtime.block_on(async {
@@ -95,6 +103,7 @@ pub fn run(
 
         tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
         tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
+        tokio::spawn(deleted_files::watch(journals, discovery.clone(), app.clone()));
         let reloader = Reloader {
             command_line,
             settings,

@@ -44,7 +44,36 @@ pub fn find(fixed: &FixedSettings) -> Result<Vec<ServedRepository>> {
         };
         served.push(ServedRepository { name, repo, dir });
     }
+    if let Some(data) = &fixed.data {
+        refuse_other_layout(&data.value, &served)?;
+    }
     Ok(served)
+}
+
+/// With one repository the journal is in `--data` itself, with several it is in a directory for each of them. Going from
+/// one to the other without moving the journal would start an empty one and lose what is held.
+fn refuse_other_layout(data: &Path, served: &[ServedRepository]) -> Result<()> {
+    let has_journal = |dir: &Path| data_dir::journal(dir).exists();
+    if served.len() > 1 && has_journal(data) {
+        let (data, one) = (data.display(), served[0].dir.display());
+        bail!(
+            "{data} has the journal of a server with one repository; move journal.db* and ledger.git from there to {one} \
+             (or to the directory of the repository they belong to), then start again"
+        );
+    }
+    if let [only] = served {
+        let own = data.join(&*only.name);
+        if has_journal(&own) && !has_journal(data) {
+            bail!(
+                "{own} has the journal of {name} from a server with several repositories; move journal.db* and ledger.git \
+                 from there to {data}, then start again",
+                own = own.display(),
+                name = only.name,
+                data = data.display(),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The server's own directory, for its secret and its socket: `--data`, or that of the first repository.

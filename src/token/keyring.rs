@@ -64,6 +64,16 @@ pub struct Mint {
     pub expires: i64,
 }
 
+impl Mint {
+    /// A token of a worker for one session. The first worker to use a session owns it, so the server refuses this token if
+    /// a session with this id exists already, and every token of another subject from then on. An invalid id is left out.
+    pub fn owning_session(mut self, id: &str) -> Mint {
+        self.scope = Scope::Worker;
+        self.session = SessionId::parse(id);
+        self
+    }
+}
+
 /// The keys that verify tokens. Many threads can use it at the same time; a reload replaces all keys in one step.
 pub struct Keyring {
     current: ArcSwap<Generation>,

@@ -197,6 +197,10 @@ pub struct Check {
     /// `blobs`, with `intent` `change`, and for a session's own call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<bool>,
+    /// For how many seconds they would be reserved. With it, a check is refused for the same policy and the same limits as
+    /// the reservation would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<i64>,
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::world::{Said, World, bytes};
+use crate::world::{Process, Said, World, bytes};
 
 #[test]
 fn a_conflict_explains_itself() {
@@ -84,8 +84,8 @@ fn status_is_a_table_that_marks_your_own() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = said.out.lines().map(words).collect();
     assert_eq!(lines[0], "PATH HOLDER MODE LEFT REASON");
-    assert!(lines[1].starts_with("src/a.rs BO (bo) shared "), "{said:?}");
-    assert!(lines[2].starts_with("* src/b.rs ANA (ana) exclusive ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
+    assert!(lines[1].starts_with("src/a.rs bo shared "), "{said:?}");
+    assert!(lines[2].starts_with("* src/b.rs ana ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
     assert_eq!(said.err, "git-dibs: * marks what your session holds\n");
     let person = world.dibs(["status"]).ok();
     assert!(!person.out.contains('*') && person.out.lines().count() == 3, "{person:?}");
@@ -241,4 +241,21 @@ fn versions_guard_against_late_changes() {
     let late = world.as_session("bo", ["reserve", "a", "--if-version", &version.to_string()]).fails(3);
     assert!(late.err.contains("is at version"), "{late:?}");
     world.as_session("bo", ["reserve", "a", "--if-version", &(version + 1).to_string()]).ok();
+}
+
+#[test]
+fn the_status_fits_eighty_columns() {
+    let world = World::served();
+    let reason = "splitting the parser into three parts because it has become too large to read";
+    let script = "git dibs reserve src/a.rs src/deep/ --reason \"$0\" >&2; echo ready; read go";
+    let mut command = world.dibs_command(&["run", "--name", "Ana", "--", "sh", "-c", script, reason]);
+    let mut agent = Process::start(command.stdin(std::process::Stdio::piped())).unwrap();
+    assert_eq!(agent.line(), "ready");
+    let shown = world.on_terminal(80, &["status"]);
+    let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, [""; 0], "{shown}");
+    let id = world.reservations()[0]["sessionId"].as_str().unwrap().to_owned();
+    assert!(id.starts_with("ana-") && shown.contains(&id), "the id is in one piece: {shown}");
+    assert!(shown.contains("src/a.rs") && shown.contains("splitting"), "{shown}");
+    agent.finish();
 }

@@ -34,6 +34,11 @@ fn a_path_has_a_history_with_and_without_a_server() {
     ];
     assert_eq!(told(&world.dibs(["log", "src/a.rs"]).ok().out), expected);
     assert_eq!(told(&world.dibs(["log", "a.rs"]).at("src").ok().out), expected);
+    // The times are marked as UTC, and can be given back.
+    let times = world.dibs(["log", "src/a.rs"]).ok().out;
+    let time = times.split_whitespace().next().unwrap();
+    assert!(time.len() == 20 && time.ends_with('Z'), "{times}");
+    assert_eq!(told(&world.dibs(["log", "src/a.rs", "--since", time, "-n", "1"]).ok().out), expected[..1]);
     assert_eq!(told(&world.dibs(["log", "--session", "bo", "-n", "1"]).ok().out), expected[..1]);
     assert_eq!(told(&world.dibs(["log", "README"]).ok().out), [""; 0]);
     assert_eq!(told(&world.dibs(["log", "src/a.rs", "--since", "1h"]).ok().out), expected);

@@ -70,6 +70,10 @@ fn a_ttl_the_server_refuses_is_reported_with_its_line() {
     let world = World::served();
     let said = world.as_session("ana", ["reserve", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
     assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");
+    // A check is refused for the same reason.
+    let said = world.as_session("ana", ["check", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
+    assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");
     let keys = "locks: {keys: ['db:slot'], ttl_minutes: 30}";
     world.as_session("ana", ["reserve", "--package", "-"]).input(keys).ok();
+    world.as_session("ana", ["check", "--package", "-"]).input(keys).ok();
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::support::process::Collector;
-use crate::world::{PROGRAM, Process, Said, World, time, until};
+use crate::world::{PROGRAM, Process, Run, Said, World, time, until};
 
 /// Starts `git-dibs run -- sh -c SCRIPT` and waits until it prints `ready`.
 fn started(world: &World, args: &[&str], script: &str) -> Process {
@@ -22,8 +22,8 @@ fn started(world: &World, args: &[&str], script: &str) -> Process {
 #[test]
 fn the_session_of_a_command_ends_with_it() {
     let world = World::served();
-    let script = "test -n \"$DIBS_TOKEN\" && test \"$(cat .git/dibs/token)\" = \"$DIBS_TOKEN\" || exit 9
-        stat -c %a .git/dibs/token
+    let script = "test -n \"$DIBS_TOKEN\" && test ! -e .git/dibs/token || exit 9
+        stat -c %a .git/dibs/runs/*
         git dibs reserve src/a.rs --reason here
         env -u DIBS_TOKEN -u DIBS_SESSION -u DIBS_URL git dibs reserve src/b.rs
         echo \"$DIBS_SESSION $DIBS_URL\"; exit 42";
@@ -35,7 +35,7 @@ fn the_session_of_a_command_ends_with_it() {
     assert!(said.err.contains("session s-1 ended; released src/a.rs, src/b.rs"), "{said:?}");
     assert_eq!(world.held(), [""; 0]);
     assert_eq!(world.session_info("s-1")["state"], "failed");
-    assert!(!world.path("app/.git/dibs/token").exists());
+    assert_eq!(session_files(&world), 0);
     let quiet = world.dibs(["run", "--quiet", "--id", "s-2", "--", "git", "dibs", "reserve", "x"]).ok();
     assert_eq!(quiet.err, "");
     assert_eq!(world.session_info("s-2")["state"], "completed");
@@ -84,7 +84,7 @@ fn a_command_that_cannot_start_is_reported() {
     assert_eq!(world.session_info("n")["state"], "failed");
     let said = world.dibs(["run", "--id", "p", "--", "./README"]).fails(126);
     assert!(said.err.contains("cannot run ./README: "), "{said:?}");
-    assert!(!world.path("app/.git/dibs/token").exists());
+    assert_eq!(session_files(&world), 0);
 }
 
 #[test]
@@ -106,33 +106,106 @@ fn the_session_stays_alive_until_run_is_killed() {
 }
 
 #[test]
-fn a_second_command_in_a_worktree_keeps_the_first_token() {
+fn a_shell_beside_a_running_agent_is_not_the_agent() {
     let world = World::served();
-    let first = world.dibs(["session", "start", "--id", "first"]).ok();
-    assert_eq!(first.out, "first\n");
-    let said = world.dibs(["run", "--id", "second", "--", "git", "dibs", "reserve", "a"]).ok();
-    assert!(said.err.contains("session first works in this worktree too"), "{said:?}");
-    assert!(world.path("app/.git/dibs/token").exists());
+    let agent = started(&world, &["--id", "agent"], "git dibs reserve src/a.rs >&2; echo ready; read go");
+    for args in [&["release", "src/a.rs"][..], &["session", "end"], &["reserve", "src/a.rs"], &["status", "--mine"]] {
+        let said = world.dibs(args).fails(4);
+        assert!(said.err.contains("this command needs a session, and there is none here"), "{args:?}: {said:?}");
+    }
+    let checked = world.dibs(["check", "src/a.rs"]).env("DIBS_SESSION", "agent").fails(3);
+    assert!(checked.out.contains("held by sh (agent)"), "{checked:?}");
+    assert_eq!(world.held(), ["agent src/a.rs"]);
+    // A session of the worktree's own and the agent's do not disturb each other.
+    world.dibs(["session", "start", "--id", "person"]).ok();
     world.dibs(["reserve", "b"]).ok();
-    assert_eq!(world.held(), ["first b"]);
+    assert_eq!(world.held(), ["agent src/a.rs", "person b"]);
+    assert_eq!(Said::from(agent.finish()).code, Some(1));
+    assert_eq!(world.held(), ["person b"]);
+    assert!(world.path("app/.git/dibs/token").exists());
+}
+
+#[test]
+fn several_commands_run_in_one_checkout_at_once() {
+    let world = World::served();
+    let script = "git dibs reserve \"$0\" >&2 && env -u DIBS_TOKEN git dibs reserve \"$0.2\" >&2; \
+                  git dibs session list --json >&2; echo ready; read go";
+    let start = |name: &str| {
+        let mut command = world.command(PROGRAM, "app");
+        command.args(["run", "--name", name, "--", "sh", "-c", script, name]).stdin(Stdio::piped());
+        Process::start(&mut command).unwrap()
+    };
+    let mut all: Vec<Process> = ["x", "y", "z"].into_iter().map(start).collect();
+    all.iter_mut().for_each(|process| assert_eq!(process.line(), "ready"));
+    let mut held: Vec<String> = world.held();
+    held.sort();
+    let pairs: Vec<(&str, &str)> = held.iter().map(|held| held.split_once(' ').unwrap()).collect();
+    assert_eq!(pairs.iter().map(|pair| pair.1).collect::<Vec<_>>(), ["x", "x.2", "y", "y.2", "z", "z.2"]);
+    for (session, path) in pairs {
+        assert!(session.starts_with(&format!("{}-", &path[..1])), "{held:?}");
+    }
+    assert_eq!(session_files(&world), 3);
+    for process in all {
+        let said = Said::from(process.finish());
+        assert!(!said.err.contains("cannot") && said.err.contains("ended; released"), "{said:?}");
+    }
+    assert_eq!((session_files(&world), world.held()), (0, vec![]));
 }
 
 #[test]
 fn a_session_left_behind_is_ended_by_the_next_command() {
     let world = World::served();
-    for (id, next) in [("one", &["run", "--id", "two", "--", "true"][..]), ("three", &["session", "start"])] {
-        let mut process = started(&world, &["--id", id], "git dibs reserve a > /dev/null; echo ready; read go");
+    let nexts: [&[&str]; 4] =
+        [&["run", "--id", "two", "--", "true"], &["session", "start"], &["status"], &["check", "a"]];
+    for (n, next) in nexts.into_iter().enumerate() {
+        let id = format!("left-{n}");
+        let alive = started(&world, &["--id", &format!("alive-{n}")], "echo ready; read go");
+        let mut process = started(&world, &["--id", &id], "git dibs reserve a > /dev/null; echo ready; read go");
         process.kill();
-        assert_eq!(world.session_info(id)["state"], "active", "nobody knows yet");
+        assert_eq!(world.session_info(&id)["state"], "active", "nobody knows yet");
         let said = world.dibs(next).ok();
         assert!(said.err.contains(&format!("session {id} was left behind by a command that was killed")), "{said:?}");
-        assert_eq!(world.session_info(id)["state"], "failed");
-        assert_eq!(world.held(), [""; 0]);
+        assert_eq!(world.session_info(&id)["state"], "failed");
+        assert_eq!(world.session_info(&format!("alive-{n}"))["state"], "active");
+        assert_eq!((session_files(&world), world.held()), (1, vec![]));
+        assert!(!world.dibs(["status"]).ok().err.contains("left behind"), "said once");
+        alive.finish();
     }
     // A session started by hand belongs to no command, and is not ended.
     world.dibs(["session", "start"]).fails(1);
-    let said = world.dibs(["run", "--", "true"]).ok();
-    assert!(said.err.contains("works in this worktree too"), "{said:?}");
+}
+
+#[test]
+fn what_a_killed_run_left_stays_until_a_server_can_be_told() {
+    let mut world = World::served();
+    let mut process =
+        started(&world, &["--id", "left"], "git dibs reserve a --ttl 300 > /dev/null; echo ready; read go");
+    process.kill();
+    world.kill();
+    world.dibs(["status"]).fails(5);
+    assert_eq!(session_files(&world), 1);
+    world.start();
+    let said = world.dibs(["status"]).ok();
+    assert!(said.err.contains("session left was left behind"), "{said:?}");
+    assert_eq!((session_files(&world), world.held()), (0, vec![]));
+}
+
+#[test]
+fn whatever_is_among_the_session_files_no_command_waits_for_it() {
+    let world = World::served();
+    let script = "mkdir -m 700 .git/dibs/runs; cd .git/dibs/runs; echo junk >junk; mkdir dir; ln -s /dev/zero link
+        mkfifo pipe $(printf guess | sha256sum | cut -c 1-64); mkfifo ../token";
+    assert!(world.command("sh", "app").args(["-ec", script]).run().status.success());
+    world.dibs(["run", "--", "git", "dibs", "reserve", "a"]).ok();
+    let said = world.dibs(["reserve", "a"]).env("DIBS_RUN", "guess").fails(4);
+    assert!(said.err.contains("the token in the session file of DIBS_RUN is "), "{said:?}");
+    let said = world.dibs(["reserve", "a"]).fails(4);
+    assert!(said.err.contains("dibs/token is empty"), "{said:?}");
+}
+
+/// The session files in the repository.
+fn session_files(world: &World) -> usize {
+    std::fs::read_dir(world.path("app/.git/dibs/runs")).map_or(0, Iterator::count)
 }
 
 #[test]

@@ -2,15 +2,21 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::world::World;
+use serde_json::json;
+
+use crate::world::{Said, World};
 
 #[test]
 fn a_session_lives_in_its_worktree() {
     let world = World::served();
     let started = world.dibs(["session", "start", "--name", "Ana", "--feature", "F-1"]).ok();
     let id = started.out.trim();
-    assert!(id.starts_with("sess_"), "{started:?}");
-    assert_eq!(started.err, "");
+    let suffix = id.strip_prefix("ana-").expect("the id is the name and four characters");
+    assert_eq!(suffix.len(), 4, "{started:?}");
+    assert!(
+        started.err.contains(&format!("this worktree is bound to session {id}: commands and hooks")),
+        "{started:?}"
+    );
     let file = world.path("app/.git/dibs/token");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
@@ -46,10 +52,75 @@ fn a_second_session_needs_the_replace_flag() {
     assert!(world.dibs(["status", "--mine"]).ok().err.contains("nothing is reserved"));
     world.dibs(["session", "end", "--state", "failed"]).ok();
     assert_eq!(world.session_info("second")["state"], "failed");
-    // The token of an ended session does not prevent a new one.
-    world.write(".git/dibs/token", &world.token_of("second", "session"));
+    // The token of an ended session does not prevent a new one, and neither do other tokens that are not accepted.
+    let ended = world.dibs(["session", "start", "--id", "ended"]).ok();
+    let token = std::fs::read_to_string(world.path("app/.git/dibs/token")).unwrap();
+    world.dibs(["session", "end"]).ok();
+    world.write(".git/dibs/token", &token);
     world.dibs(["reserve", "a"]).fails(6);
-    world.dibs(["session", "start", "--id", "third"]).ok();
+    world.dibs(["session", "end"]).ok();
+    assert!(!world.path("app/.git/dibs/token").exists(), "a dead binding is removed: {ended:?}");
+    let expired = world.token(json!({ "sub": "x", "exp": 1 }));
+    for bad in [token.as_str(), "", "garbled token", "abc.def.ghi", &expired] {
+        world.write(".git/dibs/token", bad);
+        world.dibs(["session", "start", "--name", "new"]).ok();
+        world.dibs(["session", "end"]).ok();
+    }
+}
+
+#[test]
+fn two_sessions_that_start_at_once_do_not_share_a_worktree() {
+    let world = World::served();
+    let started: Vec<_> = (0..4).map(|_| world.dibs(["session", "start", "--name", "Ana"]).start()).collect();
+    let said: Vec<Said> = started.into_iter().map(|process| process.finish().into()).collect();
+    assert_eq!(said.iter().filter(|said| said.code == Some(0)).count(), 1, "{said:?}");
+    let refused = said.iter().filter(|said| said.code == Some(1) && said.err.contains("git dibs session end"));
+    assert_eq!(refused.count(), 3, "{said:?}");
+    let list = world.dibs(["session", "list", "--json"]).json();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "none was created in vain: {list}");
+}
+
+#[test]
+fn a_bad_token_does_not_hide_the_live_session_of_a_worktree() {
+    let world = World::served();
+    let bound = world.dibs(["session", "start", "--id", "bound"]).ok();
+    assert_eq!(bound.out, "bound\n");
+    for token in ["abc.def.ghi", ""] {
+        let refused = world.dibs(["session", "start"]).env("DIBS_TOKEN", token).fails(1);
+        assert!(refused.err.contains("bound to session bound, which is active"), "{refused:?}");
+    }
+    let anew = world.dibs(["session", "start", "--replace"]).env("DIBS_TOKEN", "").ok();
+    assert!(anew.err.contains("DIBS_TOKEN is set and takes precedence"), "{anew:?}");
+}
+
+#[test]
+fn the_id_of_a_session_alone_makes_no_one_that_session() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    world.dibs(["release", "src/a.rs"]).env("DIBS_SESSION", "ana").fails(4);
+    world.dibs(["session", "end"]).env("DIBS_SESSION", "ana").fails(4);
+    let checked = world.dibs(["check", "src/a.rs"]).env("DIBS_SESSION", "ana").fails(3);
+    assert!(checked.out.contains("held by ANA (ana)"), "{checked:?}");
+    let admin = world.token_of("boss", "admin");
+    world.dibs(["release", "src/a.rs"]).env("DIBS_SESSION", "ana").env("DIBS_TOKEN", &admin).ok();
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_taken_id_is_not_used_again() {
+    let world = World::served();
+    let ids: Vec<_> = (0..5).map(|_| world.dibs(["run", "--name", "Ana", "--", "true"]).start()).collect();
+    ids.into_iter().for_each(|process| assert!(process.finish().status.success()));
+    let admin = world.token_of("boss", "admin");
+    let made = world.dibs(["session", "start", "--json", "--name", "Ana"]).env("DIBS_TOKEN", &admin).ok();
+    let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+    let id = made["sessionId"].as_str().unwrap();
+    assert!(id.starts_with("ana-") && id.len() == 8, "{id}");
+    let list = world.dibs(["session", "list", "--all", "--json"]).json();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 6, "{list}");
+    // Another token for the same id has another owner, and is refused.
+    let started = world.dibs(["session", "start", "--replace", "--name", "Bo"]).ok();
+    world.as_session(started.out.trim(), ["reserve", "a"]).fails(4);
 }
 
 #[test]

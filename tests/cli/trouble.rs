@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::{PROGRAM, Run, Said, World};
 
@@ -78,8 +78,10 @@ fn invalid_tokens_are_reported_and_never_shown() {
     assert!(said.err.contains("the token is not valid") && said.err.contains("came from DIBS_TOKEN"), "{said:?}");
     assert!(!said.err.contains("c2VjcmV0"), "{said:?}");
     world.write(".git/dibs/token", "");
-    let said = world.dibs(["status"]).fails(4);
-    assert!(said.err.contains(".git/dibs/token is empty"), "{said:?}");
+    let said = world.dibs(["reserve", "a"]).fails(4);
+    assert!(said.err.contains(".git/dibs/token is empty") && said.err.contains("git dibs session start"), "{said:?}");
+    let json = world.dibs(["reserve", "a", "--json"]).fails(4);
+    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["code"], "UNAUTHENTICATED");
     let said = world.dibs(["status", "--token-file", "/nowhere"]).fails(4);
     assert!(said.err.contains("/nowhere does not exist, but --token-file names it"), "{said:?}");
     let other = world.dibs(["release", "a", "--session", "bo"]).token("ana", "session").fails(4);
@@ -123,4 +125,53 @@ fn invalid_arguments_are_usage_errors() {
         let said = world.dibs(args).fails(2);
         assert!(!said.err.is_empty() && !said.err.contains("panicked"), "{said:?}");
     }
+}
+
+/// A token that is not accepted is never weaker than none: what needs no session works, and the problem is reported.
+#[test]
+fn commands_that_only_look_work_with_a_bad_token() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs", "--ttl", "300"]).ok();
+    world.as_session("gone", ["reserve", "b"]).ok();
+    world.as_session("gone", ["session", "end"]).ok();
+    let foreign = World::served();
+    let cases = [
+        (world.token_of("gone", "session"), "session gone has ended", 6),
+        (world.token(json!({ "sub": "old", "exp": 1 })), "expired", 4),
+        (foreign.token_of("ana", "session"), "not valid", 4),
+        ("abc.def.ghi".to_owned(), "not valid", 4),
+        ("two words".to_owned(), "has a character that a token cannot have", 4),
+    ];
+    for (token, why, exit) in &cases {
+        let looks: [&[&str]; 5] =
+            [&["status"], &["check", "src/a.rs"], &["who", "src/a.rs"], &["log", "src/a.rs"], &["session", "list"]];
+        for args in looks {
+            let said = world.dibs(args).env("DIBS_TOKEN", token).fails(if args[0] == "check" { 3 } else { 0 });
+            assert!(said.out.contains("ana"), "{args:?}: {said:?}");
+            let lines = said.err.lines().filter(|line| line.contains("the token in DIBS_TOKEN")).count();
+            assert!(lines == 1 && said.err.contains(why), "{args:?}: {said:?}");
+            assert!(said.err.contains("counts as none; to repair this: unset DIBS_TOKEN"), "{args:?}: {said:?}");
+            assert!(!said.err.contains(token.as_str()), "{said:?}");
+        }
+        world.dibs(["reserve", "c"]).env("DIBS_TOKEN", token).fails(*exit);
+        let json = world.dibs(["status", "--json"]).env("DIBS_TOKEN", token).ok();
+        serde_json::from_str::<Value>(&json.out).unwrap();
+    }
+    let mistake = world.as_session("bo", ["check", "x", "--session", "ana"]).fails(4);
+    assert!(mistake.err.contains("this token acts for another session"), "{mistake:?}");
+}
+
+#[test]
+fn a_named_server_wins_over_a_record_that_cannot_be_used() {
+    let world = World::served();
+    let (url, token) = (world.url().to_owned(), world.token_of("ana", "session"));
+    let record = world.path("app/.git/dibs/server.json");
+    for text in ["", "<html>", r#"{"pid": "x"}"#] {
+        std::fs::write(&record, text).unwrap();
+        world.dibs(["reserve", "a"]).env("DIBS_URL", &url).env("DIBS_TOKEN", &token).ok();
+        world.dibs(["status"]).fails(5);
+    }
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    world.dibs(["reserve", "a"]).env("DIBS_URL", &url).env("DIBS_TOKEN", &token).ok();
 }

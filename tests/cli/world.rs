@@ -1,11 +1,13 @@
 //! A repository `app` with one commit, its server, and the commands to be tried in it.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::process::Collector;
 pub use crate::support::process::{Process, Run, until};
 pub use crate::support::world::{PROGRAM, World, time};
 
@@ -85,6 +87,25 @@ impl World {
             response if response.status == 404 => Value::Null,
             response => response.ok(),
         }
+    }
+
+    /// What the program shows on a terminal of this width.
+    pub fn on_terminal(&self, columns: u16, args: &[&str]) -> String {
+        let (mut here, mut there) = (0, 0);
+        let size = libc::winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: two live integers and a live size, and neither a name nor settings.
+        let opened = unsafe { libc::openpty(&mut here, &mut there, std::ptr::null_mut(), std::ptr::null_mut(), &size) };
+        assert_eq!(opened, 0);
+        // SAFETY: both were just opened and have no other owner.
+        let (here, there) = unsafe { (OwnedFd::from_raw_fd(here), OwnedFd::from_raw_fd(there)) };
+        let screen = Collector::read(std::fs::File::from(here));
+        let mut command = self.dibs_command(args);
+        let end = || Stdio::from(there.try_clone().unwrap());
+        command.stdin(end()).stdout(end()).stderr(end());
+        let status = command.spawn().unwrap().wait().unwrap();
+        drop((command, there));
+        assert!(status.success(), "{}", screen.all());
+        screen.all()
     }
 
     /// Waits until a session waits for these keys.

@@ -81,10 +81,10 @@ fn finish(live: &mut Runner, scenario: &str) {
     assert_eq!(from_image, expected, "{scenario}: a restored engine behaves like the live one");
 }
 
+type CommandResult = Result<Outcome, Refusal>;
+
 /// Restarts, lets a new session request everything, and lets time pass until everything has ended.
-fn continue_after_restart(
-    engine: &mut Engine,
-) -> (Vec<Record>, Vec<(WaiterId, Result<Outcome, Refusal>)>, Vec<Result<Outcome, Refusal>>) {
+fn continue_after_restart(engine: &mut Engine) -> (Vec<Record>, Vec<(WaiterId, CommandResult)>, Vec<CommandResult>) {
     let (mut turn, mut results) = (Turn::at(Timestamp(1_000_000)), Vec::new());
     engine.resume(&mut turn);
     let sessions: Vec<SessionId> = engine.sessions().into_iter().map(|session| session.id).collect();

@@ -619,9 +619,8 @@ impl Simulation {
 }
 
 fn in_order(mut result: Result<Outcome, Refusal>) -> Result<Outcome, Refusal> {
-    match &mut result {
-        Err(Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. }) => sort(conflicts),
-        _ => {}
+    if let Err(Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. }) = &mut result {
+        sort(conflicts);
     }
     result
 }

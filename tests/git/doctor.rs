@@ -91,7 +91,7 @@ fn the_doctor_probes_a_hook_manager_with_nothing_staged() {
     let call = format!("'{}' hook pre-commit -- \"$@\" # git-dibs\n", world.path("bin/git-dibs").display());
     std::fs::write(world.path("work/.husky/pre-commit"), call).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, "pre-commit works in ", "good").len(), 1, "{found:#?}");
+    assert_eq!(about(&found, "pre-commit works through husky in ", "good").len(), 1, "{found:#?}");
     assert_eq!(std::fs::read(world.path("work/.husky/_/staged")).unwrap(), b"");
     assert_eq!(world.shell("work", "git diff --cached --name-only"), "a\n");
     let advice = found.iter().filter_map(|(_, _, advice)| advice.as_deref());
@@ -127,4 +127,31 @@ fn the_doctor_reports_the_server_and_the_session() {
         found.iter().any(|(level, _, advice)| level == "bad" && advice.as_ref().unwrap().contains("session start")),
         "{found:#?}"
     );
+}
+
+#[test]
+fn the_doctor_sees_the_settings_of_the_users_git() {
+    let world = World::with_hooks(false);
+    let no_hooks = [
+        ("DIBS_URL", "http://127.0.0.1:1"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "core.hooksPath"),
+        ("GIT_CONFIG_VALUE_0", "/dev/null"),
+    ];
+    if git_uses_files() {
+        let found = examined(&world, "work", &no_hooks);
+        assert_eq!(about(&found, " works in ", "good"), Vec::<String>::new(), "{found:#?}");
+        assert_eq!(about(&found, "is not installed", "bad").len(), 5, "{found:#?}");
+    }
+    assert_eq!(about(&silent(&world, "work"), " works in ", "good").len(), 5);
+}
+
+#[test]
+fn the_doctor_is_not_content_with_hooks_that_check_nothing() {
+    let world = World::with_hooks(false).served();
+    world.shell("work", "git config dibs.enforce off");
+    let found = examined(&world, "work", &[]);
+    assert_eq!(about(&found, "the hooks check nothing here (dibs.enforce=off)", "bad").len(), 1, "{found:#?}");
+    let found = examined(&world, "work", &[("DIBS_ENFORCE", "warn")]);
+    assert_eq!(about(&found, "DIBS_ENFORCE=warn", "note").len(), 1, "{found:#?}");
 }

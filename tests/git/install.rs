@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use git_dibs::git::Version;
 
-use crate::world::{PROGRAM, Report, World, said, script};
+use crate::world::{PROGRAM, Report, Run, World, said, script};
 
 /// Every file below a directory: name, mode, content or where a link leads.
 fn tree(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
@@ -63,7 +63,7 @@ fn installing_again_updates_the_path_of_the_program() {
     assert!(shim().contains(old.to_str().unwrap()), "{}", shim());
     let report = world.try_install("work", &[]);
     assert!(!shim().contains(old.to_str().unwrap()), "{}", shim());
-    assert_eq!(report.done.len(), 5, "{report:?}");
+    assert_eq!(report.done.len(), 6, "{report:?}");
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
 }
 
@@ -215,7 +215,7 @@ fn the_same_commit_is_judged_once() {
     world.shell("work", both);
     assert_eq!(count("git merge -q u"), 1);
     // A later hook changes what will be committed: then it is judged again.
-    script(&world.path("formatter"), "#!/bin/sh\necho formatted >>b; git add b\n");
+    script(&world.path("formatter"), "#!/bin/sh\necho formatted >>b; git add b; rm .git/dibs/outage\n");
     let shim = std::fs::read_to_string(world.path("work/.git/hooks/pre-commit"));
     if let Ok(shim) = shim {
         let edited = shim.replace("|| exec ", "|| ").replace("\n\n", "\n\"$TOP/formatter\"; exit\n\n");
@@ -296,7 +296,11 @@ fn a_hook_edited_by_hand_is_left_alone() {
     let report = world.try_install("work", &[]);
     assert!(report.by_hand[0].contains("edited by hand"), "{report:?}");
     let report = world.uninstall("work");
-    assert!(report.by_hand[0].contains("edited by hand") && report.done.len() == 4, "{report:?}");
+    assert_eq!(
+        report.done.iter().filter(|line| line.contains("/hooks/pre-") && !line.contains("dibs/hooks")).count(),
+        3
+    );
+    assert!(report.by_hand[0].contains("edited by hand"), "{report:?}");
     assert_eq!(std::fs::read(&file).unwrap(), edited);
 }
 
@@ -354,7 +358,7 @@ fn a_hooks_path_outside_is_never_written_to() {
         std::fs::create_dir(world.path("mine")).unwrap();
         world.shell("work", &format!("git config {scope} core.hooksPath $TOP/mine"));
         let report = world.try_install("work", &[]);
-        assert_eq!(report.done, Vec::<String>::new());
+        assert!(report.done.iter().all(|line| line.contains("dibs")), "{report:?}");
         assert!(report.by_hand[0].contains("outside this repository"), "{report:?}");
         assert!(report.by_hand[0].contains("git-dibs hook pre-push"), "{report:?}");
         assert_eq!(tree(&world.path("mine")), []);
@@ -362,7 +366,7 @@ fn a_hooks_path_outside_is_never_written_to() {
     let world = World::new();
     std::fs::create_dir(world.path("mine")).unwrap();
     std::os::unix::fs::symlink(world.path("mine"), world.path("work/.git/hooks")).unwrap();
-    assert_eq!(world.try_install("work", &[]).done, Vec::<String>::new());
+    world.try_install("work", &[]);
     assert_eq!(tree(&world.path("mine")), []);
 }
 
@@ -371,17 +375,15 @@ fn a_manager_keeps_its_hooks_and_gets_a_snippet() {
     if !git_uses_files() {
         return;
     }
-    for (name, setup, written) in [
-        ("husky", "mkdir -p .husky/_; git config core.hooksPath .husky/_", 0),
-        ("lefthook", "touch lefthook.yml", 0),
-        ("pre-commit", "touch .pre-commit-config.yaml", 1),
-    ] {
+    for (name, setup) in
+        [("husky", "mkdir -p .husky/_; git config core.hooksPath .husky/_"), ("lefthook", "touch lefthook.yml")]
+    {
         let world = World::new();
         world.shell("work", setup);
         let report = world.try_install("work", &[]);
         assert!(report.by_hand[0].starts_with(&format!("{name} manages the hooks here")), "{report:?}");
-        assert_eq!(report.done.len(), written, "pre-applypatch is unknown to pre-commit: {report:?}");
         assert_eq!(tree(&world.path("work/.husky")), []);
+        assert_eq!(tree(&world.path("work/.git/hooks")), []);
     }
 }
 
@@ -435,4 +437,38 @@ fn git_lfs_still_gets_its_stdin() {
     assert!(output.status.success(), "{}", said(&output));
     let uploaded = tree(&world.path("origin.git/lfs/objects"));
     assert_eq!(uploaded.iter().map(|file| file.2.as_slice()).collect::<Vec<_>>(), [b"large\n"]);
+}
+
+#[test]
+fn every_git_on_the_machine_is_covered() {
+    let world = World::new();
+    world.install("work", &[]);
+    let keys = world.shell("work", "git config --get-regexp '^hook[.]dibs-.*[.]event$' | wc -l");
+    assert_eq!(keys.trim(), "5", "git 2.54 and newer");
+    assert!(world.path("work/.git/hooks/pre-push").exists(), "older ones");
+    // A git that runs both checks once: the first hook leaves a note for the second of the same process.
+    let world = world.served();
+    world.session("ana").hold("a");
+    let blocks = |script: &str| said(&world.try_shell("work", script, &[])).matches("is blocked").count();
+    assert_eq!(blocks("echo 1 >>a; git add a; .git/dibs/hooks/pre-commit || :; .git/hooks/pre-commit"), 1);
+    assert_eq!(blocks("sh -c '.git/dibs/hooks/pre-commit || :'; sh -c '.git/hooks/pre-commit || :'"), 2);
+}
+
+#[test]
+fn uninstall_all_leaves_nothing_of_git_dibs() {
+    let mut world = World::new();
+    world.shell("work", "git worktree add -q -b side ../side");
+    let before = tree(&world.path("work/.git"));
+    world.install("work", &[]);
+    world.start();
+    world.session("ana").hold("a");
+    world.shell("side", "git config dibs.enforce warn; mkdir -p $(git rev-parse --git-dir)/dibs; echo x >$(git rev-parse --git-dir)/dibs/token");
+    let refused = world.program("work").args(["uninstall", "--all"]).run();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("stop the server first"), "{}", said(&refused));
+    assert!(world.path("work/.git/hooks/pre-commit").exists(), "nothing was changed");
+    world.stop();
+    world.dibs("work", &["uninstall", "--all", "--json"]);
+    assert_eq!(tree(&world.path("work/.git")), before);
+    assert!(!world.path("work/.git/dibs").exists());
 }

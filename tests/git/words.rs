@@ -6,6 +6,14 @@ use serde_json::json;
 use crate::install::git_uses_files;
 use crate::world::{Run, World, said};
 
+/// A line without the name of a commit.
+fn without_hash(line: &str) -> String {
+    match line.split_once("changed by ").and_then(|(start, rest)| Some((start, rest.split_once(' ')?.1))) {
+        Some((start, rest)) => format!("{start}changed by HASH {rest}"),
+        None => line.to_owned(),
+    }
+}
+
 /// What a script prints, without what differs from run to run.
 fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
     let script = format!("export PATH=$TOP/bin:$PATH; {script}");
@@ -13,6 +21,7 @@ fn told(world: &World, script: &str, variables: &[(&str, &str)]) -> String {
     let real = std::fs::canonicalize(world.path("")).unwrap();
     let text =
         text.replace(real.to_str().unwrap(), "…").replace(world.path("").to_str().unwrap().trim_end_matches('/'), "…");
+    let text: String = text.lines().map(|line| format!("{}\n", without_hash(line))).collect();
     // The clock has gone on a little since the reservation was made.
     let a_little_less = (30..60).map(|seconds| format!("4 min {seconds} s left"));
     a_little_less.fold(text, |text, shorter| text.replace(&shorter, "5 min left"))
@@ -27,24 +36,28 @@ fn messages_of_a_blocked_commit_and_push() {
     insta::assert_snapshot!(told(&world, "echo 1 >>a; echo 1 >>dir/x; git commit -am change", &acting), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
     Ask the holder to release it: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "git commit -am change", &[]), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
     Talk to the holder, or start a session and wait: git dibs session start && git dibs wait :/dir/x
     ");
     let push = "git -c dibs.enforce=off commit -qam change; git push 2>&1 | grep -v '^error: failed'";
     insta::assert_snapshot!(told(&world, push, &acting), @r"
     git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+        changed by HASH of Bo: change
     Ask the holder to release it: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "cd dir; git -c dibs.enforce=warn push -q", &acting), @r"
     git-dibs: warning for this push: it changes a path that another session holds (dibs.enforce=warn).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
+        changed by HASH of Bo: change
     Ask the holder to release it: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
@@ -85,6 +98,7 @@ fn messages_of_install_doctor_and_uninstall() {
     }
     let mut world = World::new();
     insta::assert_snapshot!(told(&world, "git dibs install; git dibs install", &[]), @r"
+    hook.dibs-* set in git's configuration, for git 2.54 and newer
     …/work/.git/hooks/pre-commit installed
     …/work/.git/hooks/pre-merge-commit installed
     …/work/.git/hooks/prepare-commit-msg installed
@@ -134,6 +148,7 @@ fn messages_of_install_doctor_and_uninstall() {
     git-dibs: 2 things do not work
     ");
     insta::assert_snapshot!(told(&world, "git dibs uninstall; git dibs uninstall", &[]), @r"
+    hook.dibs-* removed from git's configuration
     …/work/.git/hooks/pre-commit removed
     …/work/.git/hooks/pre-merge-commit removed
     …/work/.git/hooks/prepare-commit-msg removed

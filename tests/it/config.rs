@@ -256,3 +256,20 @@ fn sighup_changes_limits_while_reservations_are_held() {
     assert_eq!(reserve(&world, json!({ "filePath": "b" })), 200);
     assert_eq!(secret_in(&world.path("repo/.git/dibs")), world.secret());
 }
+
+#[test]
+fn a_configuration_can_be_checked_outside_of_a_repository() {
+    let world = World::not_started();
+    let (good, bad) = (world.path("good.toml"), world.path("bad.toml"));
+    std::fs::write(&good, "session-timeout = 60\n").unwrap();
+    std::fs::write(&bad, "session-timeout = 0\n").unwrap();
+    let check = |file: &std::path::Path| {
+        world.dibs(&["serve", "--check-config", "--config", file.to_str().unwrap()]).current_dir(world.path("")).run()
+    };
+    let done = check(&good);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "the configuration has no errors\n");
+    let done = check(&bad);
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 1, "only the mistake itself");
+}

@@ -27,7 +27,11 @@ fn a_backup_of_a_running_server_can_be_restored() {
 
     let again = db(&world, &["backup", copy.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(said(&again).contains("exists"), "{}", said(&again));
+    assert!(said(&again).contains("copy.db exists already, and a backup never replaces a file"), "{}", said(&again));
+    let again = db(&world, &["backup", copy.to_str().unwrap(), "--json"]);
+    let document: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((again.status.code(), &document["code"]), (Some(1), &json!("ERROR")), "{document}");
+    assert_eq!(said(&db(&world, &["check", "--data", world.path("").to_str().unwrap()])).lines().count(), 1);
 
     world.stop();
     for beside in ["", "-wal", "-shm"] {

@@ -144,7 +144,8 @@ fn a_second_server_on_the_same_repository_gives_up() {
     assert_eq!(second.status.code(), Some(1));
     let talk = String::from_utf8(second.stderr).unwrap();
     assert_eq!(talk.trim_end().lines().count(), 1, "{talk}");
-    assert!(talk.contains("in use by process") && talk.contains(&first["pid"].to_string()), "{talk}");
+    let owner = format!("is already served at {}, process {};", text(&first["url"]), first["pid"]);
+    assert!(talk.contains(&owner), "{talk}");
     assert!(second.stdout.is_empty());
     // The first one is unaffected, and can still be found.
     assert_eq!(written_record(&world), first);
@@ -177,4 +178,70 @@ fn a_server_that_cannot_start_says_why_in_one_sentence() {
         assert!(done.stdout.is_empty());
         assert!(!world.path("repo/.git/dibs/server.json").exists());
     }
+}
+
+#[test]
+fn a_second_server_with_data_elsewhere_is_refused_too() {
+    let mut world = World::new();
+    let first = written_record(&world);
+    let owner = format!("process {};", first["pid"]);
+    let elsewhere = world.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let refused = || {
+        let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--data", elsewhere.to_str().unwrap()];
+        let second = world.dibs(&args).run();
+        let talk = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(1), "{talk}");
+        assert!(talk.contains("is already served") && talk.contains(&owner), "{talk}");
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "nothing is written");
+    };
+    refused();
+    assert_eq!(written_record(&world), first);
+    // The owner is named even if the file with its address is gone.
+    std::fs::remove_file(world.path("repo/.git/dibs/server.json")).unwrap();
+    refused();
+    // A server that was killed has no lock, and its address is not taken for that of a living one.
+    world.kill();
+    world.start();
+    assert_ne!(written_record(&world)["pid"], first["pid"]);
+}
+
+#[test]
+fn stopping_a_server_leaves_the_address_of_another() {
+    let mut world = World::new();
+    let file = world.path("repo/.git/dibs/server.json");
+    let mut other = written_record(&world);
+    other["pid"] = json!(1);
+    std::fs::write(&file, other.to_string()).unwrap();
+    world.stop();
+    assert_eq!(written_record(&world), other);
+}
+
+#[test]
+fn deleted_files_of_a_running_server_are_noticed() {
+    let world = World::new();
+    let ana = world.session("ana");
+    ana.hold("a");
+    std::fs::remove_dir_all(world.path("repo/.git/dibs")).unwrap();
+    let refusal = until("it is not ready", || {
+        let health = world.get("/readyz", "");
+        (health.status == 503).then(|| text(&health.json()["error"]).to_owned())
+    });
+    assert!(refusal.contains("journal.db was deleted or replaced while the server was running"), "{refusal}");
+    until("the log says it", || world.stderr().contains("was deleted or replaced").then_some(()));
+    // What could not be kept is not granted either; the process itself is alive.
+    ana.reserve(json!({ "filePath": "b" })).refused("UNAVAILABLE");
+    world.get("/healthz", "").ok();
+}
+
+#[test]
+fn a_deleted_server_json_is_written_again() {
+    let mut world = World::new();
+    let first = written_record(&world);
+    std::fs::remove_file(world.path("repo/.git/dibs/server.json")).unwrap();
+    until("it is back", || world.path("repo/.git/dibs/server.json").exists().then_some(()));
+    assert_eq!(written_record(&world), first);
+    world.get("/readyz", "").ok();
+    world.stop();
+    assert!(!world.path("repo/.git/dibs/server.json").exists());
 }

@@ -4,7 +4,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, text, time, until};
+use crate::mint;
+use crate::world::{World, secret_in, text, time, until};
 
 /// The parts of a list that a restart may not change.
 fn without(mut list: Vec<Value>, fields: &[&str]) -> Vec<Value> {
@@ -145,4 +146,28 @@ fn a_restart_empties_the_queues() {
     assert_eq!(world.get("/api/stats", &world.reader()).ok()["waiters"], 0);
     world.session("ana").release("a");
     assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_second_repository_does_not_start_an_empty_journal() {
+    let mut world = World::not_started();
+    ["repo", "two"].iter().for_each(|name| world.git_init(name));
+    let (data, one, two) = (world.path("data"), world.path("repo"), world.path("two"));
+    world.args(&["--data", data.to_str().unwrap(), "--repo", &format!("one={}", one.display())]);
+    world.start();
+    let token = |repo: &str| mint::hs256(&mint::claims(json!({ "sub": "ana", "repo": repo })), &secret_in(&data));
+    let reserve = json!({ "filePath": "a", "ttlSeconds": 300 });
+    world.post("/api/sessions/ana/files/reserve", &token("one"), reserve).ok();
+    world.stop();
+    world.args(&["--repo", &format!("two={}", two.display())]);
+    let refused = world.start_and_fail();
+    assert!(refused.stderr.contains("has the journal of a server with one repository; move"), "{}", refused.stderr);
+    assert!(!data.join("one/journal.db").exists());
+    std::fs::create_dir(data.join("one")).unwrap();
+    for name in ["journal.db", "ledger.git"] {
+        std::fs::rename(data.join(name), data.join("one").join(name)).unwrap();
+    }
+    world.start();
+    let held = world.get("/api/sessions/ana/reserved-files", &token("one")).ok();
+    assert_eq!(held["reservations"][0]["filePath"], "a");
 }

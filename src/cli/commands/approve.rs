@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::requests::requester;
+use super::requests::{requester, unanswered};
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
 use crate::local::describe;
@@ -25,7 +25,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let session = context.session()?;
     let body = wire::Approve { hand_over: args.hand_over.then_some(true) };
     let result = context.client.approve_unlock(&session, &args.id, &body);
-    let request = context.checked(result)?;
+    let request = result.map_err(|error| unanswered(&context, &error))?;
     let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
     let text = match args.hand_over {
         true => format!("passed {key} to {who}\n"),

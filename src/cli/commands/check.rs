@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::cli::context::{CommonArgs, Context};
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::Package;
 use crate::cli::{Exit, talk};
 use crate::git::changed::Change;
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result<Exit> {
         None if args.from.stdin => names_on_stdin(args.nul)?,
         None => context.names(&args.keys)?,
     };
-    check_keys(&mut context, &args, &names)
+    check_keys(&mut context, &args, &names, package.as_ref())
 }
 
 /// The change that `--staged` or `--range` means, and the hook that would check it.
@@ -97,16 +97,15 @@ fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>,
 /// Checks a change as its hook would: with the same question, the same settings, and undone paths left out.
 fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &Collected) -> Result<Exit> {
     let paths = collected.paths();
-    let session = context.access.session.clone();
     let deadline = Instant::now() + WAIT_MAX;
-    let result = judge::in_pieces(&paths, deadline, |piece, _| {
+    let reply = judge::in_pieces(&paths, deadline, |piece, _| {
         let mut question = judge::question(piece);
         if args.shared {
             (question.mode, question.intent) = (Some(Mode::Shared), None);
         }
-        context.client.check(session.as_deref(), &question)
-    });
-    let reply = context.checked(result)?;
+        context.look(|client, session| client.check(session, &question))
+    })?;
+    let session = context.access.session.clone();
     // The client remembers the latest reply, which is all of it if there was one request.
     let is_whole = paths.len() <= wire::limits::CHECK_PATHS_MAX;
     let document = if is_whole { context.client.latest_body().to_vec() } else { serde_json::to_vec(&reply)? };
@@ -138,22 +137,26 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
 }
 
 /// Checks whether keys could be reserved.
-fn check_keys(context: &mut Context, args: &Args, names: &Names) -> Result<Exit> {
+fn check_keys(context: &mut Context, args: &Args, names: &Names, package: Option<&Package>) -> Result<Exit> {
     let question = wire::Check {
         paths: Some(names.texts()),
         mode: args.shared.then_some(Mode::Shared),
+        // What `reserve --package` would be refused for is a mistake of the package too.
+        ttl_seconds: package.and_then(Package::ttl_seconds),
         encoding: names.encoding(),
         ..wire::Check::default()
     };
-    let session = context.access.session.clone();
-    let result = context.client.check(session.as_deref(), &question);
-    let reply = context.checked(result)?;
+    let result = context.try_look(|client, session| client.check(session, &question))?;
+    let reply = result.map_err(|error| match package.and_then(|package| package.ttl_problem(&error)) {
+        Some(line) => context.failure_with(&error, format!("{} ({line})", sentence_of(&error))),
+        None => context.failure(&error),
+    })?;
     context.print(&lines(&reply.conflicts, question.encoding, context))?;
-    let (held, taken) = (reply.held.len(), names.len().saturating_sub(reply.clear.len()));
+    let (held, taken) = (reply.held.len(), names.count().saturating_sub(reply.clear.len()));
     let objections =
         Objections { conflicts: reply.conflicts, paused: reply.paused, now: context.now(), ..Objections::default() };
     if !context.json {
-        report(context, &objections, names.len(), taken, held);
+        report(context, &objections, names.count(), taken, held);
     }
     Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
 }

@@ -1,6 +1,7 @@
 //! `git-dibs completions`: scripts for the tab key, printed or installed together with the manual pages.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -110,6 +111,18 @@ fn install(to: &Destination) -> Result<()> {
     if !["/usr/share", "/usr/local/share"].iter().any(|known| to.share == Path::new(known)) {
         talk::say(&format!("for zsh, add this to ~/.zshrc before compinit: fpath=({} $fpath)", zsh.display()));
     }
+    if !finds_pages(&to.man) {
+        let man = to.man.display();
+        talk::say(&format!("for git help dibs, add this to your shell's profile: export MANPATH=\"{man}:$MANPATH\""));
+    }
     talk::say("start a new shell to use them");
     Ok(())
+}
+
+/// Whether `man` looks into this directory. Without `man` there is nothing to say about it.
+fn finds_pages(dir: &Path) -> bool {
+    let Ok(output) = Command::new("manpath").arg("-q").stderr(Stdio::null()).output() else { return true };
+    let search = String::from_utf8_lossy(&output.stdout).into_owned();
+    let same = |known: &Path| known == dir || known.canonicalize().ok() == dir.canonicalize().ok();
+    std::env::split_paths(search.trim_end()).any(|known| same(&known))
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::data_dir::DataDir;
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::local::data_dir;
 use crate::serve::upkeep::journal;
@@ -31,6 +32,9 @@ enum Command {
     Backup {
         /// The new file; it must not exist yet
         file: PathBuf,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Read the whole journal and report what it contains, or what is damaged; a server may use it meanwhile
     Check {
@@ -39,21 +43,35 @@ enum Command {
         json: bool,
     },
     /// Make the file smaller by the space of deleted records; no server may use it meanwhile
-    Compact,
+    Compact {
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let dir = args.repo.iter().fold(args.data.find()?, |dir, name| dir.join(name));
-    let path = std::path::absolute(data_dir::journal(&dir))?;
-    match args.command {
-        Command::Backup { file } => backup(&path, &file),
-        Command::Check { json } => check(&path, json),
-        Command::Compact => compact(&path),
-    }
+    let json = match args.command {
+        Command::Backup { json, .. } | Command::Check { json } | Command::Compact { json } => json,
+    };
+    let run = || -> Result<Exit> {
+        let dir = args.repo.iter().fold(args.data.find()?, |dir, name| dir.join(name));
+        let path = std::path::absolute(data_dir::journal(&dir))?;
+        match args.command {
+            Command::Backup { file, .. } => backup(&path, &file, json),
+            Command::Check { .. } => check(&path, json),
+            Command::Compact { .. } => compact(&path, json),
+        }
+    };
+    run().map_err(|error| Failure::of(error, json).into())
 }
 
-fn backup(path: &Path, to: &Path) -> Result<Exit> {
+fn backup(path: &Path, to: &Path, json: bool) -> Result<Exit> {
     let last = journal::backup(path, to)?;
+    if json {
+        talk::document(json!({ "file": to.display().to_string(), "last": last.0 }).to_string().as_bytes())?;
+        return Ok(Exit::Ok);
+    }
     talk::say(&format!("{} is a copy of the journal up to record {}", to.display(), last.0));
     Ok(Exit::Ok)
 }
@@ -74,8 +92,12 @@ fn check(path: &Path, json: bool) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn compact(path: &Path) -> Result<Exit> {
+fn compact(path: &Path, json: bool) -> Result<Exit> {
     let (before, after) = journal::compact(path)?;
+    if json {
+        talk::document(json!({ "bytesBefore": before, "bytesAfter": after }).to_string().as_bytes())?;
+        return Ok(Exit::Ok);
+    }
     talk::data(&format!("{}: {before} bytes before, {after} bytes now\n", path.display()))?;
     Ok(Exit::Ok)
 }

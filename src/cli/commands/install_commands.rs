@@ -5,8 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use serde_json::json;
 
 use super::rlock;
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 
 #[derive(clap::Args)]
@@ -14,9 +16,17 @@ pub struct Args {
     /// A directory, best one that is in PATH
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Print the links as one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    let json = args.json;
+    link(args).map_err(|error| Failure::of(error, json).into())
+}
+
+fn link(args: Args) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     if !args.dir.is_dir() {
         bail!("{} is not a directory; create it first, or name another", args.dir.display());
@@ -42,6 +52,11 @@ pub fn run(args: Args) -> Result<Exit> {
             fs::remove_file(&link).with_context(|| format!("cannot replace {}", link.display()))?;
         }
         symlink(&program, &link).with_context(|| format!("cannot create the link {}", link.display()))?;
+    }
+    if args.json {
+        let links = rlock::NAMES.map(|name| args.dir.join(name).display().to_string());
+        talk::document(json!({ "links": links }).to_string().as_bytes())?;
+        return Ok(Exit::Ok);
     }
     let lines: String = rlock::NAMES.iter().map(|name| format!("{}\n", args.dir.join(name).display())).collect();
     talk::data(&lines)?;

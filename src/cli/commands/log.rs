@@ -46,8 +46,8 @@ pub fn run(args: Args) -> Result<Exit> {
         Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };
     let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
-        let result = context.client.history(&query(&context.workspace.cwd)?, most);
-        context.checked(result).inspect(|_| context.print_notices())
+        let filter = query(&context.workspace.cwd)?;
+        context.look(|client, _| client.history(&filter, most)).inspect(|_| context.print_notices())
     });
     let history = match reply {
         Ok(history) => history,
@@ -164,7 +164,8 @@ fn details(event: &EventKind) -> Details<'_> {
 /// One event on a line.
 fn line(event: &Event) -> String {
     let when = event.at.to_string();
-    let when = format!("{} {}", &when[..10], &when[11..19]);
+    // Marked as UTC, and in a form that --since accepts.
+    let when = format!("{}Z", &when[..19]);
     let details = details(&event.kind);
     let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
     let mut what: String = paths.collect();

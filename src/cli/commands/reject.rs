@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::requests::requester;
+use super::requests::{requester, unanswered};
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
 use crate::local::describe;
@@ -25,7 +25,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let session = context.session()?;
     let body = wire::Reject { note: args.note.as_deref().map(Into::into) };
     let result = context.client.reject_unlock(&session, &args.id, &body);
-    let request = context.checked(result)?;
+    let request = result.map_err(|error| unanswered(&context, &error))?;
     let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
     context.print(&format!("kept {key}; {who} will be notified\n"))?;
     Ok(Exit::Ok)

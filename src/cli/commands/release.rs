@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let request = wire::Release { file_path: one, file_paths: many, encoding: names.encoding() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;
-    let text = match (reply.released_count, names.len()) {
+    let text = match (reply.released_count, names.count()) {
         (0, _) => String::new(),
         (released, total) if released == total as u64 => {
             let texts = request.file_path.iter().chain(request.file_paths.iter().flatten());

@@ -3,9 +3,11 @@
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
+use crate::client::ClientError;
 use crate::local::describe;
-use crate::wire::{Notice, UnlockRequestInfo};
+use crate::wire::{Code, Notice, UnlockRequestInfo};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -62,4 +64,13 @@ fn row(request: &UnlockRequestInfo, other: String) -> Vec<String> {
 /// The session that made the request.
 pub(super) fn requester(request: &UnlockRequestInfo) -> String {
     describe::session(&request.requested_by, request.requested_by_name.as_deref())
+}
+
+/// Why a request could not be answered or withdrawn. That it was answered already is an error, not a lack of permission.
+pub(super) fn unanswered(context: &Context, error: &ClientError) -> Failure {
+    let failure = context.failure(error);
+    match error.code() {
+        Some(Code::OperationNotPermitted) => Failure { exit: Exit::Error, ..failure },
+        _ => failure,
+    }
 }

@@ -153,7 +153,7 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
             let paths: HashSet<&str> = conflicts.iter().map(|one| &*one.file_path).collect();
             let what = match paths.len() {
                 1 => "another session holds it".to_owned(),
-                n => format!("other sessions hold {n} of {}", names.len().max(n)),
+                n => format!("other sessions hold {n} of {}", names.count().max(n)),
             };
             let start =
                 if body.code == Code::LockAcquisitionFailed { "the wait timed out and nothing" } else { "nothing" };

@@ -32,12 +32,17 @@ enum Status {
     Usage = 9,
 }
 
+/// The exit codes, for `--help`.
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 held by another session, 2 not found, 3 token or session not accepted, \
+                          4 request or key not allowed, 5 server busy or stopping, 6 no server answers, 7 other error, \
+                          8 timed out, 9 usage";
+
 /// The names of the commands; install-commands links them to this binary.
 pub const NAMES: [&str; 3] = ["rlock", "runlock", "rlock-heartbeat"];
 
 /// Take a resource lock and print {"ok":true,…}, or print who holds it.
 #[derive(Parser)]
-#[command(name = "rlock", version, max_term_width = 100)]
+#[command(name = "rlock", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Lock {
     /// What to lock: a URI such as deploy://api-prod, or any other key
     #[arg(value_name = "URI")]
@@ -57,7 +62,7 @@ struct Lock {
 
 /// Release a resource lock.
 #[derive(Parser)]
-#[command(name = "runlock", version, max_term_width = 100)]
+#[command(name = "runlock", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Unlock {
     /// What to release, named as it was locked
     #[arg(value_name = "URI")]
@@ -68,7 +73,7 @@ struct Unlock {
 
 /// Renew a resource lock, or everything the session holds.
 #[derive(Parser)]
-#[command(name = "rlock-heartbeat", version, max_term_width = 100)]
+#[command(name = "rlock-heartbeat", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Beat {
     /// What to renew, named as it was locked; without it, everything
     #[arg(value_name = "URI")]
@@ -85,7 +90,7 @@ struct CallArgs {
     /// How often to try again if no server answers, after 100, 200, 400, 800 and then every 1000 ms
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: usize,
-    /// The session to act for, if the token does not belong to a session [default: DIBS_SESSION]
+    /// The session to act for, with an admin's or a worker's token [default: DIBS_SESSION]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]

@@ -1,8 +1,9 @@
 //! `git-dibs run`: a session that lives exactly as long as a command.
 //!
-//! The command finds the session in its environment; a program that loses its environment finds it in the worktree's token
-//! file. A thread keeps the session alive with heartbeats. When the command ends, the session ends. If this process is
-//! killed, the server ends the session after its timeout.
+//! The command finds the session in `DIBS_TOKEN`; a program that loses that variable finds it through `DIBS_RUN`. Other
+//! processes in the same worktree are not in the session. A thread keeps the session alive with heartbeats. When the
+//! command ends, the session ends. If this process is killed, the next git-dibs command in the repository ends the session,
+//! or the server after its timeout.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::session::{NewSessionArgs, active_session, create};
+use super::session::{NewSessionArgs, create};
 use crate::cli::child::{self, Ending};
 use crate::cli::context::Context;
 use crate::cli::failure::{Failure, sentence_of};
@@ -21,7 +22,7 @@ use crate::cli::{Exit, talk};
 use crate::client::{Client, ClientError, Limits};
 use crate::git::Repo;
 use crate::local::session::CreatedSession;
-use crate::local::worktree::{self, WorktreeLock};
+use crate::local::session_file::{RUN_VARIABLE, RunFile};
 use crate::local::{clock, describe, notices};
 use crate::text::terminal::clean;
 use crate::wire::{Code, EndSession, EndState, Time};
@@ -58,9 +59,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open_without_session(&args.new.server, false)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
-    let other = active_session(&mut context);
     let created = create(&mut context, &args.new, name)?;
-    let session = RunningSession::begin(&context, created, other.as_deref(), args.quiet)?;
+    let session = RunningSession::begin(&context, created, args.quiet)?;
 
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -68,6 +68,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let url = context.access.endpoints.last().map(ToString::to_string).unwrap_or_default();
     command.env("DIBS_URL", url).env("DIBS_TOKEN", session.created.credential.token());
     command.env("DIBS_SESSION", &session.created.id);
+    match &session.file {
+        Some(file) => command.env(RUN_VARIABLE, &file.handle),
+        // An inherited one would lead to another session.
+        None => command.env_remove(RUN_VARIABLE),
+    };
 
     let ending = signals.run(command);
     let (state, exit) = match &ending {
@@ -99,33 +104,19 @@ struct RunningSession {
     /// Dropped to stop the heartbeats.
     stop: Sender<()>,
     heartbeats: JoinHandle<Option<ClientError>>,
-    /// Held if the worktree's token file belongs to this session.
-    _lock: Option<WorktreeLock>,
+    /// None outside of a repository.
+    file: Option<RunFile>,
 }
 
 impl RunningSession {
-    /// Writes the token into the worktree, unless the `other` session works there, and starts the heartbeats.
-    fn begin(context: &Context, created: CreatedSession, other: Option<&str>, quiet: bool) -> Result<RunningSession> {
+    /// Writes the session file and starts the heartbeats.
+    fn begin(context: &Context, created: CreatedSession, quiet: bool) -> Result<RunningSession> {
         let repo = context.workspace.repo.as_ref();
-        let lock = match other {
-            None => match repo.map(|repo| worktree::occupy(repo, &created.credential)).transpose() {
-                Ok(lock) => lock,
-                Err(error) => {
-                    talk::say(&format!("only the command's environment names the session ({error:#})"));
-                    None
-                }
-            },
-            Some(other) => {
-                if !quiet {
-                    talk::say(&format!(
-                        "session {} works in this worktree too and keeps its token file; a program that loses its \
-                         environment acts for that session",
-                        clean(other, 200)
-                    ));
-                }
-                None
-            }
-        };
+        let file = repo.map(|repo| RunFile::create(repo, &context.access, &created.credential));
+        let file = file.transpose().unwrap_or_else(|error| {
+            talk::say(&format!("only DIBS_TOKEN names the session, and not {RUN_VARIABLE} ({error:#})"));
+            None
+        });
         if !quiet {
             let who = describe::session(&created.id, created.name.as_deref());
             talk::say(&format!("session of {who} at {}", talk::addresses(&context.access.endpoints)));
@@ -134,12 +125,12 @@ impl RunningSession {
         let (stop, stopped) = channel();
         let (session, repo) = (created.id.clone(), repo.cloned());
         let heartbeats = std::thread::spawn(move || send_heartbeats(client, &session, repo.as_ref(), &stopped));
-        Ok(RunningSession { created, stop, heartbeats, _lock: lock })
+        Ok(RunningSession { created, stop, heartbeats, file })
     }
 
     /// Ends the session and reports it. Nothing here changes the exit code, which is the command's.
     fn end(self, context: &Context, state: EndState, quiet: bool) {
-        let RunningSession { created, stop, heartbeats, _lock } = self;
+        let RunningSession { created, stop, heartbeats, file } = self;
         drop(stop);
         let heartbeat_error = heartbeats.join().ok().flatten();
         let id = clean(&created.id, 200);
@@ -167,8 +158,10 @@ impl RunningSession {
             )),
             (Err(failure), _) => talk::say(&failure.sentence),
         }
+        if let Some(file) = file {
+            file.remove();
+        }
         if let Some(repo) = &context.workspace.repo {
-            worktree::forget(repo, &created.id);
             // No later command of this session could show them.
             let saved = notices::take(repo, &created.id);
             if !quiet {

@@ -6,11 +6,12 @@ use serde_json::json;
 use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
+use crate::client::{Limits, Origin};
+use crate::local::describe::NAME_MAX;
 use crate::local::session::{self, CreateError, CreatedSession, NewSession};
-use crate::local::worktree::{self, WorktreeSession};
-use crate::local::{clock, describe};
+use crate::local::{clock, describe, worktree};
 use crate::text::terminal::{clean, time_left};
-use crate::wire::{EndSession, EndState, SessionInfo, SessionState};
+use crate::wire::{Code, EndSession, EndState, SessionInfo, SessionState};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -20,13 +21,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Start a session in this worktree
+    /// Start a session and bind this worktree to it
     ///
-    /// The session's token is written to a file of the worktree that only you can read, and from then on every git-dibs
-    /// command and git hook here acts for this session. The server ends a session that makes no call for 30 minutes; for
-    /// a session that lives as long as a command runs, see: git dibs run.
+    /// The session's token is written to a file of the worktree that only you can read. From then on every git-dibs
+    /// command and git hook in this worktree acts for this session, unless it runs in a session of its own, as under
+    /// git dibs run. The server ends a session that makes no call for 30 minutes.
     Start(Start),
-    /// End this worktree's session and release everything it holds
+    /// End your session, or this worktree's, and release everything it holds
     End(End),
     /// List the sessions of this repository
     List(List),
@@ -34,7 +35,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Start {
-    /// Take over the worktree from a session that is still active; that session goes on, but not here
+    /// Also if the worktree is bound to a session that is active; that session goes on, but not here
     #[arg(long)]
     replace: bool,
     /// Print the new session as JSON, with its token
@@ -75,21 +76,30 @@ pub fn run(args: Args) -> Result<Exit> {
 
 fn start(args: Start) -> Result<Exit> {
     let mut context = Context::open_without_session(&args.new.server, args.json)?;
-    if !args.replace
-        && let Some(active) = active_session(&mut context)
+    let repo = context.workspace.repo.clone();
+    // Held until the end, so that a second command at the same moment finds the first one's session.
+    let _lock = repo.as_ref().map(worktree::lock_binding).transpose()?;
+    if let Some(repo) = repo.as_ref().filter(|_| !args.replace)
+        && let Some(active) =
+            worktree::active_session(repo, &context.access).map_err(|error| failure(&context, error))?
     {
         let sentence = format!(
-            "session {} already works in this worktree; end it with: git dibs session end, \
-             or take over with: git dibs session start --replace",
-            clean(&active, 200)
+            "this worktree is bound to session {}, which is active; end it with: git dibs session end, \
+             or bind the worktree to a new one with: git dibs session start --replace",
+            clean(&active, NAME_MAX)
         );
         return Err(Failure::new(Exit::Error, sentence).for_program_as(args.json, "SESSION_EXISTS").into());
     }
-    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    let user =
+        ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()));
     let created = create(&mut context, &args.new, user)?;
-    let repo = context.workspace.repo.as_ref();
-    if let Some(repo) = repo {
-        worktree::keep(repo, &created.credential)?;
+    if let Some(repo) = &repo
+        && let Err(error) = worktree::bind(repo, &created.credential)
+    {
+        // No one could use it. If it cannot be ended either, the server ends it after its timeout.
+        let client = context.client_as(Some(created.credential.clone()), Limits::default());
+        let _ = client.map(|mut client| client.end(&created.id, &EndSession { state: Some(EndState::Failed) }));
+        return Err(error);
     }
     if args.json {
         let (id, token) = (&created.id, created.credential.token());
@@ -98,18 +108,32 @@ fn start(args: Start) -> Result<Exit> {
     } else {
         talk::data(&format!("{}\n", created.id))?;
     }
-    match repo {
-        Some(_) if std::env::var_os("DIBS_TOKEN").is_some() => {
-            talk::say(
-                "DIBS_TOKEN is set and takes precedence over this worktree's session; unset it to act for the new session",
-            );
+    talk::say(&match (&repo, own_variable(&context)) {
+        (Some(_), Some(variable)) => format!(
+            "this worktree is bound to session {}, but {variable} is set and takes precedence; to act for the new session: \
+             unset {variable}",
+            created.id
+        ),
+        (Some(_), None) => format!(
+            "this worktree is bound to session {}: commands and hooks here act for it until: git dibs session end",
+            created.id
+        ),
+        (None, _) => {
+            "there is no worktree here to store the token in; take it from --json and set DIBS_TOKEN to it".to_owned()
         }
-        Some(_) => {}
-        None => {
-            talk::say("there is no worktree here to store the token in; take it from --json and set DIBS_TOKEN to it")
-        }
-    }
+    });
     Ok(Exit::Ok)
+}
+
+/// The variable that gives the caller a session, or none on purpose, whatever the worktree is bound to.
+fn own_variable(context: &Context) -> Option<&'static str> {
+    if context.workspace.environment.get("DIBS_TOKEN").is_some() {
+        return Some("DIBS_TOKEN");
+    }
+    match context.access.credential.as_ref()?.from {
+        Origin::SessionFile(variable) => Some(variable),
+        _ => None,
+    }
 }
 
 fn end(args: End) -> Result<Exit> {
@@ -119,10 +143,18 @@ fn end(args: End) -> Result<Exit> {
         None => context.session()?,
     };
     let result = context.client.end(&session, &EndSession { state: Some(args.state) });
-    let ended = context.checked(result)?;
-    if let Some(repo) = &context.workspace.repo {
-        worktree::forget(repo, &session);
+    // The binding to a session that has ended in another way is of no use either.
+    let is_over = match &result {
+        Ok(_) => true,
+        Err(error) => {
+            let own = context.access.credential.as_ref().and_then(|credential| credential.session.as_deref());
+            matches!(error.code(), Some(Code::Unauthenticated | Code::SessionEnded)) && own == Some(&*session)
+        }
+    };
+    if let Some(repo) = context.workspace.repo.as_ref().filter(|_| is_over) {
+        worktree::unbind(repo, &session);
     }
+    let ended = context.checked(result)?;
     let released = match ended.released_paths.len() {
         0 => "it held nothing".to_owned(),
         n => format!("released {}", describe::count(n, "reservation")),
@@ -138,8 +170,7 @@ fn end(args: End) -> Result<Exit> {
 
 fn list(args: List) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
-    let result = context.client.sessions((!args.all).then_some(SessionState::Active));
-    let sessions = context.checked(result)?;
+    let sessions = context.look(|client, _| client.sessions((!args.all).then_some(SessionState::Active)))?;
     let own = context.access.session.as_deref();
     let heading = ["", "SESSION", "NAME", "STATE", "HOLDS", "WAITS FOR", "LAST SEEN", "FEATURE"];
     let row = |info: &SessionInfo| {
@@ -174,7 +205,7 @@ pub struct NewSessionArgs {
     /// The feature it works on; a pause of the feature pauses the session [default: DIBS_FEATURE, git config dibs.feature]
     #[arg(long, value_name = "FEATURE")]
     feature: Option<String>,
-    /// The session's id, 1 to 128 of A-Z, a-z, 0-9, _, . and - [default: a new one]
+    /// The session's id, 1 to 128 of A-Z, a-z, 0-9, _, . and - [default: the name and four random characters]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]
@@ -190,29 +221,17 @@ pub(super) fn create(
     let new = NewSession { id: args.id.clone(), name: args.name.clone(), feature: args.feature.clone() };
     let mut new = new.with_defaults(&context.workspace);
     new.name = new.name.or(default_name);
-    session::create(&context.access, &mut context.client, new).map_err(|error| {
-        let exit = match &error {
-            CreateError::Call(error) => return context.failure(error),
-            CreateError::NotAllowed(_) => Exit::Auth,
-            CreateError::BadRequest(_) => Exit::Usage,
-            CreateError::BadToken(_) | CreateError::Network(_) => Exit::Error,
-        };
-        Failure::new(exit, error.to_string()).for_program(context.json)
-    })
+    session::create(&context.access, &mut context.client, new).map_err(|error| failure(context, error))
 }
 
-/// The session that works in this worktree. An abandoned one is ended, which is reported.
-pub(super) fn active_session(context: &mut Context) -> Option<String> {
-    let repo = context.workspace.repo.as_ref()?;
-    match worktree::current_session(repo, &context.access, &mut context.client) {
-        WorktreeSession::None => None,
-        WorktreeSession::Active(session) => Some(session),
-        WorktreeSession::Abandoned(session) => {
-            let id = clean(&session, 200);
-            talk::say(&format!("session {id} was left behind by a command that was killed; it has been ended"));
-            None
-        }
-    }
+fn failure(context: &Context, error: CreateError) -> Failure {
+    let exit = match &error {
+        CreateError::Call(error) => return context.failure(error),
+        CreateError::NotAllowed(_) => Exit::Auth,
+        CreateError::BadRequest(_) => Exit::Usage,
+        CreateError::BadToken(_) | CreateError::NoFreeId | CreateError::Network(_) => Exit::Error,
+    };
+    Failure::new(exit, error.to_string()).for_program(context.json)
 }
 
 fn end_state(text: &str) -> Result<EndState, String> {

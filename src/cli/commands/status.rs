@@ -7,7 +7,7 @@ use crate::cli::{Exit, talk};
 use crate::client::ReservationFilter;
 use crate::local::describe;
 use crate::text::terminal::time_left;
-use crate::wire::Reservation;
+use crate::wire::{Mode, Reservation};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -23,9 +23,14 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
-    let holder = if args.mine { Some(context.session()?) } else { args.holder };
-    let result = context.client.reservations(&ReservationFilter { prefix: None, session: holder });
-    let mut held = context.checked(result)?;
+    let mut held = if args.mine {
+        let filter = ReservationFilter { prefix: None, session: Some(context.session()?) };
+        let result = context.client.reservations(&filter);
+        context.checked(result)?
+    } else {
+        let filter = ReservationFilter { prefix: None, session: args.holder };
+        context.look(|client, _| client.reservations(&filter))?
+    };
     if held.is_empty() && !context.json {
         talk::say("nothing is reserved");
         context.print_notices();
@@ -38,17 +43,23 @@ pub fn run(args: Args) -> Result<Exit> {
         vec![
             if is_own { "*" } else { "" }.to_owned(),
             describe::key(&one.file_path, one.encoding),
-            describe::session(&one.session_id, one.session_name.as_deref()),
-            one.mode.as_str().to_owned(),
+            holder(&one.session_id, one.session_name.as_deref()),
+            if one.mode == Mode::Shared { one.mode.as_str() } else { "" }.to_owned(),
             time_left(context.time_left(one.expires_at)),
             describe::reason(one.reason.as_deref()),
         ]
     };
     let rows: Vec<_> = held.iter().map(row).collect();
     let has_own = rows.iter().any(|row| row[0] == "*");
-    context.print(&talk::table(&["", "PATH", "HOLDER", "MODE", "LEFT", "REASON"], rows))?;
+    context.print(&talk::table_with_whole(&["", "PATH", "HOLDER", "MODE", "LEFT", "REASON"], rows, &[2, 3, 4]))?;
     if has_own && !context.json {
         talk::say("* marks what your session holds");
     }
     Ok(Exit::Ok)
+}
+
+/// The holder in as little space as possible: the id alone, if it begins with the name.
+fn holder(id: &str, name: Option<&str>) -> String {
+    let is_in_id = |name: &&str| id.starts_with(&name.to_ascii_lowercase());
+    describe::session(id, name.filter(|name| !is_in_id(name)))
 }

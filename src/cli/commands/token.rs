@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use serde_json::json;
 
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::local::{clock, data_dir};
 use crate::token::mint::{SigningSecret, sign};
 use crate::token::{Mint, Scope};
+use crate::wire::Time;
 
 /// Signs a token with the local server's secret and prints it.
 #[derive(clap::Args)]
@@ -36,9 +39,17 @@ pub struct Args {
     /// The server's secret file, if the server was started with --secret-file.
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     secret_file: Option<PathBuf>,
+    /// Print the token and when it expires as one JSON document.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    let json = args.json;
+    sign_and_print(args).map_err(|error| Failure::of(error, json).into())
+}
+
+fn sign_and_print(args: Args) -> Result<Exit> {
     let secret = match (args.secret_file, args.data, SigningSecret::from_environment()) {
         (Some(file), ..) => SigningSecret::File(file),
         (None, Some(dir), _) => SigningSecret::File(data_dir::secret(&dir)),
@@ -62,6 +73,12 @@ pub fn run(args: Args) -> Result<Exit> {
         expires: issued + args.ttl,
         ..Mint::default()
     };
-    talk::data(&format!("{}\n", sign(secret, &mint)?))?;
+    let token = sign(secret, &mint)?;
+    if args.json {
+        let document = json!({ "token": token, "expiresAt": Time(mint.expires * 1000) });
+        talk::document(document.to_string().as_bytes())?;
+        return Ok(Exit::Ok);
+    }
+    talk::data(&format!("{token}\n"))?;
     Ok(Exit::Ok)
 }

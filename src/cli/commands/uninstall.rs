@@ -3,11 +3,16 @@
 use anyhow::Result;
 
 use super::install::{checked, print, print_json, repository};
+use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::hook::install::{Report, uninstall};
+use crate::serve::upkeep::data;
 
 #[derive(clap::Args)]
 pub struct Args {
+    /// Also delete everything git-dibs keeps in this repository: journal, history, secret, tokens and its dibs.* settings
+    #[arg(long)]
+    all: bool,
     /// Print what was done as one JSON document
     #[arg(long)]
     json: bool,
@@ -15,7 +20,13 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let repo = repository(args.json)?;
-    let report = checked(uninstall(&repo), args.json)?;
+    // First, because a running server refuses it, and then nothing is changed.
+    let removed = match args.all {
+        true => data::remove(&repo).map_err(|error| Failure::of(error, args.json))?,
+        false => Vec::new(),
+    };
+    let mut report = checked(uninstall(&repo), args.json)?;
+    report.done.extend(removed);
     if args.json {
         return print_json(&report);
     }

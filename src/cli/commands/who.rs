@@ -57,8 +57,7 @@ fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Fai
     let names = context.names(std::slice::from_ref(&args.path))?;
     let question = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };
     // Without a session every holder is a conflict, the caller's own session too.
-    let result = context.client.check(None, &question);
-    let reply = context.checked(result)?;
+    let reply = context.look(|client, _| client.check(None, &question))?;
     Ok((context, reply, question.encoding))
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::requests::unanswered;
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
 use crate::local::describe;
@@ -19,7 +20,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
     let session = context.session()?;
     let result = context.client.withdraw_unlock(&session, &args.id);
-    let request = context.checked(result)?;
+    let request = result.map_err(|error| unanswered(&context, &error))?;
     context.print(&format!("no longer asking for {}\n", describe::key(&request.file_path, request.encoding)))?;
     Ok(Exit::Ok)
 }

@@ -37,39 +37,53 @@ pub fn command(moment: Moment, common_dir: &Path) -> Vec<u8> {
 /// Writes the keys and the shims.
 pub fn install(repo: &Repo, wish: &Wish, report: &mut Report) -> Result<(), InstallError> {
     let moments = wish.moments();
-    files::install(&repo.common_dir.join(SHIM_DIR), wish, &moments, report)?;
+    let mut shims = Report::default();
+    files::install(&repo.common_dir.join(SHIM_DIR), wish, &moments, &mut shims)?;
+    let mut changed = !shims.done.is_empty();
     for moment in moments {
         let [command_key, event_key] = keys(moment);
         let wanted = command(moment, &repo.common_dir);
         if value(repo, &command_key)?.as_deref() != Some(wanted.as_slice()) {
             let wanted = std::ffi::OsStr::from_bytes(&wanted);
             local(repo, &["--replace-all", &command_key]).arg(wanted).output()?;
-            report.done.push(format!("{command_key} set"));
+            changed = true;
         }
         if value(repo, &event_key)?.as_deref() != Some(moment.name().as_bytes()) {
             local(repo, &["--replace-all", &event_key, moment.name()]).output()?;
+            changed = true;
         }
     }
+    if changed {
+        report.done.push("hook.dibs-* set in git's configuration, for git 2.54 and newer".to_owned());
+    }
+    report.by_hand.extend(shims.by_hand);
     Ok(())
 }
 
 /// Removes the keys and the shims.
 pub fn uninstall(repo: &Repo, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
+    let mut changed = false;
     // One call for the usual case, that there is nothing to remove.
     if local(repo, &["--get-regexp", r"^hook\.dibs-"]).answer()?.is_some() {
         for moment in moments {
             let section = format!("hook.dibs-{moment}");
             if value(repo, &format!("{section}.command"))?.is_some() {
                 local(repo, &["--remove-section", &section]).output()?;
-                report.done.push(format!("{section} removed from the configuration"));
+                changed = true;
             }
         }
     }
     let dir = repo.common_dir.join(SHIM_DIR);
     if dir.is_dir() {
-        files::uninstall(&dir, moments, report)?;
+        let mut shims = Report::default();
+        files::uninstall(&dir, moments, &mut shims)?;
+        changed |= !shims.done.is_empty();
+        report.by_hand.extend(shims.by_hand);
         // Fails, and may fail, if a script that was edited by hand is still there.
         let _ = std::fs::remove_dir(&dir);
+    }
+    if changed {
+        report.done.push("hook.dibs-* removed from git's configuration".to_owned());
     }
     Ok(())
 }
@@ -113,7 +127,7 @@ mod tests {
         let wish = Wish { program: "/opt/git-dibs".into(), strict: true, server: false };
         let mut report = Report::default();
         install(&repo, &wish, &mut report).unwrap();
-        assert_eq!(report.done.iter().filter(|line| line.ends_with(" set")).count(), 6, "{report:?}");
+        assert_eq!(report.done.len(), 1, "{report:?}");
         let installed = std::fs::read(&config).unwrap();
         let mut again = Report::default();
         install(&repo, &wish, &mut again).unwrap();

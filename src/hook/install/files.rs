@@ -10,6 +10,9 @@ use super::super::shim::{Whose, shim, whose};
 use super::{InstallError, Report, Wish};
 
 /// Writes the shims into `dir`. A hook that exists already is kept as `<hook>.dibs-next`, and the shim runs it.
+///
+/// `pre-commit install` does the same with our shim: it moves it to `<hook>.legacy` and runs it from there. It stays there,
+/// because otherwise both would run.
 pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
     if let Err(error) = fs::create_dir_all(dir) {
         let dir = dir.display();
@@ -19,8 +22,18 @@ pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report)
         return Ok(());
     }
     for &moment in moments {
-        let file = dir.join(moment.name());
+        let mut file = dir.join(moment.name());
         let wanted = shim(moment, &wish.program);
+        if has_legacy(&file, moment)? {
+            let (kept, legacy) = (next_of(&file), legacy_of(&file));
+            // The shim looks for the hook that was there before under its own new name. Pre-commit's own hook is not
+            // wanted there: it runs already.
+            if read(&kept)?.is_some_and(|text| !is_pre_commit(&text)) {
+                fs::rename(&kept, next_of(&legacy)).map_err(failed(&kept, "renamed"))?;
+                report.done.push(format!("{} is kept and runs as {}", kept.display(), next_of(&legacy).display()));
+            }
+            file = legacy;
+        }
         let there = read(&file)?;
         match there.as_deref().map(|text| (whose(moment, text), text)) {
             Some((Whose::Ours, text)) if text == wanted => continue,
@@ -45,6 +58,10 @@ pub fn uninstall(dir: &Path, moments: &[Moment], report: &mut Report) -> Result<
     for &moment in moments {
         let file = dir.join(moment.name());
         let next = next_of(&file);
+        if has_legacy(&file, moment)? {
+            uninstall_legacy(&file, report)?;
+            continue;
+        }
         match read(&file)?.map(|text| whose(moment, &text)) {
             Some(Whose::Ours) => {
                 // A single rename, so that there is no time without a hook.
@@ -73,9 +90,44 @@ pub fn uninstall(dir: &Path, moments: &[Moment], report: &mut Report) -> Result<
 }
 
 fn next_of(file: &Path) -> PathBuf {
+    with_suffix(file, ".dibs-next")
+}
+
+fn legacy_of(file: &Path) -> PathBuf {
+    with_suffix(file, ".legacy")
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".dibs-next");
+    name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Whether pre-commit has moved our shim aside and runs it from there.
+fn has_legacy(file: &Path, moment: Moment) -> Result<bool, InstallError> {
+    let is_ours = |text: &[u8]| whose(moment, text) == Whose::Ours;
+    Ok(read(&legacy_of(file))?.is_some_and(|text| is_ours(&text))
+        && read(file)?.is_some_and(|text| is_pre_commit(&text)))
+}
+
+/// Whether a hook is the one that pre-commit writes, or prek, which works alike.
+fn is_pre_commit(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).contains("hook-impl")
+}
+
+fn uninstall_legacy(file: &Path, report: &mut Report) -> Result<(), InstallError> {
+    let (legacy, next) = (legacy_of(file), next_of(file));
+    fs::remove_file(&legacy).map_err(failed(&legacy, "removed"))?;
+    report.done.push(format!("{} removed", legacy.display()));
+    // The hook that our shim ran. If it was pre-commit's own, there is a newer one now; another one is pre-commit's to run.
+    for kept in [next, next_of(&legacy)] {
+        match read(&kept)? {
+            Some(text) if is_pre_commit(&text) => fs::remove_file(&kept).map_err(failed(&kept, "removed"))?,
+            Some(_) => fs::rename(&kept, &legacy).map_err(failed(&kept, "renamed back"))?,
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Keeps an existing hook under its second name. False if another hook has that name already.

@@ -66,7 +66,15 @@ impl Manager {
         }
     }
 
-    /// What to add to its configuration.
+    /// Whether its users must add something to its configuration.
+    ///
+    /// Not with pre-commit: it runs a hook file that was there before beside its own, and ours runs the one of pre-commit.
+    /// In its configuration a push would be checked for its first ref only, and warnings would be hidden.
+    pub fn needs_snippet(self) -> bool {
+        self != Manager::PreCommit
+    }
+
+    /// What to add to its configuration; see [`Manager::needs_snippet`].
     pub fn snippet(self, moments: &[Moment]) -> String {
         let mut text = format!("{} manages the hooks here, so nothing was written. ", self.name());
         match self {
@@ -77,24 +85,20 @@ impl Manager {
                 }
             }
             Manager::Lefthook => {
+                // A script always runs. A `run` line does not: lefthook leaves it out if it finds no files that were
+                // added or changed, and so a push that only deletes files would not be checked.
+                text += "Make these scripts:\n";
+                for moment in moments {
+                    let script = format!("exec git-dibs hook {moment} -- \"$@\"");
+                    text += &format!("  mkdir -p .lefthook/{moment} && echo '{script}' >.lefthook/{moment}/git-dibs\n");
+                }
                 text += "Add to lefthook.yml, then run: lefthook install\n";
                 for moment in moments {
                     let stdin = if moment.reads_stdin() { "\n        use_stdin: true" } else { "" };
-                    text += &format!("  {moment}:\n    jobs:\n      - name: git-dibs\n");
-                    text += &format!("        run: git-dibs hook {moment} -- {{0}}{stdin}\n");
+                    text += &format!("  {moment}:\n    jobs:\n      - script: git-dibs\n        runner: sh{stdin}\n");
                 }
             }
-            Manager::PreCommit => {
-                text += "Add to .pre-commit-config.yaml:\n  - repo: local\n    hooks:\n";
-                for moment in moments {
-                    text += &format!("      - id: git-dibs-{moment}\n        name: git-dibs {moment}\n");
-                    text += &format!("        entry: git-dibs hook {moment} --\n        language: system\n");
-                    text += &format!("        stages: [{moment}]\n");
-                    text += "        pass_filenames: false\n        always_run: true\n";
-                }
-                let types: String = moments.iter().map(|moment| format!(" -t {moment}")).collect();
-                text += &format!("then run: pre-commit install{types}\n");
-            }
+            Manager::PreCommit => {}
         }
         text
     }
@@ -141,38 +145,21 @@ mod tests {
           .husky/pre-commit: git-dibs hook pre-commit -- "$@"
           .husky/pre-push: git-dibs hook pre-push -- "$@"
         "#);
-        insta::assert_snapshot!(Manager::Lefthook.snippet(&moments), @r"
-        lefthook manages the hooks here, so nothing was written. Add to lefthook.yml, then run: lefthook install
+        insta::assert_snapshot!(Manager::Lefthook.snippet(&moments), @r#"
+        lefthook manages the hooks here, so nothing was written. Make these scripts:
+          mkdir -p .lefthook/pre-commit && echo 'exec git-dibs hook pre-commit -- "$@"' >.lefthook/pre-commit/git-dibs
+          mkdir -p .lefthook/pre-push && echo 'exec git-dibs hook pre-push -- "$@"' >.lefthook/pre-push/git-dibs
+        Add to lefthook.yml, then run: lefthook install
           pre-commit:
             jobs:
-              - name: git-dibs
-                run: git-dibs hook pre-commit -- {0}
+              - script: git-dibs
+                runner: sh
           pre-push:
             jobs:
-              - name: git-dibs
-                run: git-dibs hook pre-push -- {0}
+              - script: git-dibs
+                runner: sh
                 use_stdin: true
-        ");
-        insta::assert_snapshot!(Manager::PreCommit.snippet(&moments), @r"
-        pre-commit manages the hooks here, so nothing was written. Add to .pre-commit-config.yaml:
-          - repo: local
-            hooks:
-              - id: git-dibs-pre-commit
-                name: git-dibs pre-commit
-                entry: git-dibs hook pre-commit --
-                language: system
-                stages: [pre-commit]
-                pass_filenames: false
-                always_run: true
-              - id: git-dibs-pre-push
-                name: git-dibs pre-push
-                entry: git-dibs hook pre-push --
-                language: system
-                stages: [pre-push]
-                pass_filenames: false
-                always_run: true
-        then run: pre-commit install -t pre-commit -t pre-push
-        ");
+        "#);
         insta::assert_snapshot!(outside_snippet(Path::new("/home/x/hooks"), &moments[..1]), @r#"
         core.hooksPath is /home/x/hooks, outside this repository, so nothing was written. Add to the scripts there, before anything that reads stdin (or use git 2.54, which needs none of this):
           pre-commit: [ ! -d "$(git rev-parse --git-common-dir)/dibs" ] || git-dibs hook pre-commit -- "$@" || exit

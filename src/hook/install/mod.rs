@@ -1,8 +1,9 @@
 //! Installing and uninstalling the hooks.
 //!
-//! There are three ways, chosen for each hooks directory: hooks in git's configuration, if git supports them (2.54); shim
-//! files, which also run the hook that was there before; or, if a hook manager owns the directory or it is outside this
-//! repository, only the text to add there. Nothing is ever written outside the repository.
+//! Several gits may be installed on one machine, so both kinds of hooks are installed: hooks in git's configuration,
+//! which git 2.54 runs wherever `core.hooksPath` points, and shim files, which every git runs. Where both run, the second
+//! one leaves at once (see `once`). If a hook manager owns the directory or it is outside this repository, an older git
+//! needs a text in another file, which is only printed. Nothing is ever written outside the repository.
 
 mod config_hooks;
 mod files;
@@ -17,7 +18,7 @@ use super::Moment;
 
 pub use config_hooks::{command as config_command, keys as config_keys};
 pub use managers::Manager;
-pub use places::{HooksDir, Owner, hooks_dirs};
+pub use places::{HooksDir, Owner, SettingsScope, as_user, hooks_dirs};
 
 /// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,17 +80,15 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
         return Err(InstallError::Program(wish.program.clone()));
     }
     let mut report = Report::default();
-    if Version::of_git()? >= Version::CONFIG_HOOKS {
-        config_hooks::install(repo, wish, &mut report)?;
-        // Shim files from an older git would run every check a second time.
-        for dir in hooks_dirs(repo)?.iter().filter(|dir| dir.is_ours_to_write()) {
-            files::uninstall(&dir.path, &wish.moments(), &mut report)?;
-        }
-    } else {
-        config_hooks::uninstall(repo, &wish.moments(), &mut report)?;
-        for dir in hooks_dirs(repo)? {
-            install_in(&dir, wish, &mut report)?;
-        }
+    // Those who push to a server may be other users, who cannot open the directory that the configuration names.
+    let in_config = !wish.server;
+    let by_hand = !in_config || Version::of_git()? < Version::CONFIG_HOOKS;
+    match in_config {
+        true => config_hooks::install(repo, wish, &mut report)?,
+        false => config_hooks::uninstall(repo, &wish.moments(), &mut report)?,
+    }
+    for dir in hooks_dirs(repo, SettingsScope::Stored)? {
+        install_in(&dir, wish, by_hand, &mut report)?;
     }
     if wish.server {
         prepare_server(repo, &mut report)?;
@@ -101,11 +100,13 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
 pub fn uninstall(repo: &Repo) -> Result<Report, InstallError> {
     let mut report = Report::default();
     config_hooks::uninstall(repo, &Moment::ALL, &mut report)?;
-    for dir in hooks_dirs(repo)? {
+    for dir in hooks_dirs(repo, SettingsScope::Stored)? {
         if dir.is_ours_to_write() {
             files::uninstall(&dir.path, &Moment::ALL, &mut report)?;
         }
-        if let Owner::Manager(manager) = dir.owner {
+        if let Owner::Manager(manager) = dir.owner
+            && manager.needs_snippet()
+        {
             report.by_hand.push(format!("If git-dibs is in {}, remove it there.", manager.config()));
         }
     }
@@ -124,10 +125,15 @@ pub fn stable_program(running: &Path, search: Option<&std::ffi::OsStr>) -> PathB
     named.unwrap_or_else(|| running.to_owned())
 }
 
-fn install_in(dir: &HooksDir, wish: &Wish, report: &mut Report) -> Result<(), InstallError> {
+/// Writes shim files, or tells what to add to the files of others, if the git here needs that.
+fn install_in(dir: &HooksDir, wish: &Wish, by_hand: bool, report: &mut Report) -> Result<(), InstallError> {
     let moments = wish.moments();
     match &dir.owner {
         Owner::Repository => files::install(&dir.path, wish, &moments, report)?,
+        Owner::Manager(manager) if dir.is_ours_to_write() && !manager.needs_snippet() => {
+            files::install(&dir.path, wish, &moments, report)?;
+        }
+        _ if !by_hand => {}
         Owner::Outside => report.by_hand.push(managers::outside_snippet(&dir.path, &moments)),
         Owner::Manager(manager) => {
             let (theirs, rest): (Vec<_>, Vec<_>) = moments.into_iter().partition(|moment| manager.runs(*moment));

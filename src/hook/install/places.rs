@@ -37,9 +37,25 @@ impl HooksDir {
     }
 }
 
+/// Which settings decide where git looks for hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingsScope {
+    /// Those in files: what is installed lasts longer than this process.
+    Stored,
+    /// Also those in the environment of this process (`git -c`, `GIT_CONFIG_COUNT`), as the user's git reads them.
+    AsUser,
+}
+
+/// The same call with the settings in the environment of this process, which a call for another directory does without.
+pub fn as_user(call: Git) -> Git {
+    let names = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
+    let set = names.into_iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
+    set.fold(call, |call, (name, value)| call.env(name, value))
+}
+
 /// Every hooks directory of the repository, each once. Worktrees differ when `core.hooksPath` is relative or set per
 /// worktree.
-pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
+pub fn hooks_dirs(repo: &Repo, settings: SettingsScope) -> Result<Vec<HooksDir>, GitError> {
     let mut tops: Vec<PathBuf> = Vec::new();
     for worktree in worktrees(repo)?.into_iter().filter(|worktree| !worktree.gone && !worktree.bare) {
         tops.push(worktree.path);
@@ -50,7 +66,7 @@ pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
     let homes: Vec<PathBuf> = tops.iter().chain([&repo.common_dir]).map(|home| real(home)).collect();
     let mut all: Vec<HooksDir> = Vec::new();
     for top in tops {
-        let path = hooks_path(&top)?;
+        let path = hooks_path(&top, settings)?;
         if let Some(known) = all.iter_mut().find(|known| known.path == path) {
             known.worktrees.push(top);
             continue;
@@ -67,16 +83,20 @@ pub fn hooks_dirs(repo: &Repo) -> Result<Vec<HooksDir>, GitError> {
 }
 
 /// The directory in which git looks for hooks in the worktree `top`.
-fn hooks_path(top: &Path) -> Result<PathBuf, GitError> {
+fn hooks_path(top: &Path, settings: SettingsScope) -> Result<PathBuf, GitError> {
+    let git = || match settings {
+        SettingsScope::Stored => Git::elsewhere(top),
+        SettingsScope::AsUser => as_user(Git::elsewhere(top)),
+    };
     let as_path = |mut answer: Vec<u8>| {
         answer.pop_if(|last| *last == b'\n');
         PathBuf::from(OsString::from_vec(answer))
     };
-    let hooks = Git::elsewhere(top).args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
+    let hooks = git().args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).output();
     match hooks {
         Ok(answer) => Ok(as_path(answer)),
         // Git refuses an impossible path, such as `.git/hooks` in a linked worktree, where `.git` is a file.
-        Err(error) => match Git::elsewhere(top).args(["config", "--type=path", "core.hooksPath"]).answer() {
+        Err(error) => match git().args(["config", "--type=path", "core.hooksPath"]).answer() {
             Ok(Some(answer)) => Ok(top.join(as_path(answer))),
             _ => Err(error),
         },

@@ -11,7 +11,7 @@ use crate::http::error::ApiResult;
 use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::request_fields::{key, mode, object_id};
+use crate::http::request_fields::{key, mode, object_id, ttl};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Encoding};
@@ -124,6 +124,7 @@ impl ParsedCheck {
     pub fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
         let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
         let (blobs, record) = (body.blobs.take(), body.record == Some(true));
+        let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
         let paths = body.into_paths()?;
         let most = app.limits().keys_per_check;
         if paths.len() > most {
@@ -133,6 +134,13 @@ impl ParsedCheck {
         let read = |text: &String| key(&caller.repo, text, percent);
         let keys =
             without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+        if ttl_seconds.is_some() {
+            let policy = caller.repo.policy();
+            for key in &*keys {
+                policy.permit(key, held_in)?;
+                ttl(ttl_seconds, policy.bounds(key))?;
+            }
+        }
         let blobs = blobs.map(|blobs| read_blobs(&blobs, paths.len())).transpose()?;
         // Whether anything is carried or remembered is about changes only.
         let blobs = blobs.filter(|_| intent == Intent::Change);

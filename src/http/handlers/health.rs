@@ -12,7 +12,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::Json;
 use crate::http::openapi::refusals;
 use crate::http::submit::read_state;
-use crate::wire;
+use crate::wire::{self, Code};
 
 /// Whether the process is running.
 #[utoipa::path(
@@ -39,6 +39,9 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Json<wire::Health> {
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
         return ApiError::from(SubmitError::Stopped).into_response();
+    }
+    if let Some(reason) = app.unready() {
+        return ApiError::new(Code::Unavailable, reason).retry_after(1).into_response();
     }
     for repo in app.repositories.values() {
         if let Err(error) = read_state(&repo.desk, Actor::Reader, |_, _| ()).await {

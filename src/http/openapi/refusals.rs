@@ -49,7 +49,7 @@ refusals! {
     ];
     Release = TOKEN, ENDED, BODY, KEYS, &[NotFound, LockNotHeld];
     Renew = TOKEN, ENDED, BODY, KEYS, &[NotFound, TtlOutOfRange, LockNotHeld, LockTimeout];
-    Check = TOKEN, ENDED, BODY, KEYS;
+    Check = TOKEN, ENDED, BODY, KEYS, &[TtlOutOfRange];
     /// A call with keys in its query.
     CheckQuery = TOKEN, ENDED, KEYS;
     AnnouncePush = TOKEN, ENDED, BODY, &[NotFound];

@@ -30,7 +30,10 @@ fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProble
     for repo in &missing {
         add(repo.line, format!("there is no repository at {}", split_name(&repo.value).1.display()));
     }
-    let served = if missing.is_empty() { repositories::find(fixed) } else { Ok(Vec::new()) };
+    // Without `repo`, the server serves the repository that it is started in. That is not known yet, and a configuration
+    // can be checked anywhere.
+    let is_outside = fixed.repo.is_empty() && Repo::from_environment().is_err();
+    let served = if missing.is_empty() && !is_outside { repositories::find(fixed) } else { Ok(Vec::new()) };
     if let Err(error) = &served {
         add(fixed.repo.last().and_then(|repo| repo.line), format!("{error:#}"));
     }
@@ -65,7 +68,9 @@ fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProble
 
     // Each key by itself, so that one error does not hide another. A missing file is not created.
     let default_secret_file = home.as_deref().map(data_dir::secret);
-    if let Err(error) = reloadable.keyring(default_secret_file.clone().unwrap_or_default()) {
+    // Without a repository the name of the default file is not known, and it does not matter here.
+    let secret_file = default_secret_file.clone().unwrap_or_else(|| "secret".into());
+    if let Err(error) = reloadable.keyring(secret_file) {
         add(reloadable.secret_file.as_ref().and_then(|file| file.line), format!("{error:#}"));
     }
     let key_error = |config: KeyringConfig| Keyring::new(config).err().map(|error| error.to_string());

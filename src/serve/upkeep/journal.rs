@@ -10,6 +10,12 @@ use crate::journal::db;
 /// Copies the journal at `path` to the new file `to`, then reads the copy. Returns the number of its last record.
 pub fn backup(path: &Path, to: &Path) -> Result<Seq> {
     require(path)?;
+    if to.symlink_metadata().is_ok() {
+        bail!(
+            "{} exists already, and a backup never replaces a file; name a new one, or remove it first",
+            to.display()
+        );
+    }
     db::backup(path, to)?;
     let copy = db::check(to).context("the copy is damaged; delete it and make another one")?;
     Ok(copy.head)
