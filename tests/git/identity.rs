@@ -27,6 +27,8 @@ impl Case {
 
     /// Runs the hooks of a commit and of a push. Returns whether they passed, and what they printed.
     fn hooks(&self, variables: &[(&str, &str)]) -> [(bool, String); 2] {
+        // New content each time, because anyone may carry what the holder has committed.
+        self.world.shell("work", "date +%N >>a; git commit -q --amend -am m; date +%N >>a; git add a");
         let update = "echo refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD^)";
         let push = format!("{update} | git hook run pre-push --to-stdin=/dev/stdin -- origin $TOP/origin.git");
         ["git hook run pre-commit", &push].map(|script| {
@@ -139,6 +141,7 @@ fn a_commit_beside_a_running_agent_is_not_the_agents() {
     let world = &case.world;
     let script = "git dibs reserve a >&2; echo ready; read go
         env -u DIBS_TOKEN git commit -qm 'without the token' && git reset -q --soft HEAD^ && echo run
+        echo 3 >>a; git add a
         DIBS_RUN=guess env -u DIBS_TOKEN git commit -qm 'with a guess' || echo guess
         DIBS_TOKEN= git commit -qm 'without a session' || echo nobody
         env -u DIBS_RUN git commit -qm 'with the token' && echo token";
@@ -204,7 +207,7 @@ fn a_named_server_is_asked_whatever_the_record_says() {
     let ana = case.ana();
     let bo = case.world.session("bo");
     let url = case.world.url().to_owned();
-    for damage in ["echo '<html>' >", "rm ", "mkdir "] {
+    for damage in ["echo '<html>' >", "rm ", "rm -f .git/dibs/server.json; mkdir "] {
         case.world.shell("work", &format!("{damage} .git/dibs/server.json"));
         for (session, passes) in [(&ana, true), (&bo, false)] {
             for (passed, text) in case.hooks(&[("DIBS_URL", &url), ("DIBS_TOKEN", &session.token)]) {
