@@ -82,7 +82,10 @@ impl Context {
 
     /// The keys that the arguments mean.
     pub fn names(&self, args: &[OsString]) -> Result<Names, Failure> {
-        Names::typed(&self.workspace.cwd, args).map_err(|error| Failure::from(error).for_program(self.json))
+        let names =
+            Names::typed(&self.workspace.cwd, args).map_err(|error| Failure::from(error).for_program(self.json))?;
+        names.notes().for_each(|note| talk::say(&note));
+        Ok(names)
     }
 
     /// The session to act for.

@@ -451,4 +451,39 @@ mod tests {
         }
         assert!(engine.idle_places.len() < 2_000, "{} entries for one key", engine.idle_places.len());
     }
+
+    /// Earlier versions granted a pattern beside the file that is named like it. Both stay held; only new grants see that
+    /// they overlap.
+    #[test]
+    fn reservations_that_overlap_since_a_later_version_are_both_kept() {
+        let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
+        let opened =
+            |session: &SessionId| Event::Opened { session: session.clone(), name: None, feature: None, owner: None };
+        let reserved = |id: u128, session: &SessionId, key: &str| Event::Reserved {
+            id: ReservationId(Uuid::from_u128(id)),
+            session: session.clone(),
+            key: Key::recall(key, false).unwrap(),
+            mode: Mode::Exclusive,
+            ttl: Ttl(60),
+            reason: None,
+        };
+        let (pattern, file) = ("app/[id]", "file:app/[id]");
+        let events = [opened(&ana), opened(&bo), reserved(1, &ana, pattern), reserved(2, &bo, file)];
+        let mut engine = Engine::new(Policy::default());
+        for (seq, event) in (1..).map(Seq).zip(events) {
+            engine.apply(&Record { seq, at: Timestamp(0), event });
+        }
+        let mut turn = Turn::at(Timestamp(0));
+        engine.resume(&mut turn);
+        let restored = Engine::restore(Policy::default(), engine.image());
+        assert_eq!((engine.numbers().reservations, restored.numbers().reservations), (2, 2));
+        let mut ask = |session: &SessionId, key: &str| {
+            let want = Want { id: ReservationId(Uuid::nil()), key: Key::recall(key, false).unwrap(), ttl: Ttl(60) };
+            let (session, wants) = (session.clone(), [want].into());
+            let ask = Reserve { session, wants, mode: Mode::Exclusive, reason: None, wait: None, if_version: None };
+            engine.execute(&mut turn, &Actor::Admin("test".into()), Command::Reserve(ask))
+        };
+        assert!(ask(&ana, pattern).is_ok() && ask(&bo, file).is_ok(), "each can be renewed");
+        assert!(ask(&ana, file).is_err() && ask(&bo, pattern).is_err(), "neither can be granted again");
+    }
 }

@@ -30,9 +30,24 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct TooComplex;
 
-/// Builds the table of a pattern from its regular expression over bytes, which is anchored at both ends.
+/// The tables of a pattern.
+pub(super) struct Tables {
+    /// What the pattern matches.
+    pub pattern: Table,
+    /// The same and the pattern's own text, if the pattern does not match that anyway. It has at most one more state for
+    /// each byte of the text.
+    pub with_own_text: Option<Table>,
+}
+
+/// Builds the tables of a pattern from its regular expression over bytes, which is anchored at both ends. `own_text` is the
+/// pattern read as a name.
 /// `no_upper_case` means that the names it will be compared with have no upper-case letters, which makes it smaller.
-pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits) -> Result<Table, TooComplex> {
+pub(super) fn tables(
+    pattern: &globset::Glob,
+    own_text: &[u8],
+    no_upper_case: bool,
+    limits: Limits,
+) -> Result<Tables, TooComplex> {
     let dfa = dense::Builder::new()
         .configure(
             dense::Config::new()
@@ -51,9 +66,20 @@ pub(super) fn table(pattern: &globset::Glob, no_upper_case: bool, limits: Limits
         )
         .build(pattern.regex())
         .map_err(|_| TooComplex)?;
-    let table = Raw::explore(&dfa, no_upper_case, limits)?.trimmed();
-    if table.knots() > limits.knots { Err(TooComplex) } else { Ok(table) }
+    let table = Raw::explore(&dfa, b"", no_upper_case, limits.states)?.trimmed();
+    if table.knots() > limits.knots {
+        return Err(TooComplex);
+    }
+    if !own_text.iter().any(|byte| matches!(byte, b'[' | b'{')) || table.accepts(table.walk(table.start(), own_text)) {
+        return Ok(Tables { pattern: table, with_own_text: None });
+    }
+    let states = (limits.states + own_text.len()).min(STATES_MAX);
+    let with_own_text = Raw::explore(&dfa, own_text, no_upper_case, states)?.trimmed();
+    Ok(Tables { pattern: table, with_own_text: Some(with_own_text) })
 }
+
+/// The numbers of states fit into 16 bits.
+const STATES_MAX: usize = 65_000;
 
 /// The number of different bytes in the text, at least 16; below that, other costs dominate.
 fn distinct_bytes(text: &str) -> usize {
@@ -96,23 +122,29 @@ struct Raw {
 }
 
 impl Raw {
-    fn explore(dfa: &Dfa, no_upper_case: bool, limits: Limits) -> Result<Raw, TooComplex> {
-        let (classes, bytes) = classes(dfa, no_upper_case);
+    fn explore(dfa: &Dfa, own_text: &[u8], no_upper_case: bool, states_max: usize) -> Result<Raw, TooComplex> {
+        let (classes, bytes) = classes(dfa, own_text, no_upper_case);
         let columns = bytes.len();
         let first = dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|_| TooComplex)?;
         let mut raw = Raw { classes, columns, next: vec![DEAD; columns], accepting: vec![false] };
-        let mut ids: HashMap<(StateID, Component), u16> = HashMap::new();
-        let mut found = vec![(first, Component::Nothing)];
+        // The last number says how many bytes of `own_text` were walked, as long as there was no other.
+        let mut ids: HashMap<(StateID, Component, Option<u32>), u16> = HashMap::new();
+        let walked = if own_text.is_empty() { None } else { Some(0) };
+        let mut found = vec![(first, Component::Nothing, walked)];
         ids.insert(found[0], FIRST);
         let mut at = 0;
-        while let Some(&(state, component)) = found.get(at) {
+        while let Some(&(state, component, walked)) = found.get(at) {
             at += 1;
-            let ends = component == Component::Named && dfa.is_match_state(dfa.next_eoi_state(state));
-            raw.accepting.push(ends);
+            let is_own_text = walked.is_some_and(|walked| walked as usize == own_text.len());
+            let is_match = || is_own_text || dfa.is_match_state(dfa.next_eoi_state(state));
+            raw.accepting.push(component == Component::Named && is_match());
             for &byte in &bytes {
                 let target = match component.after(byte) {
                     Some(component) if !(no_upper_case && byte.is_ascii_uppercase()) => {
-                        Some((dfa.next_state(state, byte), component)).filter(|(next, _)| !dfa.is_dead_state(*next))
+                        let next = dfa.next_state(state, byte);
+                        let walked = walked.filter(|walked| own_text.get(*walked as usize) == Some(&byte));
+                        let walked = walked.map(|walked| walked + 1);
+                        Some((next, component, walked)).filter(|_| walked.is_some() || !dfa.is_dead_state(next))
                     }
                     _ => None,
                 };
@@ -123,7 +155,7 @@ impl Raw {
                 let new = found.len() + 1;
                 let id = *ids.entry(target).or_insert(new as u16);
                 if usize::from(id) == new {
-                    if new > limits.states {
+                    if new > states_max {
                         return Err(TooComplex);
                     }
                     found.push(target);
@@ -188,11 +220,14 @@ impl Raw {
     }
 }
 
-/// Classes of bytes that neither the automaton nor [`Component`] distinguishes, and one byte of each class.
-fn classes(dfa: &Dfa, no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
+/// Classes of bytes that neither the automaton, nor `own_text`, nor [`Component`] distinguishes, and one byte of each
+/// class.
+fn classes(dfa: &Dfa, own_text: &[u8], no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
     let mut classes = [0; 256];
     let mut bytes: Vec<u8> = Vec::new();
-    let mut seen: HashMap<(u8, u8), u8> = HashMap::new();
+    let mut in_text = [false; 256];
+    own_text.iter().for_each(|byte| in_text[usize::from(*byte)] = true);
+    let mut seen: HashMap<(u8, u8, Option<u8>), u8> = HashMap::new();
     for byte in 0..=255u8 {
         let ours = match byte {
             b'/' => 1,
@@ -201,7 +236,8 @@ fn classes(dfa: &Dfa, no_upper_case: bool) -> ([u8; 256], Vec<u8>) {
             b'A'..=b'Z' if no_upper_case => 3,
             _ => 0,
         };
-        classes[usize::from(byte)] = *seen.entry((dfa.byte_classes().get(byte), ours)).or_insert_with(|| {
+        let alone = in_text[usize::from(byte)].then_some(byte);
+        classes[usize::from(byte)] = *seen.entry((dfa.byte_classes().get(byte), ours, alone)).or_insert_with(|| {
             bytes.push(byte);
             (bytes.len() - 1) as u8
         });

@@ -3,14 +3,17 @@
 //! globset turns a pattern into a regular expression, and `build` turns that into a [`Table`], which gives exact answers.
 //! The literal directory at the start of a pattern is not part of the table: it is compared as text, and all patterns with
 //! the same rest share one [`Program`], in particular the many `dir/**`.
+//!
+//! A pattern also matches its own text: `app/[id]/page.tsx` is a file name to most callers, and protects that file.
 
 use std::fmt;
 use std::sync::Arc;
 
 use globset::GlobBuilder;
 
-use super::build::{self, Limits, TooComplex};
+use super::build::{self, Limits, Tables, TooComplex};
 use super::table::{DEAD, Table};
+use super::text::compared;
 use super::{cache, overlap, pattern};
 
 /// The most states that a new pattern may have.
@@ -35,6 +38,16 @@ pub struct Glob {
     /// The length of the whole directories in `prefix`, without their trailing slash.
     anchor_len: u32,
     program: Arc<Program>,
+    /// For a pattern that matches its own text beside what it stands for.
+    readings: Option<Box<Readings>>,
+}
+
+/// What the two readings of a pattern need to be directories.
+struct Readings {
+    /// What every match of the pattern begins with, without its own text.
+    prefix: Box<[u8]>,
+    /// The pattern as a name.
+    own_text: Box<[u8]>,
 }
 
 /// The state of a walk through a pattern.
@@ -65,9 +78,21 @@ impl Glob {
         &self.program.suffix
     }
 
-    /// Whether every match is below `path/`, so that the pattern needs `path` to be a directory.
+    /// Whether every match is below `path/`, or the pattern read as a name is: then it needs `path` to be a directory.
     pub fn claims_directory(&self, path: &[u8]) -> bool {
-        self.prefix.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
+        is_under(&self.prefix, path)
+            || self
+                .readings
+                .as_ref()
+                .is_some_and(|readings| is_under(&readings.prefix, path) || is_under(&readings.own_text, path))
+    }
+
+    /// A match below `path/`, where the pattern needs that to be a directory.
+    pub(super) fn match_below(&self, path: &[u8]) -> Option<Vec<u8>> {
+        match &self.readings {
+            Some(readings) if !is_under(&readings.prefix, path) => Some(readings.own_text.to_vec()),
+            _ => self.shortest_match(),
+        }
     }
 
     /// The first state of a walk.
@@ -116,9 +141,9 @@ impl Glob {
         self.program.shortest.as_ref().map(|rest| [base, rest].concat())
     }
 
-    /// Whether some valid path matches.
-    pub(super) fn matches_any(&self) -> bool {
-        self.program.shortest.is_some()
+    /// Whether some valid path matches, other than the pattern's own text.
+    pub(super) fn matches_others(&self) -> bool {
+        self.program.matches_others
     }
 
     /// Compiles a pattern, given in the form that is compared.
@@ -126,7 +151,13 @@ impl Glob {
         let (base, rest) = pattern::split_directory(pattern);
         let program = cache::program(rest, fold_case, limits)?;
         let prefix = [base.as_bytes(), &program.prefix].concat();
+        let below_base = |text: &[u8]| [base.as_bytes(), text].concat().into_boxed_slice();
+        let readings = program.readings.as_ref().map(|readings| {
+            let Readings { prefix, own_text } = readings;
+            Box::new(Readings { prefix: below_base(prefix), own_text: below_base(own_text) })
+        });
         Ok(Glob {
+            readings,
             base_len: base.len() as u32,
             anchor_len: prefix.iter().rposition(|&b| b == b'/').unwrap_or(0) as u32,
             prefix: prefix.into(),
@@ -159,6 +190,10 @@ pub(super) struct Program {
     suffix: Box<[u8]>,
     /// The shortest valid match, if there is one.
     shortest: Option<Box<[u8]>>,
+    /// It matches a valid path other than its own text.
+    matches_others: bool,
+    /// Without the literal directory.
+    readings: Option<Readings>,
     built_within: Limits,
 }
 
@@ -170,11 +205,26 @@ impl Program {
             .case_insensitive(fold_case)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        let table = build::table(&parsed, fold_case, limits)
+        let own_text = compared(pattern.as_bytes(), fold_case);
+        let own_text = own_text.as_deref().unwrap_or(pattern.as_bytes());
+        let Tables { pattern: alone, with_own_text } = build::tables(&parsed, own_text, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
+        let shortest = overlap::shortest((&alone, alone.start()), (&alone, alone.start()), b"");
+        let matches_others = shortest.is_some();
+        let (table, shortest, readings) = match with_own_text {
+            None => (alone, shortest, None),
+            Some(table) => {
+                // Its own text is longer than every shortest match: brackets and braces stand for less than they take.
+                let shortest =
+                    shortest.or_else(|| overlap::shortest((&table, table.start()), (&table, table.start()), b""));
+                let readings = Readings { prefix: alone.common_prefix().into(), own_text: own_text.into() };
+                (table, shortest, Some(readings))
+            }
+        };
         let prefix = table.common_prefix();
-        let shortest = overlap::shortest((&table, table.start()), (&table, table.start()), b"");
         Ok(Program {
+            matches_others,
+            readings,
             after_prefix: table.walk(table.start(), &prefix),
             shortest: shortest.map(Vec::into_boxed_slice),
             built_within: limits,
@@ -191,12 +241,18 @@ impl Program {
 
     /// Its approximate size in memory.
     pub(super) fn size_bytes(&self) -> usize {
-        size_of::<Self>() + self.table.size_bytes() + self.prefix.len() + self.suffix.len()
+        let readings = self.readings.as_ref().map_or(0, |readings| readings.prefix.len() + readings.own_text.len());
+        size_of::<Self>() + self.table.size_bytes() + self.prefix.len() + self.suffix.len() + readings
     }
 
     fn accepts_after_prefix(&self, rest: &[u8]) -> bool {
         self.table.accepts(self.table.walk(self.after_prefix, rest))
     }
+}
+
+/// Whether a text is below `path/`.
+fn is_under(text: &[u8], path: &[u8]) -> bool {
+    text.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 fn share_end(a: &[u8], b: &[u8]) -> bool {

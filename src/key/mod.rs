@@ -57,7 +57,7 @@ impl Default for KeyRules {
 pub enum Kind {
     /// One path in the repository.
     Path,
-    /// Every path a pattern matches; a directory is the pattern `dir/**`.
+    /// Every path a pattern matches, and the path that is written like the pattern; a directory is the pattern `dir/**`.
     Glob,
     /// A name outside the file tree, such as `db:migration-slot`.
     Logical,
@@ -266,7 +266,7 @@ impl Key {
             return Some(Overlap { example: Some(self.shown()) });
         }
         // A pattern below `path/` needs `path` to be a directory, and the other key says it is a file.
-        glob.claims_directory(path).then(|| Overlap { example: glob.shortest_match().map(|path| shown_path(&path)) })
+        glob.claims_directory(path).then(|| Overlap { example: glob.match_below(path).map(|path| shown_path(&path)) })
     }
 
     fn path(name: &[u8], fold_case: bool) -> Key {
@@ -285,7 +285,7 @@ impl Key {
         let key =
             Key::pattern(pattern, rules.fold_case, glob::NEW).map_err(|reason| BadPattern::Form(reason.into()))?;
         match key.claim() {
-            Claim::Glob(glob) if !glob.matches_any() => {
+            Claim::Glob(glob) if !glob.matches_others() => {
                 Err(BadPattern::Form("no path that can be reserved matches it".into()))
             }
             _ => Ok(key),

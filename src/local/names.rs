@@ -1,14 +1,14 @@
 //! What a person typed, or what git listed, as the keys a server understands.
 //!
 //! Files and patterns are relative to the current directory, like git's own pathspecs; a leading `:/` makes them relative
-//! to the top of the repository. Logical keys and resource URIs are the same everywhere. Paths from git are literal, byte
-//! for byte.
+//! to the top of the repository. A name that exists in the work tree or the index is that file, also if it looks like a
+//! pattern. Logical keys and resource URIs are the same everywhere. Paths from git are literal, byte for byte.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::git::{self, Repo};
+use crate::git::{self, Git, Repo};
 use crate::text::{percent, terminal};
 use crate::wire::Encoding;
 
@@ -19,7 +19,11 @@ pub struct BadName(String);
 
 /// Keys to send to a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names(Vec<Name>);
+pub struct Names {
+    names: Vec<Name>,
+    /// Arguments that look like patterns but are the names of files.
+    taken_literally: Vec<Vec<u8>>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
@@ -62,18 +66,32 @@ impl Cwd {
 impl Names {
     /// Reads command line arguments.
     pub fn typed(cwd: &Cwd, args: &[OsString]) -> Result<Names, BadName> {
-        let names = args.iter().map(|arg| read(cwd, arg.as_bytes()).map_err(BadName));
-        names.collect::<Result<_, _>>().map(Names)
+        let mut names = Names::default();
+        for typed in args.iter().map(|arg| arg.as_bytes()) {
+            let argument = read(cwd, typed).map_err(BadName)?;
+            if argument.taken_literally {
+                names.taken_literally.push(typed.to_vec());
+            }
+            names.names.push(argument.name);
+        }
+        Ok(names)
+    }
+
+    /// A sentence for each argument that looks like a pattern but is the name of a file.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.taken_literally
+            .iter()
+            .map(|typed| format!("{} exists here, so it is taken as a name, not as a pattern", terminal::path(typed)))
     }
 
     /// Takes paths that git listed.
     pub fn from_git(paths: Vec<git::Path>) -> Names {
-        Names(paths.into_iter().map(Name::Literal).collect())
+        Names { names: paths.into_iter().map(Name::Literal).collect(), ..Names::default() }
     }
 
     /// Takes keys that are already written as the HTTP API writes them.
     pub fn from_keys(keys: impl IntoIterator<Item = String>) -> Names {
-        Names(keys.into_iter().map(Name::Text).collect())
+        Names { names: keys.into_iter().map(Name::Text).collect(), ..Names::default() }
     }
 
     /// The keys as they are sent, in order.
@@ -82,16 +100,16 @@ impl Names {
             Name::Text(text) => text.clone(),
             Name::Literal(bytes) => format!("file:{}", percent::encode(bytes)),
         };
-        self.0.iter().map(write).collect()
+        self.names.iter().map(write).collect()
     }
 
     /// The `encoding` to send with the keys: literal paths are always percent-encoded, because they may hold any byte.
     pub fn encoding(&self) -> Option<Encoding> {
-        self.0.iter().any(|name| matches!(name, Name::Literal(_))).then_some(Encoding::Percent)
+        self.names.iter().any(|name| matches!(name, Name::Literal(_))).then_some(Encoding::Percent)
     }
 
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 }
 
@@ -100,8 +118,21 @@ pub fn split_paths(bytes: &[u8], separator: u8) -> Vec<git::Path> {
     bytes.split(|&b| b == separator).filter(|piece| !piece.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
+/// One argument.
+struct Argument {
+    name: Name,
+    /// It looks like a pattern, but it is the name of a file.
+    taken_literally: bool,
+}
+
+impl From<Name> for Argument {
+    fn from(name: Name) -> Argument {
+        Argument { name, taken_literally: false }
+    }
+}
+
 /// Reads one argument; the error is a sentence.
-fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
+fn read(cwd: &Cwd, typed: &[u8]) -> Result<Argument, String> {
     if let Some(rest) = typed.strip_prefix(b":/") {
         return read(&cwd.top(), rest);
     }
@@ -114,16 +145,47 @@ fn read(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
     match leading_word(typed) {
         Some(b"file") => match relative(cwd, &typed[b"file:".len()..], false)? {
             // The server refuses a literal directory with a sentence that says why.
-            _ if typed.ends_with(b"/") => Ok(Name::Text(String::from_utf8_lossy(typed).into_owned())),
-            Resolved { path, .. } => Ok(Name::Literal(path)),
+            _ if typed.ends_with(b"/") => Ok(Name::Text(String::from_utf8_lossy(typed).into_owned()).into()),
+            Resolved { path, .. } => Ok(Name::Literal(path).into()),
         },
         Some(_) => match std::str::from_utf8(typed) {
-            Ok(name) => Ok(Name::Text(name.to_owned())),
+            Ok(name) => Ok(Name::Text(name.to_owned()).into()),
             Err(_) => {
                 Err(format!("{} is not UTF-8; if it is a file, write file: before its name", terminal::path(typed)))
             }
         },
-        None => file_or_pattern(cwd, typed),
+        None if has_pattern(typed) && exists(cwd, typed) => {
+            Ok(Argument { name: file(cwd, typed)?, taken_literally: true })
+        }
+        None => file_or_pattern(cwd, typed).map(Argument::from),
+    }
+}
+
+/// Whether there is a file or directory of exactly this name, in the work tree or in the index.
+fn exists(cwd: &Cwd, typed: &[u8]) -> bool {
+    let (Some(root), Ok(found)) = (&cwd.root, relative(cwd, typed, false)) else { return false };
+    if found.path.is_empty() {
+        return false;
+    }
+    if root.join(OsStr::from_bytes(&found.path)).symlink_metadata().is_ok() {
+        return true;
+    }
+    // Stars and question marks are hardly ever part of a file name. For those alone, git is not asked.
+    if !typed.iter().any(|byte| matches!(byte, b'[' | b'{')) {
+        return false;
+    }
+    let mut pathspec = b":(top,literal)".to_vec();
+    pathspec.extend(&found.path);
+    let listed = Git::here().args(["ls-files", "-z", "--"]).arg(OsStr::from_bytes(&pathspec)).output();
+    listed.is_ok_and(|listed| !listed.is_empty())
+}
+
+/// A file, or everything in a directory, whose name may look like a pattern.
+fn file(cwd: &Cwd, typed: &[u8]) -> Result<Name, String> {
+    let found = relative(cwd, typed, false)?;
+    match std::str::from_utf8(&found.path) {
+        Ok(path) if found.is_directory => Ok(Name::Text(format!("{}/", escape_pattern(path)))),
+        _ => Ok(Name::Literal(found.path)),
     }
 }
 

@@ -17,7 +17,8 @@ impl PartialSchema for Key {
             by `/`; `./`, `//` and inner `.` are removed; a path that git itself would refuse is refused.\n\n\
             - `src/api/users.py`: one path\n\
             - `src/api/`: everything under a directory, the same as `src/api/**`\n\
-            - `src/**/*.rs`, `src/[ab].rs`, `src/{a,b}.rs`: a pattern; `*` and `?` do not cross `/`, `**` does\n\
+            - `src/**/*.rs`, `src/[ab].rs`, `src/{a,b}.rs`: a pattern; `*` and `?` do not cross `/`, `**` does; it also \
+            covers the file that is named like the pattern itself\n\
             - `file:src/[id].ts`: one path, taken literally\n\
             - `api:GET /v1/users`, `db:migration-slot`, `event:user.created`, `flag:billing/*`, `env:shared-fixtures`, \
             `contract:openapi/v1.yaml`, `feature:FEAT-123:pause`: logical names\n\

@@ -49,6 +49,40 @@ fn files_are_relative_and_keys_are_not() {
     assert!(dir.out.starts_with("reserved src/deep/** for "), "{dir:?}");
 }
 
+/// Regression: `app/[id]/page.tsx` was reserved as a pattern, which did not cover the file of that name.
+#[test]
+fn a_name_that_exists_is_not_a_pattern() {
+    let world = World::served();
+    std::fs::create_dir_all(world.path("app/src/[id]")).unwrap();
+    std::fs::write(world.path("app/src/[id]/page.tsx"), "x").unwrap();
+    std::fs::write(world.path("app/src/{gone}.rs"), "x").unwrap();
+    world.git(&["add", "src"]);
+    std::fs::remove_file(world.path("app/src/{gone}.rs")).unwrap();
+    let note = |name: &str| format!("git-dibs: {name} exists here, so it is taken as a name, not as a pattern\n");
+
+    let said = world.as_session("ana", ["reserve", "[id]/page.tsx"]).at("src").ok();
+    assert_eq!(said.err, note("[id]/page.tsx"));
+    let said = world.as_session("ana", ["reserve", "src/{gone}.rs"]).ok();
+    assert_eq!(said.err, note("src/{gone}.rs"), "the index has it");
+    assert_eq!(world.as_session("ana", ["reserve", "src/[new]/x", "src/*.rs"]).ok().err, "");
+    let said = world.as_session("ana", ["reserve", "src/[id]/"]).ok();
+    assert!(said.err.contains("src/[id]/ exists here"), "{said:?}");
+    let mut held = world.held();
+    held.sort();
+    let keys = ["file:src/[id]/page.tsx", "file:src/{gone}.rs", "src/*.rs", "src/[[]id]/**", "src/[new]/x"];
+    assert_eq!(held, keys.map(|key| format!("ana {key}")));
+    for path in ["src/i/page.tsx", "src/gone.rs.x"] {
+        world.as_session("bo", ["check", path]).ok();
+    }
+    // A pattern that is not the name of a file covers its own text all the same.
+    for path in ["file:src/[new]/x", "file:src/[id]/page.tsx", "src/[id]/other", "file:src/{gone}.rs"] {
+        world.as_session("bo", ["check", path]).fails(3);
+    }
+    let names = ["src/[id]/page.tsx", "src/{gone}.rs", "src/[new]/x", "src/[id]/", "src/*.rs"];
+    world.as_session("ana", ["release"].iter().chain(&names)).ok();
+    assert_eq!(world.held(), [""; 0]);
+}
+
 #[test]
 fn renew_and_release() {
     let world = World::served();

@@ -677,9 +677,10 @@ fn assert_same(one: &Image, other: &Image, what: &str) {
 
 fn words(notices: Vec<Notice>) -> Vec<String> {
     let word = |notice: &Notice| match notice {
-        // Keys that expire at the same moment are listed in any order, and only so many are listed.
+        // Keys that expire at the same moment are listed in any order, and only so many are listed. Where case does not
+        // count, a key may be spelled in several ways.
         Notice::Lost { at, count, keys } => {
-            let mut keys: Vec<_> = keys.iter().map(Key::text).collect();
+            let mut keys: Vec<_> = keys.iter().map(|key| key.text().to_lowercase()).collect();
             keys.sort();
             format!("lost {at:?} {count} {:?}", if keys.len() == 20 { vec![] } else { keys }).to_lowercase()
         }

@@ -42,6 +42,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let query = |cwd: &Cwd| -> Result<HistoryFilter, Failure> {
         let names = args.path.iter().cloned().collect::<Vec<_>>();
         let names = Names::typed(cwd, &names).map_err(|error| Failure::from(error).for_program(args.json))?;
+        names.notes().for_each(|note| talk::say(&note));
         let percent = names.encoding() == Some(Encoding::Percent);
         Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };

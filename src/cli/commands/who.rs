@@ -64,6 +64,7 @@ fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Fai
 /// Reads the ledger of this repository.
 fn without_server(args: &Args, path: &Path, repo: &Repo) -> Result<Exit> {
     let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
+    names.notes().for_each(|note| talk::say(&note));
     let text = names.texts().pop().unwrap_or_default();
     let holders = ledger::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger in this repository says");

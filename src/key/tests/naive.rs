@@ -12,13 +12,25 @@ pub struct Pattern(Vec<Vec<Piece>>);
 
 impl Pattern {
     pub fn new(text: &str) -> Pattern {
-        Pattern(expanded(text).iter().map(|plain| pieces(plain)).collect())
+        let own = literal_pieces(&own_text(text));
+        Pattern(expanded(text).iter().map(|plain| pieces(plain)).chain([own]).collect())
     }
 
     /// Whether it matches a valid path.
     pub fn matches(&self, path: &str) -> bool {
         self.0.iter().any(|pieces| matches_pieces(pieces, path.as_bytes()))
     }
+}
+
+/// The pattern as a name, which it matches too. Twice `**` is no more than once.
+pub fn own_text(pattern: &str) -> String {
+    let mut components: Vec<&str> = pattern.split('/').collect();
+    components.dedup_by(|a, b| a == b && *a == "**");
+    components.join("/")
+}
+
+fn literal_pieces(text: &str) -> Vec<Piece> {
+    text.bytes().map(|byte| Piece::One(set(|b| b == byte))).collect()
 }
 
 /// All the patterns without braces that a pattern with braces stands for.
@@ -160,7 +172,7 @@ fn matches_pieces(pieces: &[Piece], text: &[u8]) -> bool {
 }
 
 /// Some bytes of every kind; no two that a pattern of [`super::random`] tells apart are missing here.
-const BYTES: &[u8; 13] = b"abcgitz0._/ ~";
+const BYTES: &[u8; 23] = b"abcgitz0._/ ~*?[]{},!^-";
 
 /// Places between the pieces, and the steps from one to the next.
 #[derive(Default)]
@@ -183,6 +195,11 @@ impl Net {
             let end = pieces(&plain).iter().fold(start, |at, piece| net.piece(at, piece));
             net.is_end[end] = true;
         }
+        let start = net.place();
+        net.starts.push(start);
+        let own = literal_pieces(&own_text(pattern));
+        let end = own.iter().fold(start, |at, piece| net.piece(at, piece));
+        net.is_end[end] = true;
         // Follow what costs nothing now, so that the search need not.
         for place in 0..net.steps.len() {
             for byte in 0..BYTES.len() {

@@ -44,7 +44,7 @@ fn which_keys_overlap() {
         ("**", "src", at("src")),
         ("*", "src", at("src")),
         ("*", "src/a", apart),
-        ("src/[id].ts", "file:src/[id].ts", apart),
+        ("src/[id].ts", "file:src/[id].ts", at("file:src/[id].ts")),
         ("src/*", "file:src/[id].ts", at("file:src/[id].ts")),
         ("src/[id].ts", "src/i.ts", at("src/i.ts")),
         ("*.rs", "a.rs/b", apart),
@@ -140,10 +140,10 @@ fn prefix_suffix_and_shortest_match_of_a_pattern() {
         ("src/**/mod.rs", "src", "mod.rs"),
         ("src/a*/b", "src", "/b"),
         ("src/{a,b}.rs", "src", ".rs"),
-        ("{src/a,src/b}/x", "src", "/x"),
-        ("src/[a]/x?", "src/a", ""),
+        ("{src/a,src/b}/x", "", "/x"),
+        ("src/[a]/x?", "src", ""),
         ("src/{a,b}{c,d}", "src", ""),
-        ("*.{rs,ts}", "", "s"),
+        ("*.{rs,ts}", "", ""),
         ("src*/x", "", "/x"),
         ("a/*a*", "a", ""),
     ] {
@@ -166,6 +166,10 @@ fn which_directories_a_pattern_claims() {
         ("src/{ab,ac}/x", "src/a", false),
         ("src/[a]/x", "src/a", true),
         ("src/[a]/x", "src/a/x", false),
+        ("src/[a]/x", "src/[a]", true),
+        ("src/[a]/x", "src/[b]", false),
+        ("{src/a,src/b}/x", "src", true),
+        ("{src/a,src/b}/x", "{src", true),
         ("**/x", "a", false),
         ("src*/x", "src", false),
         ("src/**", "", false),
@@ -216,4 +220,56 @@ fn a_glob_is_shared_between_threads() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(keys.windows(2).all(|pair| pair[0] == pair[1] && pair[0].overlaps(&pair[1]).is_some()));
+}
+
+/// Regression: a file that was reserved by its name was granted as a pattern, and its own commit was not protected.
+#[test]
+fn a_pattern_covers_its_own_text() {
+    for fold_case in [false, true] {
+        let rules = KeyRules { fold_case, ..KeyRules::default() };
+        for text in [
+            "app/[id]/page.tsx",
+            "[id]",
+            "app/[...slug]/x",
+            "{a,b}",
+            "src/{a,b}.rs",
+            "a/{b/c,d}/[!e]",
+            "Lib/[A-Z]*.rs",
+            "é/[id]/{ß,x}",
+            "**/[id].ts",
+            "*[ab]*{c,d}?",
+            "src/",
+            "*.rs",
+        ] {
+            let pattern = Key::parse(text, &rules).unwrap();
+            let name = pattern.spelling().to_vec();
+            let file = Key::literal(&name, &rules).unwrap();
+            let (Claim::Glob(glob), Claim::Path(path)) = (pattern.claim(), file.claim()) else { panic!("{text}") };
+            assert!(glob.matches(path), "{text}");
+            assert!(pattern.overlaps(&file).is_some() && file.overlaps(&pattern).is_some(), "{text}");
+            let example = pattern.overlaps(&pattern).unwrap().example.unwrap();
+            assert!(!example.contains(['[', '{']), "{text}: {example} is not the shortest example");
+            let other = Key::literal(&[&name[..], b"x"].concat(), &rules).unwrap();
+            let Claim::Path(other) = other.claim() else { panic!("{text}") };
+            assert!(!glob.matches(other) || text.ends_with(['/', '?', '*']), "{text}");
+            assert_eq!(Key::recall(&pattern.text(), fold_case).unwrap(), pattern);
+        }
+    }
+    let key = |text: &str| Key::parse(text, &KeyRules::default()).unwrap();
+    // Two patterns that meet only in the text of one of them, or in neither.
+    assert_eq!(key("app/[id]/x").overlaps(&key("app/[[]id]/x")).unwrap().example.unwrap(), "file:app/[id]/x");
+    assert_eq!(key("app/[id]/x").overlaps(&key("app/?id?/*")).unwrap().example.unwrap(), "file:app/[id]/x");
+    assert!(key("app/[id]/x").overlaps(&key("app/[xy]/x")).is_none());
+    assert!(key("{a,b}").overlaps(&key("{c,d}")).is_none());
+    // Both readings need their directories.
+    assert_eq!(key("app/[i]/x").overlaps(&key("app/i")).unwrap().example.unwrap(), "app/i/x");
+    assert_eq!(key("app/[i]/x").overlaps(&key("file:app/[i]")).unwrap().example.unwrap(), "file:app/[i]/x");
+    assert!(key("app/[i]/x").overlaps(&key("app/j")).is_none());
+}
+
+#[test]
+fn a_long_pattern_with_brackets_is_not_too_complex_because_of_its_own_text() {
+    for text in [format!("[a]{}", "b".repeat(250)), format!("{{{}}}", vec!["abcdefghijklmnopqrst"; 100].join(","))] {
+        Key::parse(&text, &KeyRules::default()).unwrap_or_else(|bad| panic!("{bad}"));
+    }
 }
