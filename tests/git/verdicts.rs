@@ -278,8 +278,13 @@ fn unusual_names_are_judged_byte_for_byte() {
         assert!(!passed && text.contains(&line), "{shown}: {text}");
         ana.release_all();
     }
-    // Keys that only look similar do not overlap.
+    // A pattern covers its own text, because most callers mean the file of that name.
     ana.hold_as("[id].ts", Mode::Exclusive);
+    let (passed, text) = commit();
+    assert!(!passed && text.contains("\n  [id].ts: held by ana"), "{text}");
+    ana.release_all();
+    // Keys that only look similar do not overlap.
+    ana.hold_as("[xy].ts", Mode::Exclusive);
     ana.hold_as("file:star", Mode::Exclusive);
     let (passed, text) = commit();
     assert!(passed, "{text}");
