@@ -189,7 +189,8 @@ pub struct Check {
     pub intent: Option<Intent>,
     /// For how many seconds they would be reserved. With it, a check is refused for the same policy and the same limits as
     /// the reservation would be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
     /// The new content of each path, as the object id of its blob, in the order of the paths; all zeros for a deletion. A
     /// path may be listed several times with different contents. Has an effect only with `intent` `change`: content that

@@ -79,7 +79,7 @@ pub fn set_bounds(document: &mut Value, app: &App) {
     for name in ["paths", "filePaths", "blobs"] {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
     }
-    for name in ["Reserve", "Renew"] {
+    for name in ["Reserve", "Renew", "Check"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
         (field["minimum"], field["maximum"]) = (min.into(), max.into());
     }
