@@ -223,7 +223,8 @@ fn deleted_files_of_a_running_server_are_noticed() {
     let world = World::new();
     let ana = world.session("ana");
     ana.hold("a");
-    std::fs::remove_dir_all(world.path("repo/.git/dibs")).unwrap();
+    // The ledger may write a file while the directory is removed.
+    until("the directory is removed", || std::fs::remove_dir_all(world.path("repo/.git/dibs")).ok());
     let refusal = until("it is not ready", || {
         let health = world.get("/readyz", "");
         (health.status == 503).then(|| text(&health.json()["error"]).to_owned())

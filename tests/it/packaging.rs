@@ -161,7 +161,9 @@ fn completions_and_manual_pages_are_installed_where_shells_and_man_look() {
     let bin = world.path("home/.cargo/bin");
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("git-dibs");
-    fs::copy(env!("CARGO_BIN_EXE_git-dibs"), &program).unwrap();
+    // Copied by another process: a program that this one has open for writing cannot be run.
+    let copied = world.command("cp", ".").arg(env!("CARGO_BIN_EXE_git-dibs")).arg(&program).run();
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
     let output = world.command(&program, ".").args(["completions", "--install"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let installed = [
