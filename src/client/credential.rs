@@ -34,7 +34,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::PushOption => f.write_str("the push option dibs-token"),
             Origin::Environment => f.write_str("DIBS_TOKEN"),
-            // Neither the value of the variable nor the file's name: whoever knows them could be the session.
+            // Neither the value of the variable nor the file's name: a process that knows them could act as the session.
             Origin::SessionFile(variable) => write!(f, "the session file of {variable}"),
             Origin::Flag(path) | Origin::Worktree(path) | Origin::TokenFile(path) | Origin::LocalServer(path) => {
                 path.display().fmt(f)

@@ -113,7 +113,7 @@ impl Library {
                 let Some(first) = changed.next() else { return Some(0) };
                 changed.all(|n| sides[n] == sides[first]).then_some(first)
             };
-            // Without a common commit nobody can tell who changed a path; then it is carried if one side has it so.
+            // Without a common commit git cannot tell which side changed a path; then it is carried if one side has it so.
             let unrelated = bases.is_empty() && equals.iter().any(|equal| *equal);
             let by_all = !bases.is_empty() && bases.iter().all(|base| result(base).is_some_and(|side| equals[side]));
             carried.push(unrelated || by_all);

@@ -89,7 +89,7 @@ impl Update {
 }
 
 /// Refs whose commits were checked when they got there. Any other ref, such as `refs/pull/1/head` or `refs/stash`, may have
-/// commits that nobody has checked.
+/// commits that were never checked.
 const CHECKED: [&str; 2] = ["--branches", "--tags"];
 
 impl Range {

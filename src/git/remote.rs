@@ -30,7 +30,7 @@ impl Protected {
     ///
     /// Beside it count the remotes that `dibs.protected` names. Without that setting these are `upstream`, to which a fork
     /// belongs, and `origin` for a push to some other place. A remote of any other name may be the repository of a
-    /// colleague, whose commits nobody has checked.
+    /// colleague, whose commits were never checked.
     pub fn of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Result<Protected, GitError> {
         let remotes = remotes(repo)?;
         let is_here = |one: &&Remote| match remote == url {
@@ -108,8 +108,8 @@ pub fn fetched_by_url(repo: &Repo) -> Vec<Oid> {
     text.lines().filter_map(fetched).collect()
 }
 
-/// Asks a remote for its branches, and for the newest commits below `tips` that it has. Nothing is fetched, and nobody is
-/// asked for a password. Empty if the remote has no branch.
+/// Asks a remote for its branches, and for the newest commits below `tips` that it has. Nothing is fetched, and
+/// there is no prompt for a password. Empty if the remote has no branch.
 pub fn commits(repo: &Repo, address: &OsStr, tips: &[Oid], limit: Duration) -> Result<Vec<Oid>, GitError> {
     let start = Instant::now();
     let listed = silent(repo).args(["ls-remote", "--heads", "--"]).arg(address).output_within(limit)?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Moment;
 use crate::git::Repo;
 use crate::local::data_dir::dibs_dir;
+use crate::local::process::start_of;
 
 /// Which hook of git runs this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +46,7 @@ pub fn is_done(repo: &Repo, moment: Moment) -> bool {
 /// The git process that started this program: its id and its start time.
 fn process() -> Option<String> {
     let parent = parent_id();
-    let text = std::fs::read_to_string(format!("/proc/{parent}/stat")).ok()?;
-    // The second field is the name, in parentheses, and may contain anything. The start time is the 22nd.
-    let start = text.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-    Some(format!("{parent} {start}"))
+    Some(format!("{parent} {}", start_of(parent).flatten()?))
 }
 
 fn note_file(repo: &Repo, moment: Moment) -> PathBuf {

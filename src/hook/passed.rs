@@ -12,6 +12,7 @@ use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
 use crate::git::Repo;
+use crate::local::process::start_of;
 
 /// Under the git directory of a worktree.
 const NOTES_DIR: &str = "dibs";
@@ -46,14 +47,7 @@ fn forget(repo: &Repo) {
 }
 
 fn note_file(repo: &Repo, process: u32) -> Option<PathBuf> {
-    Some(repo.git_dir.join(NOTES_DIR).join(format!("{NOTE}{process}-{}", started(process)?)))
-}
-
-/// When a process started, in the kernel's ticks since the machine did.
-fn started(process: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program comes second, in parentheses, and may contain anything.
-    stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    Some(repo.git_dir.join(NOTES_DIR).join(format!("{NOTE}{process}-{}", start_of(process).flatten()?)))
 }
 
 #[cfg(test)]

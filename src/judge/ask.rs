@@ -81,8 +81,12 @@ impl From<std::io::Error> for CheckError {
 
 /// The request: may these paths be changed?
 pub fn question(paths: &[Path]) -> wire::Check {
+    question_about(paths.iter())
+}
+
+fn question_about<'a>(paths: impl Iterator<Item = &'a Path>) -> wire::Check {
     wire::Check {
-        paths: Some(paths.iter().map(|path| name(&reservable(path))).collect()),
+        paths: Some(paths.map(|path| name(&reservable(path))).collect()),
         intent: Some(wire::Intent::Change),
         encoding: Some(wire::Encoding::Percent),
         ..wire::Check::default()
@@ -95,12 +99,9 @@ fn question_with_contents(changes: &[Change], record: bool) -> wire::Check {
     let content =
         |change: &Change| change.after.as_ref().map_or_else(|| NO_CONTENT.to_owned(), |after| after.oid.to_string());
     wire::Check {
-        paths: Some(changes.iter().map(|change| name(&reservable(&change.path))).collect()),
         blobs: Some(changes.iter().map(content).collect()),
         record: record.then_some(true),
-        intent: Some(wire::Intent::Change),
-        encoding: Some(wire::Encoding::Percent),
-        ..wire::Check::default()
+        ..question_about(changes.iter().map(|change| &change.path))
     }
 }
 

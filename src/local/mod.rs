@@ -20,6 +20,7 @@ mod environment;
 mod identity;
 mod names;
 pub mod notices;
+pub mod process;
 mod server;
 pub mod session;
 pub mod session_file;

@@ -35,6 +35,13 @@ pub struct ServerRecord {
     pub secret_file: Option<PathBuf>,
 }
 
+impl ServerRecord {
+    /// The record in a file; none if there is none that can be read.
+    pub fn read(file: &Path) -> Option<ServerRecord> {
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    }
+}
+
 /// A server, before anyone is identified to it.
 pub(super) struct Server {
     pub endpoints: Vec<Endpoint>,

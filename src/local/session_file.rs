@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::discover::ServerAccess;
 use super::environment::Environment;
 use super::identity::OwnToken;
+use super::process::start_of;
 use super::{data_dir, notices, server};
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::Repo;
@@ -233,24 +234,6 @@ fn is_running(owner: &Owner) -> bool {
         (Some(Some(now)), Some(then)) => now == then,
         (found, _) => found.is_some(),
     }
-}
-
-/// When a running process started, as far as the system tells; none if there is no such process.
-fn start_of(pid: u32) -> Option<Option<u64>> {
-    if let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The name of the program is in parentheses and may contain anything.
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-        // A zombie has ended; only its parent has not noticed yet.
-        if matches!(fields.next(), Some("Z" | "X")) {
-            return None;
-        }
-        return Some(fields.nth(18).and_then(|ticks| ticks.parse().ok()));
-    }
-    let pid = libc::pid_t::try_from(pid).ok()?;
-    // SAFETY: takes plain numbers; signal 0 is only a test.
-    let exists =
-        unsafe { libc::kill(pid, 0) } == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
-    exists.then_some(None)
 }
 
 #[cfg(test)]

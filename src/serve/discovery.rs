@@ -81,9 +81,8 @@ impl DiscoveryFiles {
         let own = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (_, dir) in &self.directories {
             let file = server_file(dir);
-            let there: Option<ServerRecord> =
-                std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            if there.is_some_and(|there| (there.pid, there.started_at) == (own.pid, own.started_at)) {
+            if ServerRecord::read(&file).is_some_and(|there| (there.pid, there.started_at) == (own.pid, own.started_at))
+            {
                 let _ = std::fs::remove_file(file);
             }
         }

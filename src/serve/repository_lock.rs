@@ -50,8 +50,7 @@ impl RepositoryLock {
 
 /// Where the owner listens and its process id, as far as they are known.
 fn owner(common_dir: &Path, locked: &File) -> String {
-    let record = std::fs::read(common_dir.join(SERVER_FILE)).ok();
-    let record: Option<ServerRecord> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let record = ServerRecord::read(&common_dir.join(SERVER_FILE));
     let socket = |record: &ServerRecord| record.socket.as_ref().map(|path| format!("unix:{}", path.display()));
     let address = record.as_ref().and_then(|record| record.url.clone().or_else(|| socket(record)));
     let at = address.map_or_else(String::new, |address| format!(" at {address}"));
