@@ -1,0 +1,203 @@
+//! What one session feels while another does its worst within the limits: p99 of its reserve and release, beside the
+//! same alone. Then the peak memory of the server after all of it.
+//!
+//! `cargo bench --bench neighbour`; `-- NAME` runs the kinds of load whose name contains it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::clock::{long, rounds};
+use common::http::{call, connect, token};
+use common::place::{scratch, serve};
+use common::support::http::request;
+use common::{load, table};
+
+const ROUND: Duration = Duration::from_millis(1500);
+const ROUNDS: usize = 5;
+const CONNECTIONS: usize = 4;
+
+/// One kind of load: its name, and what one connection of it does over and over.
+type Kind = (&'static str, fn(&Neighbour, usize));
+
+const KINDS: [Kind; 8] = [
+    ("999 patterns in one request", patterns),
+    ("checks of patterns that the session hangs up on", hang_up),
+    ("10,000 keys reserved and released together", batches),
+    ("waits for 10,000 keys, given up", waits),
+    ("checks of 1,000 paths against 1,000 patterns", wide_answers),
+    ("bodies full of empty strings", empty_strings),
+    ("lists of everything", lists),
+    ("event streams that are not read", unread_streams),
+];
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let world = scratch();
+    let server = serve(&world, "repo", &[]);
+    let address = server.tcp();
+    Neighbour::new(address, "holder").prepare();
+    table::head("p99 of a session's reserve + release while another session does its worst, beside the same alone");
+    for (name, work) in KINDS.iter().filter(|(name, _)| name.contains(&filter)) {
+        let pairs: Vec<table::Pair> = (0..rounds(ROUNDS))
+            .map(|_| {
+                let alone = quiet_p99(address);
+                (beside(address, *work), alone)
+            })
+            .collect();
+        table::row(name, &pairs, table::time);
+    }
+    let peak = peak_memory(server.pid());
+    table::fact("peak memory of the server after all of these", &format!("{} MB", peak / 1024));
+}
+
+/// What the quiet session sees while every connection of the other one works.
+fn beside(address: SocketAddr, work: fn(&Neighbour, usize)) -> f64 {
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let neighbour = Neighbour::new(address, &format!("busy-{number}"));
+                while !stop.load(Ordering::Relaxed) {
+                    work(&neighbour, number);
+                }
+            })
+        })
+        .collect();
+    let p99 = quiet_p99(address);
+    stop.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().expect("the load works"));
+    p99
+}
+
+/// One connection that reserves and releases as fast as it is answered.
+fn quiet_p99(address: SocketAddr) -> f64 {
+    let (mut connection, token) = (connect(address), token("quiet"));
+    let [reserve, release] = ["reserve", "release"].map(|call| format!("/api/sessions/quiet/files/{call}"));
+    let (mut times, begin) = (Vec::new(), Instant::now());
+    while begin.elapsed() < long(ROUND) {
+        let body = format!(r#"{{"filePath":"quiet/{}.rs"}}"#, times.len() % 100);
+        let start = Instant::now();
+        call(&mut connection, &reserve, &token, &body);
+        call(&mut connection, &release, &token, &body);
+        times.push(start.elapsed().as_secs_f64());
+    }
+    load::percentile(&mut times, 0.99)
+}
+
+/// A session that asks for much. Whether it is served or refused is its own affair.
+struct Neighbour {
+    address: SocketAddr,
+    session: String,
+    bearer: String,
+}
+
+impl Neighbour {
+    fn new(address: SocketAddr, session: &str) -> Neighbour {
+        Neighbour { address, session: session.to_owned(), bearer: format!("Bearer {}", token(session)) }
+    }
+
+    /// 1,000 patterns with long reasons, for the kinds of load that meet them.
+    fn prepare(&self) {
+        for part in 0..10 {
+            let keys: Vec<String> = (0..100).map(|n| format!(r#""held/**/{part}*{n}*.rs""#)).collect();
+            let reason = "r".repeat(900);
+            let body =
+                format!(r#"{{"filePaths":[{}],"ttlSeconds":300,"mode":"shared","reason":"{reason}"}}"#, keys.join(","));
+            self.post("files/reserve", &body);
+        }
+    }
+
+    fn headers(&self) -> [(&str, &str); 2] {
+        [("authorization", &self.bearer), ("content-type", "application/json")]
+    }
+
+    fn bytes(&self, call: &str, body: &str) -> Vec<u8> {
+        request("POST", &format!("/api/sessions/{}/{call}", self.session), &self.headers(), body.as_bytes())
+    }
+
+    /// Sends a request and reads the response, whatever it is.
+    fn post(&self, call: &str, body: &str) {
+        self.exchange(&self.bytes(call, body), Duration::from_secs(20));
+    }
+
+    /// Sends, and reads until the server closes, the response is complete, or the time is over.
+    fn exchange(&self, bytes: &[u8], time: Duration) {
+        let mut stream = TcpStream::connect(self.address).expect("the server listens");
+        stream.set_read_timeout(Some(time)).expect("a timeout");
+        let bytes = String::from_utf8_lossy(bytes).replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        if stream.write_all(bytes.as_bytes()).is_ok() {
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+    }
+}
+
+fn patterns(neighbour: &Neighbour, number: usize) {
+    let keys: Vec<String> = (0..999).map(|n| format!(r#""held/**/*{n}*{number}*/{{a,b}}*.rs""#)).collect();
+    neighbour.post("files/reserve", &format!(r#"{{"filePaths":[{}],"mode":"shared"}}"#, keys.join(",")));
+    neighbour.post("files/release-all", "{}");
+}
+
+fn hang_up(neighbour: &Neighbour, number: usize) {
+    let paths: Vec<String> = (0..60).map(|n| format!(r#""held/**/*{n}*{number}*a*b*c*d*e*f/**/*.rs""#)).collect();
+    let bytes = neighbour.bytes("files/check-conflicts", &format!(r#"{{"paths":[{}]}}"#, paths.join(",")));
+    let mut stream = TcpStream::connect(neighbour.address).expect("the server listens");
+    let _ = stream.write_all(&bytes);
+    std::thread::sleep(Duration::from_millis(20));
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+fn batches(neighbour: &Neighbour, number: usize) {
+    let keys: Vec<String> = (0..10_000).map(|n| format!(r#""batch/{number}/{n}.rs""#)).collect();
+    let reason = "\\u0001".repeat(1000);
+    neighbour.post("files/reserve", &format!(r#"{{"filePaths":[{}],"reason":"{reason}"}}"#, keys.join(",")));
+    neighbour.post("files/release-all", "{}");
+}
+
+fn waits(neighbour: &Neighbour, number: usize) {
+    let mut keys: Vec<String> = (0..9_999).map(|n| format!(r#""wait/{number}/{n}.rs""#)).collect();
+    keys.push(r#""held/x/11.rs""#.to_owned());
+    let body = format!(r#"{{"filePaths":[{}],"waitSeconds":60}}"#, keys.join(","));
+    neighbour.exchange(&neighbour.bytes("files/reserve", &body), Duration::from_millis(50));
+}
+
+fn wide_answers(neighbour: &Neighbour, _: usize) {
+    let paths: Vec<String> = (0..1_000).map(|n| format!(r#""held/x/{}{n:03}0123456789.rs""#, n % 10)).collect();
+    neighbour.post("files/check-conflicts", &format!(r#"{{"paths":[{}]}}"#, paths.join(",")));
+}
+
+fn empty_strings(neighbour: &Neighbour, _: usize) {
+    let body = format!(r#"{{"paths":[{}""]}}"#, r#""","#.repeat(8 << 20));
+    neighbour.post("files/check-conflicts", &body);
+}
+
+fn lists(neighbour: &Neighbour, _: usize) {
+    let bytes = request("GET", "/api/reservations?limit=1000", &neighbour.headers(), b"");
+    neighbour.exchange(&bytes, Duration::from_secs(20));
+}
+
+fn unread_streams(neighbour: &Neighbour, _: usize) {
+    let bytes = request("GET", "/api/events?after=0", &neighbour.headers(), b"");
+    let streams: Vec<TcpStream> = (0..50)
+        .filter_map(|_| {
+            let mut stream = TcpStream::connect(neighbour.address).ok()?;
+            stream.write_all(&bytes).ok()?;
+            stream.read_exact(&mut [0]).ok()?;
+            Some(stream)
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    drop(streams);
+}
+
+/// In kB.
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the server runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the peak is in there");
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+}
