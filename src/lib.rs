@@ -65,6 +65,8 @@
 //! * **UnlockRequest**: a session asks a holder to release. **Notice**: what a session should know, sent with a reply.
 //! * **Feed**: records as they become durable. **Follower**: a reader of the feed.
 //! * **Desk**: the thread that decides (`Worker`), and the handle to it. **Metrics**: what it counts and times.
+//! * **Listening time**: the clock of deadlines; it stands still while the desk is away. **Intake**: the connections that
+//!   bring messages to the desk.
 //! * **Journal**: the durable records. **Image**: recorded state as one value, for snapshots.
 //! * **Ledger**: the history in git. **Flush**: the events since the last commit, as one commit. **Lag**: the events
 //!   that are not committed yet.

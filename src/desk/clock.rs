@@ -1,7 +1,8 @@
 //! The only clock. Its time never jumps and never goes back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::engine::Timestamp;
 
@@ -12,6 +13,12 @@ pub trait Clock: Send {
 
     /// From now on, never returns a time before `moment`.
     fn not_before(&mut self, moment: Timestamp);
+
+    /// How much of the time between two turns the desk's thread may have been away. That is all of it, except for a clock
+    /// that knows better.
+    fn maybe_away(&self, last: Timestamp, now: Timestamp) -> Duration {
+        last.until(now)
+    }
 }
 
 /// Starts with the wall clock's time and then counts the time since boot, sleep included. Setting the wall clock while
@@ -61,29 +68,46 @@ fn read_ms(clock: libc::clockid_t) -> i64 {
 }
 
 /// A clock for tests that only moves when told to. Clones share one time.
+///
+/// The desk cannot tell a step of this clock from an absence. So the test says which of the two it is: the desk listened
+/// while the clock was advanced, and was away while it was stalled.
 #[derive(Clone)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock {
+    now: Arc<AtomicI64>,
+    /// How long the desk was away since it last asked, in milliseconds.
+    away_ms: Arc<AtomicU64>,
+}
 
 impl ManualClock {
     /// A clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
-        Self(Arc::new(AtomicI64::new(start.0)))
+        Self { now: Arc::new(AtomicI64::new(start.0)), away_ms: Arc::default() }
     }
 
-    /// Moves the clock forward. A sleeping desk notices after [`Desk::poke`](super::Desk::poke).
-    pub fn advance(&self, time: std::time::Duration) {
+    /// Moves the clock forward while the desk listens. A sleeping desk notices after [`Desk::poke`](super::Desk::poke).
+    pub fn advance(&self, time: Duration) {
         let ms = i64::try_from(time.as_millis()).expect("tests do not take that long");
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.now.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// The same while the desk is away.
+    pub fn stall(&self, time: Duration) {
+        self.away_ms.fetch_add(u64::try_from(time.as_millis()).expect("tests do not take that long"), Ordering::SeqCst);
+        self.advance(time);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.now.load(Ordering::SeqCst))
     }
 
     fn not_before(&mut self, moment: Timestamp) {
-        self.0.fetch_max(moment.0, Ordering::SeqCst);
+        self.now.fetch_max(moment.0, Ordering::SeqCst);
+    }
+
+    fn maybe_away(&self, _: Timestamp, _: Timestamp) -> Duration {
+        Duration::from_millis(self.away_ms.swap(0, Ordering::SeqCst))
     }
 }
 

@@ -36,6 +36,9 @@ pub struct Metrics {
     reservations: AtomicU64,
     waiters: AtomicU64,
     sessions: AtomicU64,
+    late_turns: AtomicU64,
+    away_ms_max: AtomicU64,
+    lost_ms: AtomicU64,
 }
 
 /// The counters and gauges at one moment.
@@ -61,6 +64,12 @@ pub struct Counts {
     pub inbox: u64,
     /// Messages that did not fit into the inbox, since the start.
     pub refused: u64,
+    /// How often the desk was away for more than a second, since the start.
+    pub late_turns: u64,
+    /// How long it was away at most, since the start.
+    pub away_ms_max: u64,
+    /// How much time did not count against deadlines because of that, since the start.
+    pub lost_ms: u64,
 }
 
 /// A histogram whose bucket bounds double from one bucket to the next.
@@ -91,6 +100,9 @@ impl Metrics {
             reservations: zero(),
             waiters: zero(),
             sessions: zero(),
+            late_turns: zero(),
+            away_ms_max: zero(),
+            lost_ms: zero(),
         }
     }
 
@@ -110,6 +122,9 @@ impl Metrics {
             sessions: read(&self.sessions),
             inbox: read(&self.sent).saturating_sub(refused + taken),
             refused,
+            late_turns: read(&self.late_turns),
+            away_ms_max: read(&self.away_ms_max),
+            lost_ms: read(&self.lost_ms),
         }
     }
 
@@ -121,6 +136,29 @@ impl Metrics {
     /// Counts a message that did not fit.
     pub(super) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many messages were put into the inbox so far.
+    pub(super) fn accepted(&self) -> u64 {
+        let refused = self.refused.load(Ordering::SeqCst);
+        self.sent.load(Ordering::SeqCst).saturating_sub(refused)
+    }
+
+    /// How many messages the thread has taken out of the inbox so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Records that the desk was away before a turn, and how much of that does not count against deadlines.
+    pub(super) fn count_absence(&self, away: Duration, lost: Duration, is_late: bool) {
+        let away_ms = u64::try_from(away.as_millis()).unwrap_or(u64::MAX);
+        if away_ms > self.away_ms_max.load(Ordering::Relaxed) {
+            self.away_ms_max.store(away_ms, Ordering::Relaxed);
+        }
+        if !lost.is_zero() || is_late {
+            add(&self.late_turns, u64::from(is_late));
+            add(&self.lost_ms, u64::try_from(lost.as_millis()).unwrap_or(u64::MAX));
+        }
     }
 
     /// Records the end of a turn that took `taken` messages from the inbox.

@@ -2,12 +2,14 @@
 //!
 //! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
 //! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`,
-//! start-up in `recover`, snapshots in `snapshot`, and the stream of durable records in `feed`.
+//! start-up in `recover`, snapshots in `snapshot`, and the stream of durable records in `feed`. `presence` sees to it that
+//! time in which the desk did not listen counts against no deadline.
 
 mod clock;
 mod feed;
 mod log;
 mod metrics;
+mod presence;
 mod recover;
 mod snapshot;
 #[cfg(test)]
@@ -24,6 +26,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
+pub use presence::Intake;
 
 use crate::engine::{
     Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
@@ -116,6 +119,7 @@ enum DeskMessage {
         grants: Few<Grant>,
     },
     Policy(Policy),
+    Intake(Box<dyn Intake>),
     /// Only wakes the thread, so that it reads the clock.
     Poke,
     /// Ends every wait, and refuses new ones.
@@ -195,6 +199,11 @@ impl Desk {
     /// Commands submitted after this are decided by the new policy; see [`Engine::set_policy`].
     pub fn set_policy(&self, policy: Policy) {
         self.send_or_block(DeskMessage::Policy(policy));
+    }
+
+    /// Before anything expires, everything that has arrived on these connections is heard.
+    pub fn set_intake(&self, intake: Box<dyn Intake>) {
+        self.send_or_block(DeskMessage::Intake(intake));
     }
 
     /// Makes the thread read its clock now.

@@ -1,13 +1,14 @@
-//! The desk with a journal in memory and a clock that does not move.
+//! The desk with a journal in memory and a clock that only moves when told to.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
-use crate::engine::{Mode, Owner, ReservationId, Reserve, Seq, SessionIdentity, Ttl, Want};
-use crate::journal::MemoryJournal;
+use crate::engine::{Mode, Owner, Record, ReservationId, Reserve, Seq, SessionIdentity, Ttl, Want};
+use crate::journal::{JournalReader, LoadCallback, MemoryJournal};
 use crate::key::{Key, KeyRules};
 
 fn desk() -> Desk {
@@ -15,9 +16,12 @@ fn desk() -> Desk {
 }
 
 fn open(journal: MemoryJournal) -> (Desk, JoinHandle<()>) {
-    let clock = Box::new(ManualClock::new(Timestamp(1_000_000)));
+    open_with(Box::new(journal), ManualClock::new(Timestamp(1_000_000)))
+}
+
+fn open_with(journal: Box<dyn Journal>, clock: ManualClock) -> (Desk, JoinHandle<()>) {
     let failed = |error| panic!("{error}");
-    Desk::open("test", Box::new(journal), clock, Policy::default(), failed).unwrap()
+    Desk::open("test", journal, Box::new(clock), Policy::default(), failed).unwrap()
 }
 
 fn reserve(session: &str, key: &str) -> (Actor, Command) {
@@ -150,4 +154,203 @@ fn a_policy_reload_does_not_make_the_inbox_gauge_one_too_low() {
     assert_eq!(desk.metrics().counts().inbox, 1);
     leave.send(()).unwrap();
     held(&desk);
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn heartbeat(desk: &Desk, session: &str) -> Reply {
+    let (sender, receiver) = channel();
+    let (actor, _) = reserve(session, "a");
+    let command = Command::Heartbeat { session: SessionId::parse(session).unwrap() };
+    desk.submit(actor, command, Box::new(move |reply| sender.send(reply).unwrap())).unwrap();
+    receiver.recv().unwrap()
+}
+
+#[test]
+fn time_while_the_desk_was_away_counts_for_at_most_a_quarter_of_a_second() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let (desk, _) = open_with(Box::new(MemoryJournal::new()), clock.clone());
+    let Ok(Outcome::Granted(grants)) = submit(&desk, "ana", "a").recv().unwrap().outcome else { panic!("it is free") };
+    assert_eq!(grants[0].expires, Timestamp(1_060_000));
+    clock.stall(60 * MINUTE);
+    desk.poke();
+    assert_eq!(held(&desk), ["a"]);
+    clock.advance(MINUTE - Duration::from_millis(251));
+    desk.poke();
+    assert_eq!(held(&desk), ["a"]);
+    clock.advance(Duration::from_millis(1));
+    desk.poke();
+    assert_eq!(held(&desk), [""; 0], "the quarter of a second and the rest are its TTL");
+    let counts = desk.metrics().counts();
+    assert_eq!((counts.late_turns, counts.lost_ms), (1, 3_600_000 - 250));
+    assert!((3_590_000..=3_600_000).contains(&counts.away_ms_max), "{}", counts.away_ms_max);
+}
+
+/// A journal on a disk that takes a long time for every append.
+struct SlowJournal {
+    journal: MemoryJournal,
+    clock: ManualClock,
+}
+
+impl Journal for SlowJournal {
+    fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
+        self.journal.load(on)
+    }
+
+    fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+        self.clock.stall(2 * MINUTE);
+        self.journal.append(after, records)
+    }
+
+    fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
+        self.journal.reader()
+    }
+}
+
+#[test]
+fn a_slow_disk_expires_nothing() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let (desk, _) = open_with(Box::new(SlowJournal { journal: MemoryJournal::new(), clock: clock.clone() }), clock);
+    for key in ["a", "b", "c"] {
+        submit(&desk, "ana", key).recv().unwrap();
+    }
+    assert_eq!(held(&desk), ["a", "b", "c"]);
+}
+
+/// Connections of which a test says how many are unread.
+#[derive(Clone, Default)]
+struct TestIntake(Arc<Mutex<TestConnections>>);
+
+#[derive(Default)]
+struct TestConnections {
+    /// What arrives while the process is stopped, unread until then.
+    arriving: usize,
+    marks: usize,
+    looks: usize,
+    given_up: bool,
+    /// Called at the next look.
+    on_look: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Intake for TestIntake {
+    fn mark(&mut self) {
+        self.0.lock().unwrap().marks += 1;
+    }
+
+    fn unread(&mut self) -> usize {
+        let mut connections = self.0.lock().unwrap();
+        connections.looks += 1;
+        let on_look = connections.on_look.take();
+        let unread = connections.arriving;
+        drop(connections);
+        on_look.into_iter().for_each(|on_look| on_look());
+        unread
+    }
+
+    fn give_up(&mut self) {
+        let mut connections = self.0.lock().unwrap();
+        (connections.given_up, connections.arriving) = (true, 0);
+    }
+}
+
+/// Pokes the desk until `done`.
+fn poke_until(desk: &Desk, what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if done() {
+            return;
+        }
+        desk.poke();
+        std::thread::yield_now();
+    }
+    panic!("in vain until {what}");
+}
+
+#[test]
+fn nothing_expires_while_a_connection_is_unread() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let (desk, _) = open_with(Box::new(MemoryJournal::new()), clock.clone());
+    let intake = TestIntake::default();
+    desk.set_intake(Box::new(intake.clone()));
+    submit(&desk, "ana", "a").recv().unwrap();
+    intake.0.lock().unwrap().arriving = 1;
+    clock.advance(MINUTE);
+    poke_until(&desk, "it looks", || intake.0.lock().unwrap().looks > 2);
+    assert_eq!(held(&desk), ["a"]);
+    // The connection is read, and a renewal comes of it.
+    let renewal = desk.clone();
+    intake.0.lock().unwrap().on_look = Some(Box::new(move || {
+        let (actor, _) = reserve("ana", "a");
+        let session = SessionId::parse("ana").unwrap();
+        renewal.submit(actor, Command::Heartbeat { session }, Box::new(|_| ())).unwrap();
+    }));
+    intake.0.lock().unwrap().arriving = 0;
+    poke_until(&desk, "it looks", || intake.0.lock().unwrap().on_look.is_none());
+    assert_eq!(held(&desk), ["a"], "it was renewed before it could expire");
+    clock.advance(MINUTE);
+    poke_until(&desk, "it expires", || held(&desk).is_empty());
+    let told = heartbeat(&desk, "ana").notices;
+    assert!(matches!(&*told, [Notice::Expired { count: 1, .. }]), "{told:?}");
+}
+
+#[test]
+fn a_connection_that_stays_unread_is_given_up() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let (desk, _) = open_with(Box::new(MemoryJournal::new()), clock.clone());
+    let intake = TestIntake::default();
+    desk.set_intake(Box::new(intake.clone()));
+    submit(&desk, "ana", "a").recv().unwrap();
+    intake.0.lock().unwrap().arriving = 3;
+    clock.advance(MINUTE);
+    poke_until(&desk, "it looks", || intake.0.lock().unwrap().looks > 0);
+    clock.advance(Duration::from_millis(900));
+    let looks = intake.0.lock().unwrap().looks;
+    poke_until(&desk, "it looks again", || intake.0.lock().unwrap().looks > looks + 1);
+    assert!(!intake.0.lock().unwrap().given_up);
+    clock.advance(Duration::from_millis(200));
+    poke_until(&desk, "it expires", || held(&desk).is_empty());
+    assert!(intake.0.lock().unwrap().given_up);
+}
+
+/// Connections that are read more slowly than new ones arrive must not hold up expiry forever.
+#[test]
+fn expiry_is_held_up_for_ten_seconds_at_most() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let (desk, _) = open_with(Box::new(MemoryJournal::new()), clock.clone());
+    let intake = TestIntake::default();
+    desk.set_intake(Box::new(intake.clone()));
+    submit(&desk, "ana", "a").recv().unwrap();
+    clock.advance(MINUTE);
+    let mut seconds = 0;
+    intake.0.lock().unwrap().arriving = 1_000;
+    poke_until(&desk, "it expires", || {
+        let (looks, given_up) = {
+            let mut connections = intake.0.lock().unwrap();
+            connections.arriving -= usize::from(connections.arriving > 0);
+            (connections.looks, connections.given_up)
+        };
+        if given_up {
+            return held(&desk).is_empty();
+        }
+        poke_until(&desk, "it looks again", || {
+            let connections = intake.0.lock().unwrap();
+            connections.looks > looks + 1 || connections.given_up
+        });
+        clock.advance(Duration::from_millis(500));
+        seconds += 1;
+        false
+    });
+    assert!((18..=22).contains(&seconds), "{seconds} half seconds");
+}
+
+/// A desk that wakes for nothing costs power.
+#[test]
+fn a_desk_without_deadlines_looks_at_no_connection() {
+    let desk = desk();
+    let intake = TestIntake::default();
+    desk.set_intake(Box::new(intake.clone()));
+    for _ in 0..100 {
+        desk.poke();
+    }
+    assert_eq!(held(&desk), [""; 0]);
+    assert_eq!(intake.0.lock().unwrap().looks, 0);
 }

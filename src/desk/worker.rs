@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
 use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
 use crate::engine::{
@@ -26,7 +27,7 @@ const POLL_TIME: Duration = Duration::from_micros(100);
 /// How often the counts of refusals are recorded, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 
-/// The longest sleep. It only limits how late a count is recorded.
+/// The longest sleep while there is no deadline. It only limits how late a count is recorded.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Worker {
@@ -34,6 +35,7 @@ pub(super) struct Worker {
     journal: Box<dyn Journal>,
     clock: Box<dyn Clock>,
     snapshots: Snapshots,
+    presence: Presence,
     shared: Arc<Shared>,
     /// When the commands of this turn were submitted.
     submit_times: Vec<Instant>,
@@ -70,9 +72,21 @@ impl Worker {
         shared: Arc<Shared>,
     ) -> Self {
         let last_count = clock.now();
-        let snapshots = Snapshots::new(snapshot);
+        let (snapshots, presence) = (Snapshots::new(snapshot), Presence::new(last_count));
         let (submit_times, tickets, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
-        Self { engine, journal, clock, snapshots, shared, submit_times, tickets, waiting, last_count, closing: false }
+        Self {
+            engine,
+            journal,
+            clock,
+            snapshots,
+            presence,
+            shared,
+            submit_times,
+            tickets,
+            waiting,
+            last_count,
+            closing: false,
+        }
     }
 
     /// Restarts all deadlines and ends waits whose connections are gone; see [`Engine::resume`].
@@ -89,11 +103,12 @@ impl Worker {
         // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
-            let first = self.next_message(messages);
-            turn.now = self.clock.now();
+            let (first, slept) = self.next_message(messages);
+            let metrics = &self.shared.metrics;
+            turn.now = self.presence.begin_turn(self.clock.as_ref(), slept, &mut self.engine, metrics);
             let after = self.engine.head();
             let (mut stop, mut taken) = (false, 0);
-            // What is due ends before any message is read, also when this thread did not run for a while.
+            // What is due ends before any message is decided, unless there may be renewals that were not heard yet.
             self.expire_due(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, DeskMessage::Stop);
@@ -105,6 +120,7 @@ impl Worker {
             }
             self.append(after, &turn.records)?;
             self.measure(taken);
+            self.presence.end_turn(taken < BATCH_MAX as u64, &self.shared.metrics);
             turn.records.clear();
             self.deliver(&mut outbox, turn.now);
             if stop {
@@ -113,26 +129,29 @@ impl Worker {
         }
     }
 
-    /// The next message, or none when something is due.
-    fn next_message(&self, messages: &Receiver<DeskMessage>) -> Option<DeskMessage> {
+    /// The next message, or none when something is due; and how long the thread meant to sleep for it.
+    fn next_message(&self, messages: &Receiver<DeskMessage>) -> (Option<DeskMessage>, Duration) {
         let start = Instant::now();
         while start.elapsed() < POLL_TIME {
             match messages.try_recv() {
-                Ok(message) => return Some(message),
+                Ok(message) => return (Some(message), Duration::ZERO),
                 // Other threads that can run go first.
                 Err(_) => std::thread::yield_now(),
             }
         }
-        match messages.recv_timeout(self.sleep_time()) {
+        let time = self.sleep_time();
+        let message = match messages.recv_timeout(time) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(DeskMessage::Stop),
-        }
+        };
+        (message, time)
     }
 
     fn sleep_time(&self) -> Duration {
         match self.engine.next_due() {
-            Some(due) => self.clock.now().until(due).min(SLEEP_MAX),
+            Some(_) if self.presence.is_reading() => READ_POLL,
+            Some(due) => self.clock.now().until(due).min(WAKE_EVERY),
             None => SLEEP_MAX,
         }
     }
@@ -140,7 +159,8 @@ impl Worker {
     /// Ends what is due, and records the counts from time to time.
     fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
-        if self.engine.next_due().is_some_and(|due| due <= now) {
+        let is_due = self.engine.next_due().is_some_and(|due| due <= now);
+        if is_due && self.presence.may_expire(now, &self.shared.metrics) {
             let before = turn.records.len();
             self.run_own(Command::Tick, turn);
             log::log_expired(&self.shared.name, &turn.records[before..]);
@@ -192,6 +212,7 @@ impl Worker {
                 }
             }
             DeskMessage::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
+            DeskMessage::Intake(intake) => self.presence.set_intake(intake),
             DeskMessage::Policy(policy) => self.engine.set_policy(policy),
             DeskMessage::Poke => {}
             DeskMessage::Close | DeskMessage::Stop => {

@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::command::{Notice, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
 use super::index::QueueEntry;
-use super::notice::{NOTICES_KEPT, push_limited};
+use super::listening::ListeningTime;
+use super::notice::{LOST_KEYS_LISTED, NOTICES_KEPT, push_limited};
 use super::record::{EndState, Event, Owner, Record, UnlockAnswer, Want, Why};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{EarlierEnd, End, Engine, Lookup, QueuedKey, Reservation, Session, UNKNOWN, Waiter, compared};
@@ -29,9 +30,6 @@ const ANSWERED_REMEMBERED: usize = 10_000;
 
 /// Expired keys that a session remembers, so that renewing one says that it expired.
 const LAPSED_REMEMBERED: usize = 256;
-
-/// Keys that the notice to a lost session lists.
-const LOST_KEYS_LISTED: usize = 20;
 
 impl Engine {
     /// Records an event: numbers it, adds it to the turn and applies it. Returns its number.
@@ -90,6 +88,7 @@ impl Engine {
                     None => self.index.find_or_insert(&compared(key, fold_case), self.version_floor),
                 };
                 let slot = self.slot(session);
+                let expires = self.listening(at).after(ttl.duration());
                 let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
                 let held = self.reservations.insert_with(|| Reservation {
                     id: *id,
@@ -102,7 +101,7 @@ impl Engine {
                     position,
                     ttl: *ttl,
                     mode: *mode,
-                    expires: at.after(ttl.duration()),
+                    expires,
                     renewals: 0,
                 });
                 self.apply_reserved(held);
@@ -126,7 +125,7 @@ impl Engine {
                     reason: reason.clone(),
                     if_version: *if_version,
                     since: at,
-                    until: Timestamp(i64::MAX),
+                    until: ListeningTime::NEVER,
                     feature: None,
                 };
                 self.apply_queued(seq.into(), waiter);
@@ -158,6 +157,7 @@ impl Engine {
         feature: Option<Text>,
         owner: Option<Owner>,
     ) {
+        let last_heard = self.listening(at);
         let session = Session {
             id: id.clone(),
             name,
@@ -172,19 +172,22 @@ impl Engine {
             queued_keys: SmallVec::new(),
             lapsed: VecDeque::new(),
             lapsed_dropped: 0,
+            lapsed_untold: 0,
             incoming: Vec::new(),
             released_at_end: Vec::new(),
             last_seen: at,
+            last_heard,
             notices: VecDeque::new(),
         };
         let slot = self.sessions.insert(session);
         self.session_ids.insert(id.clone(), slot);
         self.alive += 1;
-        self.session_deadlines.set(at.after(self.policy.session_timeout), seq, slot);
+        self.session_deadlines.set(last_heard.after(self.policy.session_timeout), seq, slot);
     }
 
     fn apply_ended(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot, state: EndState) {
         let session = &mut self.sessions[slot];
+        session.lapsed_untold = 0;
         assert!(session.held.is_empty() && session.waits.is_empty(), "a session releases everything before it ends");
         let released = std::mem::take(&mut session.released_at_end);
         session.end = Some(End { seq, state, at, released });
@@ -209,11 +212,13 @@ impl Engine {
 
     /// Begins an ended session again. It holds nothing, and a lost one gets a notice of what it lost.
     fn apply_reopened(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot) {
+        let last_heard = self.listening(at);
         let session = &mut self.sessions[slot];
         let End { seq: ended, state, at: ended_at, released } = session.end.take().expect("only an ended session");
         let lapsed = std::mem::take(&mut session.lapsed);
         let dropped = std::mem::take(&mut session.lapsed_dropped);
-        (session.opened, session.started, session.last_seen) = (seq, at, at);
+        (session.opened, session.started) = (seq, at);
+        (session.last_seen, session.last_heard) = (at, last_heard);
         if state == EndState::Lost {
             let count = dropped + (lapsed.len() + released.len()) as u64;
             let more = (lapsed.len() + released.len()).saturating_sub(LOST_KEYS_LISTED);
@@ -226,7 +231,7 @@ impl Engine {
         }
         self.ended.remove(&ended);
         self.alive += 1;
-        self.session_deadlines.set(at.after(self.policy.session_timeout), seq, slot);
+        self.session_deadlines.set(last_heard.after(self.policy.session_timeout), seq, slot);
     }
 
     /// Adds a reservation to everything that refers to it.
@@ -234,7 +239,12 @@ impl Engine {
         self.apply_pause(slot);
         let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
         // A key that is held again has not lapsed any more.
-        self.sessions[session].lapsed.retain(|lapsed| lapsed != key);
+        let holder = &mut self.sessions[session];
+        if let Some(at) = holder.lapsed.iter().position(|lapsed| lapsed == key) {
+            let is_untold = (holder.lapsed.len() - at) as u64 <= holder.lapsed_untold;
+            holder.lapsed_untold -= u64::from(is_untold);
+            holder.lapsed.remove(at);
+        }
         self.index.add_holder(place, slot);
         self.sessions[session].held.push(slot);
         self.grants.push((fence, slot));
@@ -257,6 +267,7 @@ impl Engine {
         match why {
             Why::Expired => {
                 self.totals.expired += 1;
+                session.lapsed_untold += 1;
                 session.lapsed_dropped += u64::from(session.lapsed.len() == LAPSED_REMEMBERED);
                 push_limited(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
             }
@@ -304,6 +315,7 @@ impl Engine {
 
     fn apply_unqueued(&mut self, id: WaiterId, at: Timestamp) {
         let waiter = self.waiters.remove(&id).expect("only a queued request leaves the queue");
+        let last_heard = self.listening(at);
         let session = &mut self.sessions[waiter.session];
         session.waits.remove(&id);
         let first = session.queued_keys.partition_point(|queued| queued.waiter < id);
@@ -311,6 +323,7 @@ impl Engine {
         session.queued_keys.drain(first..last);
         // A waiting session has an open connection, so its timeout starts at the end of the wait.
         session.last_seen = session.last_seen.max(at);
+        session.last_heard = session.last_heard.max(last_heard);
         self.wait_deadlines.remove(&(waiter.until, id));
         for place in waiter.places {
             self.index.dequeue(place, id);

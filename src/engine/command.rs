@@ -339,6 +339,12 @@ pub enum Notice {
     UnlockAnswered(UnlockRequest),
     /// A reservation of the session was released by an admin.
     ReleasedEarly { id: ReservationId, key: Key, at: Timestamp, why: Why },
+    /// Reservations of the session expired since it was last told.
+    Expired {
+        count: u64,
+        /// The newest of their keys.
+        keys: Vec<Key>,
+    },
     /// The session did not call for so long that it was lost. It starts anew and holds nothing.
     Lost {
         /// When it was lost.

@@ -9,15 +9,16 @@ use super::state::Engine;
 use super::turn::Turn;
 
 impl Engine {
-    /// The next deadline. `Tick` before then does nothing.
+    /// The next deadline, if the server listens until then. `Tick` before then does nothing.
     pub fn next_due(&self) -> Option<Timestamp> {
         let waits = self.wait_deadlines.first().map(|(due, _)| *due);
-        [self.reservation_deadlines.next(), self.session_deadlines.next(), waits].into_iter().flatten().min()
+        let due = [self.reservation_deadlines.next(), self.session_deadlines.next(), waits].into_iter().flatten().min();
+        due.map(|due| self.real(due))
     }
 
     /// Ends everything whose deadline is reached.
     pub(super) fn tick(&mut self, turn: &mut Turn) {
-        let now = turn.now;
+        let now = self.listening(turn.now);
         while let Some((fence, slot)) = self.reservation_deadlines.pop_due(now) {
             let Some(reservation) = self.reservations.get(slot).filter(|r| r.fence == fence) else { continue };
             if reservation.expires > now {
@@ -31,8 +32,8 @@ impl Engine {
                 continue;
             };
             // A session with a waiting request has an open connection, so it is there.
-            let seen = if session.waits.is_empty() { session.last_seen } else { now };
-            let mut due = seen.after(self.policy.session_timeout);
+            let heard = if session.waits.is_empty() { session.last_heard } else { now };
+            let mut due = heard.after(self.policy.session_timeout);
             // Silence does not end a session before the last TTL of its reservations. If it calls meanwhile and releases
             // them, its timeout runs from then on, so it is not looked at later than that.
             let last = || session.held.iter().map(|held| self.reservations[*held].expires).max();
@@ -67,15 +68,16 @@ impl Engine {
     /// as the replay left them: a replay of records makes them again, also those that were delivered before; an image
     /// does not keep them.
     pub fn resume(&mut self, turn: &mut Turn) {
+        let now = self.listening(turn.now);
         self.reservation_deadlines.clear();
         for (slot, reservation) in self.reservations.iter_mut() {
-            reservation.expires = turn.now.after(reservation.ttl.duration());
+            reservation.expires = now.after(reservation.ttl.duration());
             self.reservation_deadlines.set(reservation.expires, reservation.fence, slot);
         }
         self.session_deadlines.clear();
         for (slot, session) in self.sessions.iter_mut().filter(|(_, session)| session.end.is_none()) {
-            session.last_seen = turn.now;
-            self.session_deadlines.set(turn.now.after(self.policy.session_timeout), session.opened, slot);
+            (session.last_seen, session.last_heard) = (turn.now, now);
+            self.session_deadlines.set(now.after(self.policy.session_timeout), session.opened, slot);
         }
         let waiters: Vec<_> = self.waiters.keys().copied().collect();
         for waiter in waiters {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::command::UnlockRequest;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::Place;
+use super::listening::ListeningTime;
 use super::record::{Content, EndState, Mode, Owner, Want};
 use super::slab::SessionSlot;
 use super::state::{EarlierEnd, End, Engine, Policy, Reservation, Session, Totals, Waiter};
@@ -181,7 +182,7 @@ impl Engine {
                 position: u32::try_from(engine.sessions[session].held.len()).expect("within the quota"),
                 ttl: held.ttl,
                 mode: held.mode,
-                expires: held.since,
+                expires: engine.listening(held.since),
                 renewals: 0,
             };
             let held = engine.reservations.insert(reservation);
@@ -192,7 +193,7 @@ impl Engine {
             let fold = |want: Want| Want { key: engine.compared(&want.key), ..want };
             let WaiterImage { seq, wants, mode, reason, if_version, since, .. } = waiter;
             let wants = wants.into_iter().map(fold).collect();
-            let until = Timestamp(i64::MAX);
+            let until = ListeningTime::NEVER;
             engine.apply_queued(
                 seq,
                 Waiter { session, wants, places: Vec::new(), mode, reason, if_version, since, until, feature: None },
@@ -216,8 +217,11 @@ impl Engine {
         self.apply_opened(opened, started, &id, name, feature, owner);
         let slot = self.slot(&id);
         self.sessions[slot].lapsed = lapsed.into_iter().map(|key| key.folded(self.policy.fold_case)).collect();
-        (self.sessions[slot].lapsed_dropped, self.sessions[slot].earlier_end) = (lapsed_dropped, earlier_end);
+        let session = &mut self.sessions[slot];
+        (session.lapsed_dropped, session.earlier_end) = (lapsed_dropped, earlier_end);
+        session.lapsed_untold = session.lapsed.len() as u64 + lapsed_dropped;
         if let Some((state, at, released)) = end {
+            self.sessions[slot].lapsed_untold = 0;
             let released = released.iter().map(|key| self.compared(key)).collect();
             self.sessions[slot].end = Some(End { seq: Seq::ZERO, state, at, released });
             self.alive -= 1;

@@ -7,6 +7,7 @@
 //! command is decided, which numbers the record too, and in a replay by [`Engine::apply`]. Everything else is *working
 //! memory*, which the rules change directly: deadlines, when a session last called, how many requests were refused
 //! since the last record of that, notices, and announced pushes. [`Engine::resume`] sets the deadlines again after a replay.
+//! Deadlines are in listening time (see `listening.rs`), everything else is in real time.
 
 mod apply;
 mod check;
@@ -19,6 +20,7 @@ mod expiry;
 mod ids;
 mod image;
 mod index;
+mod listening;
 mod notice;
 mod pause;
 mod push;

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::command::{Outcome, Pusher, RefUpdate, Refusal};
 use super::ids::{SessionId, Timestamp};
+use super::listening::ListeningTime;
 use super::state::Engine;
 
 /// How long an announcement is valid.
@@ -37,13 +38,13 @@ pub(super) struct AnnouncedPushes {
 
 struct Announcement {
     number: u64,
-    until: Timestamp,
+    until: ListeningTime,
     session: SessionId,
     update: RefUpdate,
 }
 
 impl AnnouncedPushes {
-    fn announce(&mut self, until: Timestamp, session: &SessionId, update: &RefUpdate) {
+    fn announce(&mut self, until: ListeningTime, session: &SessionId, update: &RefUpdate) {
         self.last += 1;
         let sessions = self.by_update.entry(update.clone()).or_default();
         sessions.retain(|(other, _)| other != session);
@@ -53,7 +54,7 @@ impl AnnouncedPushes {
         self.recent.push_back(Announcement { number: self.last, until, session, update });
     }
 
-    fn forget_expired(&mut self, now: Timestamp) {
+    fn forget_expired(&mut self, now: ListeningTime) {
         while self.recent.front().is_some_and(|oldest| oldest.until <= now) {
             let Announcement { number, session, update, .. } = self.recent.pop_front().expect("not empty");
             self.remove(&update, |(_, other)| *other == number);
@@ -82,6 +83,7 @@ impl Engine {
         session: &SessionId,
         updates: &[RefUpdate],
     ) -> Result<Outcome, Refusal> {
+        let now = self.listening(now);
         self.pushes.forget_expired(now);
         let own = self.pushes.per_session.get(session).copied().unwrap_or(0);
         if own + updates.len() > ANNOUNCED_PER_SESSION_MAX {
@@ -96,12 +98,12 @@ impl Engine {
         for update in updates {
             self.pushes.announce(until, session, update);
         }
-        Ok(Outcome::Announced { until })
+        Ok(Outcome::Announced { until: self.real(until) })
     }
 
     /// Finds the live session that announced all of these updates; of several, the one that did so last.
     pub(super) fn claim_push(&mut self, now: Timestamp, updates: &[RefUpdate]) -> Outcome {
-        self.pushes.forget_expired(now);
+        self.pushes.forget_expired(self.listening(now));
         let updates: HashSet<&RefUpdate> = updates.iter().collect();
         // By session: how many of the updates it announced, and the last number.
         let mut announced: HashMap<&SessionId, (usize, u64)> = HashMap::new();

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use super::command::{Outcome, Refusal, Reserve};
-use super::ids::{Text, Timestamp, WaiterId};
+use super::ids::{Text, WaiterId};
 use super::record::{Event, LeftWhy, Want};
 use super::reserve::KeyRequest;
 use super::slab::SessionSlot;
@@ -21,7 +22,7 @@ impl Engine {
         ask: &Reserve,
         wants: &[Want],
         feature: Option<&Text>,
-        until: Timestamp,
+        wait: Duration,
     ) -> Result<Outcome, Refusal> {
         let limit = self.policy.waiters_per_session;
         if self.sessions[slot].waits.len() >= limit {
@@ -35,6 +36,7 @@ impl Engine {
         let Reserve { mode, if_version, .. } = *ask;
         let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
         let id = WaiterId::from(self.emit(turn, Event::Queued { session, wants, mode, reason, if_version }));
+        let until = self.listening(turn.now).after(wait);
         let waiter = self.waiters.get_mut(&id).expect("just queued");
         (waiter.until, waiter.feature) = (until, feature.cloned());
         self.wait_deadlines.insert((until, id));

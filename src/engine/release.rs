@@ -92,10 +92,11 @@ impl Engine {
         if !self.pending.is_empty() {
             self.close_pending_requests(turn, &id, why);
         }
-        let Session { ref held, opened, last_seen, .. } = self.sessions[session];
-        if held.is_empty() && last_seen.after(self.policy.session_timeout) <= turn.now {
+        let now = self.listening(turn.now);
+        let Session { ref held, opened, last_heard, .. } = self.sessions[session];
+        if held.is_empty() && last_heard.after(self.policy.session_timeout) <= now {
             // Only this reservation kept a silent session from being lost.
-            self.session_deadlines.set(turn.now, opened, session);
+            self.session_deadlines.set(now, opened, session);
         }
         freed.expect("a release frees a key")
     }

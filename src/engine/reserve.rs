@@ -57,7 +57,7 @@ impl Engine {
         self.within_quota(slot, new_keys)?;
         if self.is_blocked(slot, wants, lookups, ask.mode, WaiterId::LAST) {
             return match ask.wait {
-                Some(wait) => self.enqueue(turn, slot, ask, wants, feature, turn.now.after(wait)),
+                Some(wait) => self.enqueue(turn, slot, ask, wants, feature, wait),
                 None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, WaiterId::LAST))),
             };
         }
@@ -118,8 +118,9 @@ impl Engine {
 
     /// Renews a reservation. A new mode, TTL or reason is recorded.
     fn amend(&mut self, turn: &mut Turn, held: ReservationSlot, mode: Mode, ttl: Ttl, reason: Option<Text>) {
+        let expires = self.listening(turn.now).after(ttl.duration());
         let reservation = &mut self.reservations[held];
-        reservation.expires = reservation.expires.max(turn.now.after(ttl.duration()));
+        reservation.expires = reservation.expires.max(expires);
         reservation.renewals = reservation.renewals.wrapping_add(1);
         let reason = reason.or_else(|| reservation.reason.clone());
         if (reservation.mode, reservation.ttl, &reservation.reason) == (mode, ttl, &reason) {
@@ -188,7 +189,7 @@ impl Engine {
             ttl: held.ttl,
             reason: held.reason.clone(),
             since: held.since,
-            expires: held.expires,
+            expires: self.real(held.expires),
             fence: held.fence,
             version: self.index.place(held.place).version,
             renewals: held.renewals,

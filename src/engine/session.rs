@@ -60,7 +60,7 @@ impl Engine {
             }
             Some(_) => self.refuse_if_ended(slot, false)?,
         }
-        self.sessions[slot].last_seen = turn.now;
+        self.note_seen(slot, turn.now);
         Ok(())
     }
 
@@ -102,10 +102,18 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
+    /// The session has called: its timeout starts again.
+    pub(super) fn note_seen(&mut self, slot: SessionSlot, now: Timestamp) {
+        let heard = self.listening(now);
+        let session = &mut self.sessions[slot];
+        (session.last_seen, session.last_heard) = (now, heard);
+    }
+
     pub(super) fn heartbeat(&mut self, now: Timestamp, session: &SessionId) -> Outcome {
         let slot = self.slot(session);
         let mut first = None;
-        self.sessions[slot].last_seen = now;
+        self.note_seen(slot, now);
+        let now = self.listening(now);
         for held in &self.sessions[slot].held {
             let reservation = &mut self.reservations[*held];
             reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
@@ -114,7 +122,7 @@ impl Engine {
         }
         // A session outlives its reservations.
         let expires = first.unwrap_or(now.after(self.policy.session_timeout));
-        Outcome::Alive { renewed: self.sessions[slot].held.len(), expires }
+        Outcome::Alive { renewed: self.sessions[slot].held.len(), expires: self.real(expires) }
     }
 
     /// Ends a session. First its reservations, waits and unlock requests end, in the same batch of records.

@@ -14,6 +14,7 @@ use super::command::{Notice, UnlockRequest};
 use super::commit::CommittedContents;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::{Index, Place};
+use super::listening::ListeningTime;
 use super::push::AnnouncedPushes;
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
@@ -80,7 +81,9 @@ pub struct Engine {
     // Working memory.
     pub(super) reservation_deadlines: Timer<ReservationSlot>,
     pub(super) session_deadlines: Timer<SessionSlot>,
-    pub(super) wait_deadlines: BTreeSet<(Timestamp, WaiterId)>,
+    pub(super) wait_deadlines: BTreeSet<(ListeningTime, WaiterId)>,
+    /// Real time minus listening time, in milliseconds.
+    pub(super) lost_ms: i64,
     pub(super) pushes: AnnouncedPushes,
     /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
@@ -147,7 +150,7 @@ pub(super) struct Reservation {
     pub ttl: Ttl,
     pub mode: Mode,
     /// Working memory.
-    pub expires: Timestamp,
+    pub expires: ListeningTime,
     /// Working memory: how often the holder renewed it.
     pub renewals: u32,
 }
@@ -171,12 +174,17 @@ pub(super) struct Session {
     pub lapsed: VecDeque<Key>,
     /// How many more expired and were dropped from that list.
     pub lapsed_dropped: u64,
+    /// Working memory: how many expired since the session was last told. After a restart it is told again of all that it
+    /// remembers.
+    pub lapsed_untold: u64,
     /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
     /// Keys that the end of the session has released so far.
     pub released_at_end: Vec<Key>,
     /// Working memory.
     pub last_seen: Timestamp,
+    /// Working memory: the same in listening time. The timeout of the session counts from here.
+    pub last_heard: ListeningTime,
     /// Working memory.
     pub notices: VecDeque<Notice>,
 }
@@ -216,7 +224,7 @@ pub(super) struct Waiter {
     pub if_version: Option<u64>,
     pub since: Timestamp,
     /// Working memory.
-    pub until: Timestamp,
+    pub until: ListeningTime,
     /// Working memory: the feature that the token of its request named.
     pub feature: Option<Text>,
 }
@@ -245,6 +253,7 @@ impl Engine {
             reservation_deadlines: Timer::default(),
             session_deadlines: Timer::default(),
             wait_deadlines: BTreeSet::new(),
+            lost_ms: 0,
             pushes: AnnouncedPushes::default(),
             recent: Cell::new(SessionSlot::NONE),
         }

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::ids::{Seq, Timestamp};
+use super::ids::Seq;
+use super::listening::ListeningTime;
 
 /// Deadlines of values in slots. The seq tells the value that was meant from a later one in the same slot.
 pub(super) struct Timer<S> {
-    heap: BinaryHeap<Reverse<(Timestamp, Seq, S)>>,
+    heap: BinaryHeap<Reverse<(ListeningTime, Seq, S)>>,
 }
 
 impl<S: Copy + Ord> Default for Timer<S> {
@@ -21,17 +22,17 @@ impl<S: Copy + Ord> Timer<S> {
         self.heap.len()
     }
 
-    pub fn set(&mut self, due: Timestamp, seq: Seq, slot: S) {
+    pub fn set(&mut self, due: ListeningTime, seq: Seq, slot: S) {
         self.heap.push(Reverse((due, seq, slot)));
     }
 
     /// The earliest deadline, which may turn out to have moved.
-    pub fn next(&self) -> Option<Timestamp> {
+    pub fn next(&self) -> Option<ListeningTime> {
         self.heap.peek().map(|Reverse((due, ..))| *due)
     }
 
     /// Takes the earliest entry out if it is due.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Seq, S)> {
+    pub fn pop_due(&mut self, now: ListeningTime) -> Option<(Seq, S)> {
         if self.next()? > now {
             return None;
         }

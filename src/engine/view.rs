@@ -104,7 +104,7 @@ impl Engine {
                 keys: waiter.wants.iter().map(|want| want.key.clone()).collect(),
                 mode: waiter.mode,
                 since: waiter.since,
-                until: waiter.until,
+                until: self.real(waiter.until),
             }
         };
         SessionView {

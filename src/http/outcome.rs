@@ -276,6 +276,9 @@ fn notice(notice: Notice) -> wire::Notice {
             let (reservation_id, file_path) = (id.to_string(), key.shown());
             wire::Notice::Released { reservation_id, file_path, why: word.into(), by, reason, at: time(at) }
         }
+        Notice::Expired { count, keys } => {
+            wire::Notice::Expired { expired_count: count, expired_paths: keys.iter().map(Key::shown).collect() }
+        }
         Notice::Lost { at, count, keys } => wire::Notice::Lost {
             lost_at: time(at),
             released_count: count,

@@ -34,7 +34,8 @@ pub fn in_reply(body: &[u8]) -> Vec<Notice> {
 /// Saves the notices that the server sends only once, for the session's next command. The server repeats the others.
 pub fn save(repo: &Repo, session: &str, notices: &[Notice]) {
     let once = |notice: &&Notice| {
-        matches!(notice, Notice::UnlockAnswered { .. } | Notice::Released { .. } | Notice::Lost { .. })
+        use Notice::{Expired, Lost, Released, UnlockAnswered};
+        matches!(notice, UnlockAnswered { .. } | Released { .. } | Expired { .. } | Lost { .. })
     };
     let lines: Vec<String> =
         notices.iter().filter(once).filter_map(|notice| serde_json::to_string(notice).ok()).collect();
@@ -107,15 +108,13 @@ pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
                 reserve_again(file_path),
             )
         }
-        Notice::Lost { released_count, released_paths, .. } => {
-            let keys: Vec<String> = released_paths.iter().map(|path| key(path, None)).collect();
-            let more = released_count.saturating_sub(keys.len() as u64);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "your session was silent for too long and starts anew; you no longer hold {}{more}",
-                keys.join(", ")
-            )
+        Notice::Expired { expired_count, expired_paths } => {
+            format!("your time ran out; you no longer hold {}", some_keys(expired_paths, *expired_count))
         }
+        Notice::Lost { released_count, released_paths, .. } => format!(
+            "your session was silent for too long and starts anew; you no longer hold {}",
+            some_keys(released_paths, *released_count)
+        ),
         Notice::Paused { feature, reserved_by, reserved_by_name, reason, .. } => format!(
             "your feature {} is paused by {}{}",
             clean(feature, 200),
@@ -124,6 +123,16 @@ pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
         ),
         Notice::Unrecognized => return None,
     })
+}
+
+/// These keys, and how many more there are.
+fn some_keys(paths: &[String], count: u64) -> String {
+    let keys: Vec<String> = paths.iter().map(|path| key(path, None)).collect();
+    match count.saturating_sub(keys.len() as u64) {
+        0 => keys.join(", "),
+        more if keys.is_empty() => format!("{more} keys"),
+        more => format!("{} and {more} more", keys.join(", ")),
+    }
 }
 
 #[cfg(test)]

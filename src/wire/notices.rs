@@ -63,6 +63,14 @@ pub enum Notice {
         /// When it ended.
         at: Time,
     },
+    /// Reservations of this session have expired since it was last told. It does not hold them any more.
+    #[schema(rename_all = "camelCase")]
+    Expired {
+        /// How many.
+        expired_count: u64,
+        /// The newest of their keys, at most 20.
+        expired_paths: Vec<String>,
+    },
     /// This session did not call for so long that it was lost. It starts anew and holds nothing.
     #[schema(rename_all = "camelCase")]
     Lost {

@@ -1,6 +1,7 @@
 //! Runs one scenario: reads lines like `1s ana reserves src/** wait=10s`, sends them to an engine and describes the result.
 //!
-//! Like the desk, a runner lets time pass before each line: everything that is due by then ends first.
+//! Like the desk, a runner lets time pass before each line: everything that is due by then ends first. `desk stalls for=60s`
+//! says that the server did not listen in the last minute.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -65,7 +66,10 @@ impl Runner {
         let verb = if matches!(who, "tick" | "count" | "restart") { who } else { words.next().expect("a verb") };
         let line = Line::cut(words);
         let mut parts = Vec::new();
-        if !matches!(verb, "tick" | "restart") && self.engine.next_due().is_some_and(|due| due <= now) {
+        if verb == "stalls" {
+            self.engine.lose_time(line.time("for").expect("how long"));
+        }
+        if !matches!(verb, "tick" | "stalls" | "restart") && self.engine.next_due().is_some_and(|due| due <= now) {
             parts.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
         }
         if let Some(seen) = self.look(who, verb, &line) {
@@ -273,7 +277,7 @@ impl Runner {
             }
             "announces" => Command::AnnouncePush { session: session(), updates: line.updates() },
             "claims" => Command::ClaimPush { updates: line.updates() },
-            "tick" => Command::Tick,
+            "tick" | "stalls" => Command::Tick,
             "count" => Command::Count,
             _ => panic!("there is no verb {verb:?}"),
         };

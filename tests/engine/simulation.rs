@@ -184,6 +184,13 @@ impl Simulation {
                 _ => self.random.below(12_000),
             };
             self.now = self.now.after(Duration::from_millis(passed as u64));
+            if self.random.percent(2) {
+                // The server did not listen for a while: the clock goes on, deadlines do not.
+                let stall = Duration::from_millis(self.random.below(90_000) as u64);
+                self.now = self.now.after(stall);
+                self.engine.lose_time(stall);
+                self.model.lose_time(stall);
+            }
             // As the desk does: everything that is due ends before the next command.
             if self.engine.next_due().is_some_and(|due| due <= self.now) {
                 self.ask(ModelActor::Desk, &self.clients[0].0.clone(), ModelCommand::Tick);
@@ -683,6 +690,11 @@ fn words(notices: Vec<Notice>) -> Vec<String> {
             let mut keys: Vec<_> = keys.iter().map(|key| key.text().to_lowercase()).collect();
             keys.sort();
             format!("lost {at:?} {count} {:?}", if keys.len() == 20 { vec![] } else { keys }).to_lowercase()
+        }
+        Notice::Expired { count, keys } => {
+            let mut keys: Vec<_> = keys.iter().map(|key| key.text().to_lowercase()).collect();
+            keys.sort();
+            format!("expired {count} {:?}", if keys.len() == 20 { vec![] } else { keys })
         }
         notice => format!("{notice:?}").to_lowercase(),
     };

@@ -103,6 +103,7 @@ pub fn notice_words(notice: &Notice, requests: &[Uuid]) -> String {
             format!("{} was {}", request_name(request.id, requests), answer_word(request.answer))
         }
         Notice::ReleasedEarly { key, why, .. } => format!("lost {} ({})", key.shown(), why_word(why)),
+        Notice::Expired { count, keys } => format!("{count} expired: {}", list(keys)),
         Notice::Lost { at, count, keys } => {
             format!("lost at {}, with {count}: {}", moment(*at), list(keys))
         }

@@ -9,6 +9,7 @@ use support::{dice, document, http, mint};
 mod preload;
 mod world;
 
+mod attacks;
 mod ground_rules;
 
 mod tokens;

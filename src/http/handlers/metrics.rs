@@ -80,7 +80,7 @@ fn render(app: &App, only: Option<&str>) -> String {
     let counts: Vec<(&Repository, Counts)> =
         repositories.iter().map(|repo| (*repo, repo.desk.metrics().counts())).collect();
     type Read = fn(&Counts) -> u64;
-    let numbers: [(&str, &str, &str, Read); 10] = [
+    let numbers: [(&str, &str, &str, Read); 11] = [
         ("dibs_reservations", "gauge", "Reservations held now.", |counts| counts.reservations),
         ("dibs_waiters", "gauge", "Requests waiting in the queue now.", |counts| counts.waiters),
         ("dibs_sessions", "gauge", "Active sessions now.", |counts| counts.sessions),
@@ -98,11 +98,31 @@ fn render(app: &App, only: Option<&str>) -> String {
         ("dibs_inbox_refused_total", "counter", "Requests refused because the inbox was full.", |counts| {
             counts.refused
         }),
+        ("dibs_desk_late_turns_total", "counter", "How often the desk was away for more than a second.", |counts| {
+            counts.late_turns
+        }),
     ];
     for (name, kind, help, read) in numbers {
         text.family(name, kind, help);
         for (repo, counts) in &counts {
             text.line(name, &[("repo", &repo.name)], read(counts) as f64);
+        }
+    }
+    let seconds: [(&str, &str, &str, Read); 2] = [
+        ("dibs_desk_away_max_seconds", "gauge", "The longest time that the desk was away since the start.", |counts| {
+            counts.away_ms_max
+        }),
+        (
+            "dibs_desk_lost_seconds_total",
+            "counter",
+            "Time in which the desk did not listen and that counted against no reservation.",
+            |counts| counts.lost_ms,
+        ),
+    ];
+    for (name, kind, help, read_ms) in seconds {
+        text.family(name, kind, help);
+        for (repo, counts) in &counts {
+            text.line(name, &[("repo", &repo.name)], read_ms(counts) as f64 / 1000.0);
         }
     }
     text.family("dibs_event_readers", "gauge", "Clients that follow the events now.");

@@ -1,5 +1,6 @@
 //! Sockets and connections: accepting, limits on time, stopping.
 
+pub mod connections;
 pub mod read_timeout;
 pub mod server;
 pub mod write_timeout;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::http::ids::new_id;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
 use crate::http::router::router;
+use crate::http::transport::connections::Connections;
 use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
 use crate::http::transport::write_timeout::WriteTimeout;
 
@@ -66,12 +68,14 @@ pub enum Listener {
 pub struct HttpServer {
     listeners: Vec<(Listener, Router)>,
     limits: Arc<ArcSwap<ServerLimits>>,
+    registry: Arc<Connections>,
 }
 
 /// What the connections of one listener share.
 struct Acceptor {
     router: Router,
     limits: Arc<ArcSwap<ServerLimits>>,
+    registry: Arc<Connections>,
     graceful: Arc<GracefulShutdown>,
     /// Each connection that is served has a clone, which counts them.
     connections: Arc<()>,
@@ -83,13 +87,15 @@ impl HttpServer {
     /// One router for all listeners, with the default limits.
     pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
         let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
-        Self { listeners, limits: Arc::default() }
+        Self { listeners, limits: Arc::default(), registry: Arc::default() }
     }
 
-    /// All calls of the app, with its limits.
+    /// All calls of the app, with its limits. Its desks hear what has arrived before anything expires.
     pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
         let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
-        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits() }
+        let registry = Arc::<Connections>::default();
+        app.repositories.values().for_each(|repo| repo.desk.set_intake(registry.intake()));
+        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits(), registry }
     }
 
     /// Serves until `stop` becomes true. Then accepts no more connections, calls `closing`, and waits for the requests in
@@ -98,14 +104,16 @@ impl HttpServer {
         let graceful = Arc::new(GracefulShutdown::new());
         let accepting = self.listeners.into_iter().map(|(listener, router)| {
             let (limits, graceful) = (self.limits.clone(), graceful.clone());
+            let listening = self.registry.register_listener(listener.as_raw_fd());
             let acceptor = Acceptor {
                 router,
                 limits,
+                registry: self.registry.clone(),
                 graceful,
                 connections: Arc::default(),
                 refusals_in_progress: Arc::default(),
             };
-            tokio::spawn(accept(listener, acceptor, stop.clone()))
+            tokio::spawn(listening.run(accept(listener, acceptor, stop.clone())))
         });
         for task in accepting.collect::<Vec<_>>() {
             let _ = task.await;
@@ -157,13 +165,23 @@ async fn next(listener: &Listener) -> io::Result<AcceptedStream> {
     }
 }
 
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Listener::Tcp(listener) => listener.as_raw_fd(),
+            Listener::Unix(listener, _) => listener.as_raw_fd(),
+        }
+    }
+}
+
 impl Acceptor {
-    fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S) {
+    fn serve<S: AsyncRead + AsyncWrite + AsRawFd + Send + Unpin + 'static>(&self, stream: S) {
         let limits = self.limits.load();
         if Arc::strong_count(&self.connections) > limits.connections {
             return self.refuse(stream);
         }
         let connection_guard = self.connections.clone();
+        let registration = self.registry.register_connection(stream.as_raw_fd());
         let progress = RequestProgress::default();
         let (on_request, on_reply) = (progress.clone(), progress.clone());
         let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {
@@ -190,7 +208,7 @@ impl Acceptor {
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             // An error means that the client disconnected, which needs no line in the log.
-            let _ = connection.await;
+            let _ = registration.run(connection).await;
             drop(connection_guard);
         });
     }

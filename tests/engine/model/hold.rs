@@ -51,7 +51,11 @@ impl Model {
                         renewals: 0,
                     });
                     self.totals.granted += 1;
-                    self.sessions[ask.session].lapsed.retain(|lapsed| lapsed != key);
+                    let session = &mut self.sessions[ask.session];
+                    if let Some(at) = session.lapsed.iter().position(|lapsed| lapsed == key) {
+                        session.untold -= usize::from(session.lapsed.len() - at <= session.untold);
+                        session.lapsed.remove(at);
+                    }
                     pauses.extend(self.keyset.pauses[*key]);
                 }
             }
@@ -105,7 +109,7 @@ impl Model {
 
     pub(super) fn heartbeat(&mut self, session: usize, now: Timestamp) -> Outcome {
         let mut expires = Timestamp(i64::MAX);
-        self.sessions[session].last_seen = now;
+        self.sessions[session].seen(now);
         let mut renewed = 0;
         for held in self.held.iter_mut().filter(|held| held.session == session) {
             held.expires = held.expires.max(now.after(held.ttl.duration()));
@@ -178,6 +182,7 @@ impl Model {
             Why::Expired => {
                 self.totals.expired += 1;
                 session.lapsed.push(held.key);
+                session.untold += 1;
             }
             Why::Overridden { .. } => {
                 session.notices.push(Notice::ReleasedEarly {
@@ -212,6 +217,7 @@ impl Model {
         }
         let session = &mut self.sessions[session];
         session.ended = Some((state, now, held));
+        session.untold = 0;
         if state != EndState::Lost {
             session.lapsed.clear();
             session.notices.clear();
@@ -224,7 +230,7 @@ impl Model {
         }
         let mut lost: Vec<usize> = (0..self.sessions.len())
             .filter(|session| self.sessions[*session].ended.is_none())
-            .filter(|session| self.sessions[*session].last_seen.after(self.policy.session_timeout) <= now)
+            .filter(|session| self.sessions[*session].last_heard.after(self.policy.session_timeout) <= now)
             .filter(|session| self.waits_of(*session).next().is_none())
             .filter(|session| self.held.iter().all(|held| held.session != *session))
             .collect();

@@ -43,9 +43,13 @@ pub struct Session {
     pub owner: Option<usize>,
     pub feature: Option<&'static str>,
     pub last_seen: Timestamp,
+    /// The same, moved by the time that the server did not listen since.
+    pub last_heard: Timestamp,
     pub ended: Option<(EndState, Timestamp, Vec<usize>)>,
     pub earlier_end: Option<(EndState, Timestamp)>,
     pub lapsed: Vec<usize>,
+    /// How many of the last of these the session was not told of.
+    pub untold: usize,
     pub notices: Vec<Notice>,
 }
 
@@ -73,6 +77,12 @@ pub struct Wait {
     pub since: Timestamp,
     pub until: Timestamp,
     pub feature: Option<&'static str>,
+}
+
+impl Session {
+    pub fn seen(&mut self, now: Timestamp) {
+        (self.last_seen, self.last_heard) = (now, now);
+    }
 }
 
 /// Who sends a command.
@@ -208,7 +218,7 @@ impl Model {
                     }
                     None => self.sessions[number].owner = Some(owner),
                 }
-                self.sessions[number].last_seen = now;
+                self.sessions[number].seen(now);
                 Ok(known)
             }
             (ModelActor::Admin, None) if about_a_session => Err(Refusal::UnknownSession(id.clone())),
@@ -229,9 +239,11 @@ impl Model {
             owner,
             feature,
             last_seen: now,
+            last_heard: now,
             ended: None,
             earlier_end: None,
             lapsed: Vec::new(),
+            untold: 0,
             notices: Vec::new(),
         });
         self.sessions.len() - 1
@@ -240,6 +252,7 @@ impl Model {
     fn reopen(&mut self, number: usize, owner: Option<usize>, feature: Option<&'static str>) {
         let session = &mut self.sessions[number];
         let (state, at, released) = session.ended.take().unwrap();
+        session.untold = 0;
         let lost: Vec<usize> = session.lapsed.drain(..).chain(released).collect();
         (session.owner, session.feature) = (owner, feature);
         if state != EndState::Lost {
@@ -266,7 +279,7 @@ impl Model {
                 Some(number) if self.sessions[number].ended.is_some() => {
                     self.room_for_a_session()?;
                     self.reopen(number, None, *feature);
-                    self.sessions[number].last_seen = now;
+                    self.sessions[number].seen(now);
                     Ok(Outcome::Done)
                 }
                 Some(_) => Ok(Outcome::Done),
@@ -362,11 +375,24 @@ impl Model {
 
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
         let mut notices = std::mem::take(&mut self.sessions[session].notices);
+        let Session { lapsed, untold, ended, .. } = &mut self.sessions[session];
+        let count = std::mem::take(untold);
+        if count > 0 && ended.is_none() {
+            let keys = lapsed[lapsed.len() - count.min(20)..].iter().map(|key| self.keyset.key(*key).clone()).collect();
+            notices.push(Notice::Expired { count: count as u64, keys });
+        }
         let id = &self.sessions[session].id;
         let mine = |request: &&UnlockRequest| request.holder == *id && request.answer.is_none();
         notices.extend(self.requests.iter().filter(mine).cloned().map(Notice::UnlockRequested));
         notices.extend(self.pause_of(session, None).map(Notice::Paused));
         notices
+    }
+
+    /// The server did not listen for this long: every deadline moves.
+    pub fn lose_time(&mut self, time: Duration) {
+        self.held.iter_mut().for_each(|held| held.expires = held.expires.after(time));
+        self.waits.iter_mut().for_each(|wait| wait.until = wait.until.after(time));
+        self.sessions.iter_mut().for_each(|session| session.last_heard = session.last_heard.after(time));
     }
 
     /// After a restart of the server.
@@ -376,7 +402,7 @@ impl Model {
             held.renewals = 0;
         }
         for session in self.sessions.iter_mut().filter(|session| session.ended.is_none()) {
-            session.last_seen = now;
+            session.seen(now);
         }
         self.waits.clear();
         (self.totals.conflicts, self.totals.deadlocks) = self.counted;

@@ -32,7 +32,9 @@ impl Model {
     pub(super) fn unqueue(&mut self, seq: WaiterId, now: Timestamp) {
         let at = self.waits.iter().position(|wait| wait.seq == seq).unwrap();
         let session = self.waits.remove(at).session;
-        self.sessions[session].last_seen = self.sessions[session].last_seen.max(now);
+        let session = &mut self.sessions[session];
+        session.last_seen = session.last_seen.max(now);
+        session.last_heard = session.last_heard.max(now);
     }
 
     pub(super) fn leave(&mut self, seq: WaiterId, why: LeftWhy, now: Timestamp) {
