@@ -39,7 +39,7 @@ impl Snapshots {
     /// Starts a snapshot if enough records were appended since the last one and none is running.
     pub fn start_if_due(&mut self, engine: &Engine, journal: &dyn Journal) {
         let head = engine.head();
-        if head.0 - self.last.0 < interval(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
+        if head.count_since(self.last) < interval(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }
         self.last = head;
@@ -70,12 +70,27 @@ fn interval(weight: usize) -> u64 {
 pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
     let (engine, at) = rebuild(reader, head, policy)?;
     let state = encode_image(&engine.image());
-    reader.save_snapshot(at, &state, Seq(at.0.saturating_sub(HISTORY_KEPT)))
+    reader.save_snapshot(at, &state, keep_from(at))
+}
+
+/// The oldest record to keep before a snapshot at `at`. While a generation is young, everything is kept: how many records
+/// there are before it cannot be told from their numbers.
+fn keep_from(at: Seq) -> Seq {
+    if at.count_since(Seq::ZERO) > HISTORY_KEPT { Seq(at.0 - HISTORY_KEPT) } else { Seq::ZERO }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_before_a_restore_stay_readable_at_first() {
+        assert_eq!(keep_from(Seq(HISTORY_KEPT)), Seq::ZERO);
+        assert_eq!(keep_from(Seq(HISTORY_KEPT + 5)), Seq(5));
+        let second = 1 << 40;
+        assert_eq!(keep_from(Seq(second + 7)), Seq::ZERO);
+        assert_eq!(keep_from(Seq(second + HISTORY_KEPT + 5)), Seq(second + 5));
+    }
 
     #[test]
     fn the_cost_of_snapshots_per_record_does_not_grow_with_the_state() {

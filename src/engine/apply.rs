@@ -63,7 +63,7 @@ impl Engine {
     }
 
     fn apply_at(&mut self, record: &Record, lookup: Lookup) -> Option<Key> {
-        assert_eq!(record.seq, self.seq.next(), "records are applied in order and without gaps");
+        assert!(record.follows(self.seq), "records are applied in order and without gaps");
         self.seq = record.seq;
         let (seq, at) = (record.seq, record.at);
         match &record.event {
@@ -144,6 +144,11 @@ impl Engine {
                 self.apply_unlock_answered(*request, *answer, by.clone(), note.clone(), at);
             }
             Event::Committed { session, contents } => self.apply_committed(session, contents),
+            Event::Restored { .. } => {
+                // Releases after the copy was made are lost, so versions jump above every one there may have been.
+                self.version_floor = self.version_floor.max(seq.0);
+                self.index.raise_versions(self.version_floor);
+            }
         }
         None
     }

@@ -61,7 +61,8 @@ impl<'de> Deserialize<'de> for SessionId {
     }
 }
 
-/// The number of a record: 1 for the first in a repository, then without gaps.
+/// The number of a record: 1 for the first in a repository, then without gaps, except where an earlier copy of the journal
+/// was restored (see [`Event::Restored`](super::Event::Restored)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);

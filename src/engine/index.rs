@@ -213,6 +213,11 @@ impl Index {
         self.place_mut(id).was_held = was_held;
     }
 
+    /// Raises the version of every key to at least this one.
+    pub fn raise_versions(&mut self, floor: u64) {
+        self.places.iter_mut().for_each(|(_, place)| place.version = place.version.max(floor));
+    }
+
     /// Marks a place as idle since this record.
     pub fn set_idle(&mut self, id: PlaceSlot, since: Seq) {
         self.place_mut(id).idle_since = since;

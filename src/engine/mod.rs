@@ -17,6 +17,7 @@ mod conflict;
 mod deadlock;
 mod execute;
 mod expiry;
+mod generation;
 mod ids;
 mod image;
 mod index;

@@ -107,6 +107,13 @@ pub enum Event {
     },
     /// A holder committed this content, which was not recorded before. Since format 2.
     Committed { session: SessionId, contents: Vec<Content> },
+    /// An earlier copy of the journal was restored; see `generation`. Since format 3.
+    Restored {
+        /// The new generation. Its first number is that of this record.
+        generation: u64,
+        /// The last record of the copy. What came after it is undone.
+        kept: Seq,
+    },
 }
 
 impl Event {
@@ -126,7 +133,7 @@ impl Event {
             | Event::UnlockRequested { session, .. }
             | Event::Committed { session, .. } => Some(session),
             Event::UnlockAnswered { by, .. } => by.as_ref(),
-            Event::Counted { .. } => None,
+            Event::Counted { .. } | Event::Restored { .. } => None,
         }
     }
 
@@ -146,7 +153,8 @@ impl Event {
             | Event::Left { .. }
             | Event::Counted { .. }
             | Event::UnlockAnswered { .. }
-            | Event::Committed { .. } => (None, &[]),
+            | Event::Committed { .. }
+            | Event::Restored { .. } => (None, &[]),
         };
         one.into_iter().chain(wants.iter().map(|want| &want.key))
     }

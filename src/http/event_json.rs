@@ -93,6 +93,7 @@ fn kind(record: &Record) -> EventKind {
         Event::Committed { session, contents } => {
             EventKind::Committed { session_id: id(session), path_count: contents.len() as u64 }
         }
+        Event::Restored { generation, kept } => EventKind::Restored { generation: *generation, last_kept: kept.0 },
     }
 }
 

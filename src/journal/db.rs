@@ -1,16 +1,16 @@
-//! Maintenance of a journal file: backup, check, compact.
+//! Maintenance of a journal file: backup, check, compact, restore.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use super::JournalError;
 use super::sqlite::file::{self, FileState, OwnerLock};
-use super::sqlite::rows;
-use crate::engine::Seq;
+use super::sqlite::{SqliteJournal, restore, rows};
+use super::{JournalError, begin_generation};
+use crate::engine::{Seq, Timestamp};
 
 /// What [`check`] found in an intact journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +79,62 @@ pub fn compact(path: &Path) -> Result<(u64, u64), JournalError> {
     Ok((before, size()?))
 }
 
-fn existing(path: &Path) -> Result<std::path::PathBuf, JournalError> {
+/// What [`restore`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The last record of the backup.
+    pub kept: Seq,
+    /// The first number of the new generation.
+    pub begins: Seq,
+    /// Where the journal is that was replaced, if there was one.
+    pub replaced: Option<PathBuf>,
+}
+
+/// Replaces the journal at `path` by the backup, and begins a new generation in it. Fails while a server uses the journal.
+/// `used` is a record number that is known to have been given out, and `now` the time.
+pub fn restore(path: &Path, backup: &Path, used: Seq, now: Timestamp) -> Result<RestoreReport, JournalError> {
+    let backup = existing(backup)?;
+    let path = file::resolve(path)?;
+    let lock = OwnerLock::take(&path)?;
+    if restore::is_unfinished(&path) {
+        restore::finish(&path, &lock)?;
+    }
+    let known = restore::kept(&path).into_iter().map(|(_, kept)| kept).chain([path.clone()]);
+    // What cannot be read has no number to tell; the journal may be replaced because it is damaged.
+    let used = known.filter_map(|path| head(&path).ok()).fold(used, Seq::max);
+    let prepared = restore::preparing(&path);
+    for leftover in ["", "-wal", "-shm", ".lock"].map(|suffix| file::beside(&prepared, suffix)) {
+        let _ = fs::remove_file(leftover);
+    }
+    let made = prepare(&backup, &prepared, used, now);
+    let _ = fs::remove_file(file::beside(&prepared, ".lock"));
+    if made.is_err() {
+        let _ = fs::remove_file(&prepared);
+    }
+    let (kept, begins) = made?;
+    Ok(RestoreReport { kept, begins, replaced: restore::replace(&path, &lock)? })
+}
+
+/// Copies the backup to `to` and begins a new generation there. Returns the last record of the backup and the first of the
+/// generation.
+fn prepare(from: &Path, to: &Path, used: Seq, now: Timestamp) -> Result<(Seq, Seq), JournalError> {
+    backup(from, to)?;
+    let mut journal = SqliteJournal::open_copy(to)?;
+    let kept = journal.head();
+    let begins = begin_generation(&mut journal, used, now)?;
+    journal.close()?;
+    Ok((kept, begins))
+}
+
+fn head(path: &Path) -> Result<Seq, JournalError> {
+    let path = existing(path)?;
+    rows::head(&file::connect_to_read(&path)?, &path)
+}
+
+fn existing(path: &Path) -> Result<PathBuf, JournalError> {
     let path = file::resolve(path)?;
     match file::inspect(&path)? {
-        FileState::Journal => Ok(path),
+        FileState::Journal { .. } => Ok(path),
         FileState::Missing => Err(JournalError::from_io("find", &path, std::io::ErrorKind::NotFound.into())),
     }
 }
@@ -204,5 +256,91 @@ mod tests {
         assert!(foreign.iter().all(|refused| matches!(refused, Some(JournalError::Foreign { .. }))), "{foreign:?}");
         assert_eq!(fs::read_to_string(place.path()).unwrap(), "Dear diary");
         assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 1);
+    }
+
+    /// A journal with records up to 9, and a backup of it up to 4.
+    fn with_backup() -> (OnDisk, PathBuf) {
+        let place = OnDisk::new();
+        let mut journal = place.open();
+        journal.append(Seq(0), &records(1, 4)).unwrap();
+        let copy = place.directory.path().join("backup.db");
+        backup(&place.path(), &copy).unwrap();
+        journal.append(Seq(4), &records(5, 9)).unwrap();
+        (place, copy)
+    }
+
+    #[test]
+    fn a_restored_backup_begins_a_new_generation() {
+        let (place, copy) = with_backup();
+        let restored = restore(&place.path(), &copy, Seq(0), Timestamp(5)).unwrap();
+        let first = Seq(1 << 40);
+        let kept = file::beside(&place.path(), ".replaced-1");
+        assert_eq!(restored, RestoreReport { kept: Seq(4), begins: first, replaced: Some(kept.clone()) });
+        assert_eq!(check(&kept).unwrap().head, Seq(9), "with what was in its log");
+        assert_eq!((check(&copy).unwrap().head, check(&place.path()).unwrap().head), (Seq(4), first));
+        let mut journal = place.open();
+        let loaded = load(&mut *journal).unwrap();
+        assert_eq!((&loaded.records[..4], loaded.records.len()), (&*records(1, 4), 5));
+        assert_eq!(loaded.records[4].at, records(4, 4)[0].at, "time does not go back either");
+        journal.append(first, &records(first.0 + 1, first.0 + 2)).unwrap();
+        let page = journal.reader().unwrap().read(Seq(3), 9).unwrap();
+        let numbers: Vec<u64> = page.records.iter().map(|record| record.seq.0).collect();
+        assert_eq!(numbers, [4, first.0, first.0 + 1, first.0 + 2]);
+        drop(journal);
+
+        // The numbers of every journal that was here stay used, also if the latest cannot be read.
+        fs::write(place.path(), "not a journal any more").unwrap();
+        let again = restore(&place.path(), &copy, Seq(0), Timestamp(5)).unwrap();
+        assert_eq!(again.begins, first, "the only trace of the first generation is gone");
+        let again = restore(&place.path(), &copy, Seq(0), Timestamp(5)).unwrap();
+        assert_eq!(again.begins, Seq(2 << 40));
+        fs::remove_file(place.path()).unwrap();
+        let again = restore(&place.path(), &copy, Seq(0), Timestamp(5)).unwrap();
+        assert_eq!((again.begins, again.replaced), (Seq(2 << 40), None));
+    }
+
+    #[test]
+    fn a_restore_is_refused_while_the_journal_is_in_use_or_the_backup_is_damaged() {
+        let (place, copy) = with_backup();
+        let journal = place.open();
+        let refused = restore(&place.path(), &copy, Seq(0), Timestamp(0)).unwrap_err();
+        assert!(matches!(refused, JournalError::InUse { pid: Some(_), .. }), "{refused}");
+        drop(journal);
+        let mut bytes = fs::read(&copy).unwrap();
+        bytes[4096..].fill(0xa5);
+        fs::write(&copy, bytes).unwrap();
+        let before = fs::read_dir(place.directory.path()).unwrap().count();
+        assert!(restore(&place.path(), &copy, Seq(0), Timestamp(0)).is_err());
+        assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), before, "nothing is left over");
+        assert_eq!(check(&place.path()).unwrap().head, Seq(9));
+        let refused = restore(&place.path(), &copy, Seq(u64::MAX), Timestamp(0)).unwrap_err();
+        assert!(matches!(refused, JournalError::Corrupt { .. } | JournalError::LastGeneration), "{refused}");
+    }
+
+    /// Kills the restore after each step of the replacement, as far as files show it.
+    #[test]
+    fn an_interrupted_restore_is_finished_by_the_next_start() {
+        for steps in 0..=3 {
+            let (place, copy) = with_backup();
+            let (path, journal) = (place.path(), place.open());
+            let log = file::beside(&path, "-wal");
+            fs::copy(&log, file::beside(&path, ".log")).unwrap();
+            drop(journal);
+            fs::rename(file::beside(&path, ".log"), &log).unwrap();
+            prepare(&copy, &file::beside(&path, ".restoring"), Seq(9), Timestamp(0)).unwrap();
+            let kept = file::beside(&path, ".replaced-1");
+            if steps >= 1 {
+                fs::rename(&path, &kept).unwrap();
+            }
+            if steps >= 2 {
+                fs::rename(&log, file::beside(&kept, "-wal")).unwrap();
+            }
+            if steps >= 3 {
+                fs::rename(file::beside(&path, ".restoring"), &path).unwrap();
+            }
+            assert_eq!(load(&mut *place.open()).unwrap().head, Seq(1 << 40), "{steps} steps");
+            assert!(kept.exists() && file::beside(&kept, "-wal").exists(), "{steps} steps");
+            assert!(!restore::is_unfinished(&path));
+        }
     }
 }

@@ -49,6 +49,18 @@ pub enum JournalError {
         /// The newest format this version knows.
         known: i64,
     },
+    /// A journal of an earlier format could not be copied before the change.
+    #[error(
+        "the journal {} has the earlier format {format}; before it is continued in a format that earlier versions cannot \
+         read, a copy is kept beside it, which failed: {source}; nothing was changed",
+        .path.display()
+    )]
+    NoCopy {
+        path: PathBuf,
+        /// The format of the file.
+        format: i64,
+        source: Box<JournalError>,
+    },
     /// The file is not a journal. It was not changed.
     #[error(
         "{} is not a git-dibs journal and was not changed; move it away, or choose another directory with --data",
@@ -78,6 +90,12 @@ pub enum JournalError {
         .path.display()
     )]
     Broken { path: PathBuf },
+    /// There were too many restores.
+    #[error(
+        "an earlier journal was restored here so often that no new record numbers are left; \
+         move the journal and its ledger away, and the server then begins new ones"
+    )]
+    LastGeneration,
     /// Any other error of the operating system or SQLite.
     #[error("could not {doing} {}: {source}; fix the cause, then start the server again", .path.display())]
     Io {
@@ -92,8 +110,11 @@ impl JournalError {
     /// Whether the records of the failed append may be stored all the same. Only a write that never began, or that had no
     /// room, has certainly stored nothing.
     pub fn may_be_stored(&self) -> bool {
-        use JournalError::{Broken, Full, InUse, ReadOnly, Superseded};
-        !matches!(self, Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. })
+        use JournalError::{Broken, Full, InUse, LastGeneration, ReadOnly, Superseded};
+        !matches!(
+            self,
+            Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. } | LastGeneration
+        )
     }
 
     /// The error for a failed system call on the file at `path`.

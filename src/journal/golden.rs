@@ -9,7 +9,7 @@ use super::{Journal, SqliteJournal, db};
 use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, UnlockAnswer, Why};
 
 /// The formats of earlier versions, and the record that the snapshot of each journal was taken after.
-const FORMATS: [(&str, u64); 2] = [("v1", 20), ("v2", 2)];
+const FORMATS: [(&str, u64); 3] = [("v1", 20), ("v2", 2), ("v3-restored", 1)];
 
 const STATE: &[u8] = b"what the first twenty add up to";
 
@@ -116,6 +116,7 @@ fn the_fixtures_have_every_kind_of_event() {
         "reopened",
         "reopened without an owner",
         "reopened by a token",
+        "restored",
     ];
     assert_eq!(seen, BTreeSet::from(all));
 }
@@ -182,6 +183,7 @@ fn words(event: &Event) -> Vec<&'static str> {
             },
         ],
         Event::Committed { .. } => vec!["committed"],
+        Event::Restored { .. } => vec!["restored"],
     }
 }
 
@@ -207,7 +209,8 @@ fn make_db(format: &str, snapshot: Seq) {
     for count in [1, 6, 10, 15, records.len()] {
         let next = (done + count).min(records.len());
         if next > done {
-            journal.append(Seq(done as u64), &records[done..next]).unwrap();
+            let after = records[..done].last().map_or(Seq::ZERO, |record| record.seq);
+            journal.append(after, &records[done..next]).unwrap();
         }
         done = next;
     }

@@ -25,7 +25,7 @@ struct MemoryReader {
 struct MemoryStore {
     head: Seq,
     snapshot: Option<(Seq, Vec<u8>)>,
-    /// Numbered without gaps, ending with `head`.
+    /// In order, ending with `head`.
     records: Vec<Record>,
     full: bool,
 }
@@ -69,7 +69,7 @@ impl Journal for MemoryJournal {
             return Err(JournalError::Full { path: in_memory(), source: "the test said so".into() });
         }
         store.records.extend_from_slice(records);
-        self.head = Seq(after.0 + records.len() as u64);
+        self.head = records.last().map_or(after, |record| record.seq);
         store.head = self.head;
         Ok(())
     }

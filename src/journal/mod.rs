@@ -6,6 +6,7 @@
 //! snapshot and records is in `replay`, offline maintenance of the file in [`db`].
 
 mod error;
+mod generation;
 mod memory;
 mod replay;
 mod sqlite;
@@ -18,6 +19,7 @@ mod golden;
 mod suite;
 
 pub use error::JournalError;
+pub use generation::begin_generation;
 pub use memory::MemoryJournal;
 pub use replay::{Replay, ReplayRange, encode_image, replay};
 pub use sqlite::SqliteJournal;
@@ -41,7 +43,8 @@ pub trait Journal: Send {
     ///
     /// # Panics
     ///
-    /// If the records are not numbered `after + 1`, `after + 2` and so on: numbering them is up to the caller.
+    /// If the records are not numbered `after + 1`, `after + 2` and so on: numbering them is up to the caller. Only the first
+    /// may skip numbers, if it [begins a generation](crate::engine::Event::Restored).
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError>;
 
     /// How long the last append took to write and sync; none for a journal that does not sync.
@@ -103,13 +106,16 @@ pub struct RecordPage {
 impl RecordPage {
     /// Whether records between `after` and this page were dropped.
     pub fn begins_late(&self, after: Seq) -> bool {
-        self.oldest > after && self.oldest.0 - after.0 > 1
+        let follows = |first: &Record| first.seq == self.oldest && first.follows(after);
+        self.oldest > after && self.oldest.0 - after.0 > 1 && !self.records.first().is_some_and(follows)
     }
 }
 
 /// The engine numbers the records. A wrong number stored here would be a wrong fence forever.
 fn assert_numbered(after: Seq, records: &[Record]) {
-    for (expected, record) in (after.0 + 1..).zip(records) {
+    let Some((first, rest)) = records.split_first() else { return };
+    assert!(first.follows(after), "{} cannot be appended after {after}", first.seq);
+    for (expected, record) in (first.seq.0 + 1..).zip(rest) {
         assert_eq!(record.seq.0, expected, "records appended after {after} must be numbered without gaps");
     }
 }

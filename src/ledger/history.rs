@@ -7,7 +7,7 @@ use git2::Oid;
 
 use super::message::LedgerEvent;
 use super::{LedgerError, LedgerReader};
-use crate::engine::{Event, Seq, SessionId, Timestamp};
+use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
 use crate::key::Key;
 
@@ -106,7 +106,7 @@ impl HistoryReader {
         let commit = query.cursor.and_then(|cursor| cursor.commit);
         if let Some(journal) = self.journal.as_ref().filter(|_| commit.is_none()) {
             let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            if search.scan_journal(journal.as_mut())? == Scan::Done {
+            if search.scan_journal(journal.as_mut(), &|| self.ledger_end())? == Scan::Done {
                 return Ok(search.page);
             }
         }
@@ -121,6 +121,12 @@ impl HistoryReader {
         }
         Ok(search.page)
     }
+
+    /// The last event in the ledger; zero where there is none that can be read.
+    fn ledger_end(&self) -> Seq {
+        let tip = self.ledger.as_deref().map(|path| LedgerReader::open(path)?.tip());
+        tip.and_then(Result::ok).flatten().map_or(Seq::ZERO, |tip| tip.trailers.seq)
+    }
 }
 
 /// Whether a search goes on.
@@ -131,7 +137,12 @@ enum Scan {
 }
 
 impl Search<'_> {
-    fn scan_journal(&mut self, journal: &mut dyn JournalReader) -> Result<Scan, LedgerError> {
+    /// `ledger_end` returns the last event in the ledger.
+    fn scan_journal(
+        &mut self,
+        journal: &mut dyn JournalReader,
+        ledger_end: &dyn Fn() -> Seq,
+    ) -> Result<Scan, LedgerError> {
         let head = journal.head()?;
         let oldest = journal.read(head, 1)?.oldest;
         self.below = self.below.min(head.next());
@@ -139,14 +150,24 @@ impl Search<'_> {
             let from = oldest.0.max(self.below.0.saturating_sub(STEP));
             let count = self.below.0 - from;
             let page = journal.read(Seq(from.saturating_sub(1)), count as usize)?;
+            // No number just before a restore was used.
+            let kept = match page.records.first() {
+                Some(Record { event: Event::Restored { kept, .. }, .. }) => Some(*kept),
+                _ => None,
+            };
             let below = self.below;
             for record in page.records.into_iter().rev().filter(|record| record.seq < below) {
                 if self.take(LedgerEvent::new(record, None), None) == Scan::Done {
                     return Ok(Scan::Done);
                 }
             }
-            // If the journal has dropped records meanwhile, the ledger has them.
-            self.below = self.below.min(Seq(from));
+            self.below = match kept {
+                // The ledger also has the events that the restore has undone.
+                Some(kept) if ledger_end() > kept => return Ok(Scan::Continue),
+                Some(kept) => self.below.min(kept.next()),
+                // If the journal has dropped records meanwhile, the ledger has them.
+                None => self.below.min(Seq(from)),
+            };
         }
         Ok(Scan::Continue)
     }

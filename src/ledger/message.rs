@@ -62,6 +62,7 @@ pub fn verb(event: &Event) -> &'static str {
         Event::UnlockRequested { .. } => "ask",
         Event::UnlockAnswered { .. } => "answer",
         Event::Committed { .. } => "commit",
+        Event::Restored { .. } => "restore",
     }
 }
 
@@ -73,6 +74,13 @@ pub fn compose(events: &[LedgerEvent], trailers: &Trailers) -> String {
         text.push_str(&format!(
             "The events {first} to {last} are missing: the journal did not have them any more.\n\n"
         ));
+    }
+    for event in events {
+        if let Event::Restored { kept, .. } = event.event {
+            text.push_str(&format!(
+                "An earlier copy of the journal was restored. What happened after {kept} is undone, and not all of it may be here.\n\n"
+            ));
+        }
     }
     for event in events {
         let session = event.event.session().map_or("-", SessionId::as_str);
@@ -127,7 +135,7 @@ fn number(text: &str) -> Option<Seq> {
 /// One line about the most interesting event.
 fn subject(events: &[LedgerEvent], trailers: &Trailers) -> String {
     let rank = |event: &&LedgerEvent| match event.event {
-        Event::Reserved { .. } => 0,
+        Event::Restored { .. } | Event::Reserved { .. } => 0,
         Event::Released { .. } => 1,
         Event::Amended { .. } => 2,
         Event::UnlockRequested { .. } | Event::UnlockAnswered { .. } => 3,

@@ -36,7 +36,7 @@ impl LedgerStatus {
     }
 
     pub fn lag(&self) -> Lag {
-        let records = self.head.load(Ordering::Acquire).saturating_sub(self.last_written_seq().0);
+        let records = Seq(self.head.load(Ordering::Acquire)).count_since(self.last_written_seq());
         Lag { records, time: self.fields().behind_since.map(|since| since.elapsed()).unwrap_or_default() }
     }
 

@@ -102,12 +102,13 @@ impl State {
 
 /// The events are numbered without gaps, and the message lists the same events.
 fn check_numbers(commit: &Commit, events: &[LedgerEvent], after: Seq) -> Result<(), String> {
-    for (expected, event) in (after.0 + 1..).zip(events) {
-        if event.seq.0 != expected {
-            return Err(format!("expected event #{expected}, found {}", event.seq));
+    let mut last = after;
+    for event in events {
+        if !event.event.follows(event.seq, last) {
+            return Err(format!("expected event {}, found {}", last.next(), event.seq));
         }
+        last = event.seq;
     }
-    let last = events.last().map_or(after, |event| event.seq);
     if commit.trailers.seq != last {
         return Err(format!("its message says that it ends with {}, but it ends with {last}", commit.trailers.seq));
     }

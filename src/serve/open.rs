@@ -84,7 +84,7 @@ pub fn open(
 fn ledger_lag(repository: &Repository, status: &Arc<LedgerStatus>) -> [Gauge; 2] {
     let (name, desk) = (repository.name.clone(), repository.desk.clone());
     let (of_records, of_time) = (status.clone(), status.clone());
-    let records = move || desk.feed().head().0.saturating_sub(of_records.last_written_seq().0) as f64;
+    let records = move || desk.feed().head().count_since(of_records.last_written_seq()) as f64;
     let seconds = move || of_time.lag().time.as_secs_f64();
     [
         Gauge {

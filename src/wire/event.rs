@@ -229,6 +229,14 @@ pub enum EventKind {
         /// How many contents are new. A path may have several.
         path_count: u64,
     },
+    /// An earlier copy of the journal was restored. The events between `lastKept` and this one are undone.
+    #[schema(rename_all = "camelCase")]
+    Restored {
+        /// How often that has happened. The numbers of events from here on are at least `generation` × 2^40.
+        generation: u64,
+        /// The last event that is still in force.
+        last_kept: u64,
+    },
     /// A kind that only a newer server knows. Clients read it; no server sends it.
     #[serde(other)]
     Unrecognized,
@@ -252,6 +260,7 @@ impl EventKind {
             EventKind::UnlockRequested { .. } => "unlockRequested",
             EventKind::UnlockAnswered { .. } => "unlockAnswered",
             EventKind::Committed { .. } => "committed",
+            EventKind::Restored { .. } => "restored",
             EventKind::Unrecognized => "unrecognized",
         }
     }
@@ -262,7 +271,8 @@ impl EventKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reset {
-    /// `tooOld`: the journal no longer has that record. `unknown`: there never was such a record.
+    /// `tooOld`: the journal no longer has that record. `unknown`: there never was such a record. `restored`: an earlier
+    /// copy of the journal was restored since, and that record may be undone.
     #[schema(value_type = String)]
     pub why: Text,
     /// The path that lists what is held now.

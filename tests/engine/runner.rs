@@ -144,6 +144,7 @@ impl Runner {
                     Ok(Outcome::Request(answered)) if answered.id == *request => None,
                     _ => Some(format!("{} {}", request_name(*request, &self.requests), answer_word(Some(*answer)))),
                 },
+                Event::Restored { kept, .. } => Some(format!("restored {kept}")),
                 Event::Committed { contents, .. } => {
                     let keys: Vec<_> = contents.iter().map(|content| content.key.shown()).collect();
                     Some(format!("committed {}", keys.join(" and ")))

@@ -159,7 +159,10 @@ fn details(event: &EventKind) -> Details<'_> {
             reason: note.as_deref(),
             ..Details::default()
         },
-        EventKind::Counted { .. } | EventKind::Committed { .. } | EventKind::Unrecognized => Details::default(),
+        EventKind::Counted { .. }
+        | EventKind::Committed { .. }
+        | EventKind::Restored { .. }
+        | EventKind::Unrecognized => Details::default(),
     }
 }
 
@@ -171,6 +174,9 @@ fn line(event: &Event) -> String {
     let details = details(&event.kind);
     let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
     let mut what: String = paths.collect();
+    if let EventKind::Restored { last_kept, .. } = event.kind {
+        what.push_str(&format!(" the journal as it was after #{last_kept}"));
+    }
     if let Some(session) = details.session {
         what.push_str(&format!(" by {}", describe::session(session, event.session_name.as_deref())));
     }

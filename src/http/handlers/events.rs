@@ -194,6 +194,8 @@ impl Stream {
     fn start(&mut self, notices: Vec<wire::Notice>) {
         if self.after > self.head {
             self.reset("unknown");
+        } else if self.after.generation() != self.head.generation() {
+            self.reset("restored");
         } else {
             self.text.extend_from_slice(b": git-dibs\n");
             self.send_position();

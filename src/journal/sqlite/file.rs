@@ -12,7 +12,7 @@ use crate::journal::JournalError;
 
 /// The format this version writes. A version that adds events or changes a table increments it, so that older versions
 /// refuse the file with a clear message.
-pub(in crate::journal) const FORMAT: i64 = 2;
+pub(in crate::journal) const FORMAT: i64 = 3;
 
 /// "dibs" in ASCII; distinguishes journals from other SQLite files.
 const APPLICATION_ID: i32 = 0x6469_6273;
@@ -120,8 +120,10 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::journal) enum FileState {
     Missing,
-    /// A journal in a format this version knows.
-    Journal,
+    /// A journal in a format this version knows, which may be a later one according to the log.
+    Journal {
+        format: i64,
+    },
 }
 
 /// The path without symbolic links, so that two paths to one file share one lock.
@@ -164,8 +166,9 @@ pub(in crate::journal) fn inspect(path: &Path) -> Result<FileState, JournalError
     if !header.starts_with(b"SQLite format 3\0") || number(APPLICATION_ID_AT) != Some(APPLICATION_ID) {
         return Err(foreign());
     }
-    check_format(path, number(USER_VERSION_AT).unwrap_or_default().into())?;
-    Ok(FileState::Journal)
+    let format = number(USER_VERSION_AT).unwrap_or_default().into();
+    check_format(path, format)?;
+    Ok(FileState::Journal { format })
 }
 
 /// Creates an empty journal under another name and renames it once it is complete, so that a crash leaves nothing that
@@ -222,6 +225,12 @@ pub(in crate::journal) fn raise_format(db: &Connection, path: &Path) -> Result<(
         db.execute_batch(&format!("PRAGMA user_version = {FORMAT}")).map_err(failed)?;
     }
     Ok(())
+}
+
+/// The format of an existing journal, by its log too.
+pub(in crate::journal) fn format(path: &Path) -> Result<i64, JournalError> {
+    let failed = |error| JournalError::from_sqlite("open", path, error);
+    open(path).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get(0))).map_err(failed)
 }
 
 /// Opens a connection that does not change the file's settings. Works for files that cannot be written, too.

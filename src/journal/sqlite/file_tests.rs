@@ -102,7 +102,7 @@ fn a_newer_format_is_seen_in_the_log_too() {
         fs::copy(beside(&place.path(), suffix), beside(&copy.path(), suffix)).unwrap();
     }
     drop((newer, journal));
-    assert!(matches!(refusal(&copy.path()), JournalError::Newer { found: 3, .. }));
+    assert!(matches!(refusal(&copy.path()), JournalError::Newer { known: FORMAT, .. }));
 }
 
 #[test]

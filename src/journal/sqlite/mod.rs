@@ -4,7 +4,9 @@
 //! [`rows`]. SQLite's write-ahead log lets readers read while the one writer writes.
 
 pub(super) mod file;
+pub(super) mod restore;
 pub(super) mod rows;
+mod upgrade;
 
 #[cfg(test)]
 mod failure_tests;
@@ -12,6 +14,8 @@ mod failure_tests;
 mod file_tests;
 #[cfg(test)]
 mod torn_tests;
+#[cfg(test)]
+mod upgrade_tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +44,7 @@ const BUFFER_KEEP_BYTES: usize = 4 << 20;
 /// Adds a row only if the journal still ends where the caller expects: otherwise `last` is NULL, and the row is ignored.
 /// One statement is one transaction and one sync. An INSERT of a SELECT would be plainer, but copies the records again.
 const APPEND: &str = "INSERT OR IGNORE INTO batch (first, last, records)
-    VALUES (?1, CASE WHEN ?1 - 1 = (SELECT seq FROM head) THEN ?2 END, ?3)";
+    VALUES (?1, CASE WHEN ?4 = (SELECT seq FROM head) THEN ?2 END, ?3)";
 
 /// The journal that servers use.
 pub struct SqliteJournal {
@@ -69,12 +73,28 @@ impl SqliteJournal {
     /// Opens the journal at `path`, or creates one that only this user can read and write. The directory must exist.
     pub fn open(path: &Path) -> Result<SqliteJournal, JournalError> {
         let path = file::resolve(path)?;
+        if restore::is_unfinished(&path) {
+            restore::finish(&path, &OwnerLock::take(&path)?)?;
+        }
         // Checked before the lock file is created, so that a foreign file gets no lock file beside it.
         file::inspect(&path)?;
         let lock = OwnerLock::take(&path)?;
-        if file::inspect(&path)? == file::FileState::Missing {
-            file::create(&path)?;
+        match file::inspect(&path)? {
+            file::FileState::Missing => file::create(&path)?,
+            file::FileState::Journal { format } if format < file::FORMAT => upgrade::keep_copy(&path)?,
+            file::FileState::Journal { .. } => {}
         }
+        SqliteJournal::open_locked(path, lock)
+    }
+
+    /// Opens a journal that was just copied, so that there is no need for another copy before its format is changed.
+    pub(super) fn open_copy(path: &Path) -> Result<SqliteJournal, JournalError> {
+        let path = file::resolve(path)?;
+        let lock = OwnerLock::take(&path)?;
+        SqliteJournal::open_locked(path, lock)
+    }
+
+    fn open_locked(path: PathBuf, lock: OwnerLock) -> Result<SqliteJournal, JournalError> {
         let db = file::connect(&path)?;
         file::raise_format(&db, &path)?;
         let head = rows::head(&db, &path)?;
@@ -86,14 +106,32 @@ impl SqliteJournal {
         &self.path
     }
 
-    fn insert(&mut self, first: Seq, last: Seq, records: &[Record]) -> Result<bool, JournalError> {
+    /// The number of the last record.
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// Closes the journal so that everything is in the file itself, and nothing in a log beside it.
+    pub(super) fn close(self) -> Result<(), JournalError> {
+        let failed = |error| JournalError::from_sqlite("write", &self.path, error);
+        let (busy, _, _): (i64, i64, i64) = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .map_err(failed)?;
+        if busy != 0 {
+            return Err(JournalError::InUse { path: self.path, pid: None });
+        }
+        self.db.close().map_err(|(_, error)| JournalError::from_sqlite("write", &self.path, error))
+    }
+
+    fn insert(&mut self, after: Seq, [first, last]: [Seq; 2], records: &[Record]) -> Result<bool, JournalError> {
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_KEEP_BYTES);
         serde_json::to_writer(&mut self.buffer, records).expect("records are plain data, and memory takes every write");
         let text = std::str::from_utf8(&self.buffer).expect("JSON is UTF-8");
         let start = Instant::now();
-        let done =
-            self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(params![sql(first), sql(last), text]));
+        let values = params![sql(first), sql(last), text, sql(after)];
+        let done = self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(values));
         self.sync_time = Some(start.elapsed());
         done.map(|rows| rows == 1).map_err(|error| JournalError::from_sqlite("write", &self.path, error))
     }
@@ -113,10 +151,11 @@ impl Journal for SqliteJournal {
         if after != self.head {
             return Err(JournalError::Superseded { expected: after, actual_head: self.head });
         }
-        let Some(last) = records.last().map(|record| record.seq) else { return Ok(()) };
+        let [Some(first), Some(last)] = [records.first(), records.last()] else { return Ok(()) };
+        let (first, last) = (first.seq, last.seq);
         // Until the append has certainly succeeded or failed, it is not known what the file holds.
         self.broken = true;
-        let is_stored = self.insert(after.next(), last, records)?;
+        let is_stored = self.insert(after, [first, last], records)?;
         self.broken = false;
         if !is_stored {
             return Err(JournalError::Superseded { expected: after, actual_head: rows::head(&self.db, &self.path)? });

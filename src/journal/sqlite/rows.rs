@@ -124,7 +124,7 @@ pub(in crate::journal) fn walk(
         let skip = records.iter().take_while(|record| record.seq <= last_seq).count();
         records.drain(..skip);
         if let Some(first) = records.first()
-            && first.seq.0 != last_seq.0 + 1
+            && !first.follows(last_seq)
         {
             return Err(JournalError::corrupt(path, format!("after {last_seq} comes {}", first.seq)));
         }
