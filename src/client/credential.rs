@@ -6,6 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::address::Address;
 
 /// The largest file that is read as a token, in bytes.
 const TOKEN_MAX: u64 = 16 * 1024;
@@ -27,6 +30,16 @@ pub enum Origin {
     TokenFile(PathBuf),
     /// The read token that the local server writes for people without a session.
     LocalServer(PathBuf),
+}
+
+impl Origin {
+    /// Whether the token is a file of the repository, or was sent to it. Such a token may go where the repository says.
+    pub fn is_repository(&self) -> bool {
+        match self {
+            Origin::PushOption | Origin::SessionFile(_) | Origin::Worktree(_) | Origin::LocalServer(_) => true,
+            Origin::Flag(_) | Origin::Environment | Origin::TokenFile(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -55,6 +68,12 @@ pub struct Credential {
     pub is_admin: bool,
     /// Whether it is the token of a worker that may act for several sessions.
     pub is_worker: bool,
+    /// What the ids of a worker's sessions must begin with.
+    pub prefix: Option<String>,
+    /// The addresses that it is for, if it names any.
+    pub addresses: Vec<Address>,
+    /// The id of the server that it is for, if it names one.
+    pub server_id: Option<String>,
     pub from: Origin,
 }
 
@@ -75,6 +94,9 @@ impl Credential {
             token: token.to_owned(),
             is_admin: claims.scope.as_deref() == Some("admin"),
             is_worker: claims.scope.as_deref() == Some("worker"),
+            prefix: claims.prefix.as_str().filter(|_| claims.scope.as_deref() == Some("worker")).map(str::to_owned),
+            addresses: claims.addresses(),
+            server_id: claims.srv.as_str().map(str::to_owned),
             repo: claims.repo.clone(),
             session: claims.session(),
             from,
@@ -119,9 +141,21 @@ struct Claims {
     sid: Option<String>,
     scope: Option<String>,
     repo: Option<String>,
+    // What another issuer puts there may have any type.
+    prefix: Value,
+    url: Value,
+    srv: Value,
+    aud: Value,
 }
 
 impl Claims {
+    /// `url`, and those of `aud` that are addresses: some issuers name a server there.
+    fn addresses(&self) -> Vec<Address> {
+        let audience = self.aud.as_array().map_or(std::slice::from_ref(&self.aud), Vec::as_slice);
+        let texts = std::iter::once(&self.url).chain(audience).filter_map(Value::as_str);
+        texts.filter_map(|text| Address::parse(text).ok()).collect()
+    }
+
     fn session(self) -> Option<String> {
         match self.scope.as_deref() {
             None | Some("session") => self.sid.or(self.sub),
@@ -171,6 +205,22 @@ mod tests {
         assert_eq!(read(json!({"sub": "boss", "scope": "admin"})), (true, None));
         assert_eq!(read(json!({"sub": "ana", "repo": "app"})), (false, Some("app".to_owned())));
         assert_eq!(read(json!({"sub": ["odd"], "repo": 7})), (false, None));
+    }
+
+    #[test]
+    fn a_token_names_its_server() {
+        let credential = |claims| {
+            let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
+            Credential::new(&token, Origin::Environment).unwrap()
+        };
+        let addresses = |claims| credential(claims).addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(addresses(json!({"sub": "ana", "url": "https://Dibs.example/"})), ["https://dibs.example:443"]);
+        let both = json!({"sub": "ana", "url": "http://a:1", "aud": ["dibs", "https://b"]});
+        assert_eq!(addresses(both), ["http://a:1", "https://b:443"]);
+        assert!(addresses(json!({"sub": "ana", "aud": "dibs"})).is_empty());
+        let odd = credential(json!({"sub": "ana", "url": 7, "srv": {}, "prefix": [], "aud": [3, "x"]}));
+        assert_eq!((odd.session.as_deref(), odd.server_id), (Some("ana"), None));
+        assert_eq!(credential(json!({"sub": "ana", "srv": "7f"})).server_id.as_deref(), Some("7f"));
     }
 
     #[test]

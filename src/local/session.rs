@@ -12,7 +12,7 @@ use super::workspace::Workspace;
 use crate::client::{Client, ClientError, Credential, Limits, Origin};
 use crate::token::NewToken;
 use crate::token::sign::{SigningSecret, sign};
-use crate::wire::{Code, CreateSession, Time};
+use crate::wire::{Code, CreateSession, Text, Time};
 
 /// How long a session's token is valid, in seconds. A token also becomes invalid when its session ends, so this only has
 /// to be longer than any session.
@@ -105,10 +105,18 @@ fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Resu
         name: new.name.as_deref().map(Into::into),
         feature: new.feature.map(Into::into),
         ttl_seconds: Some(TOKEN_SECONDS),
+        url: address(access),
     })?;
     let credential = Credential::new(&created.token, Origin::Environment).map_err(CreateError::BadToken)?;
     let id = created.session_id.to_string();
     Ok(CreatedSession { id, name: new.name, credential, expires_at: created.expires_at })
+}
+
+/// The address that the session's token names; none for the local server, which tokens name by its id: its address may
+/// change when it is started again.
+fn address(access: &ServerAccess) -> Option<Text> {
+    let endpoint = access.endpoints.first().filter(|_| !access.is_local)?;
+    Some(endpoint.to_string().into())
 }
 
 /// An id that no session has. Two admins that find the same id at the same moment, one chance in a million, share it.
@@ -134,6 +142,7 @@ fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Res
             repo: access.repo.as_deref().map(Into::into),
             name: new.name.as_deref().map(Into::into),
             feature: new.feature.as_deref().map(Into::into),
+            url: address(access),
             issued,
             expires: issued + TOKEN_SECONDS,
             ..NewToken::default()

@@ -31,6 +31,9 @@ pub fn active_session(repo: &Repo, access: &ServerAccess) -> Result<Option<Strin
         return Ok(None);
     };
     let Some(session) = own.session.clone() else { return Ok(None) };
+    if access.destination.refusal(&own).is_some() {
+        return Ok(None);
+    }
     // As a reader first: a call with the session's own token is a sign of life, and must not bring a lost session back.
     for credential in access.reader().into_iter().chain([own]) {
         let is_own = credential.session.as_deref() == Some(&*session);

@@ -36,7 +36,9 @@ impl DiscoveryFiles {
 
     /// Writes the files, with new read tokens.
     pub fn write(&self) -> Result<()> {
-        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A new secret makes another id.
+        record.id = self.keyring.server_id();
         for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
