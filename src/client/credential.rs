@@ -62,6 +62,10 @@ pub struct Credential {
     token: String,
     /// The session that the token belongs to; none for a read, admin or worker token.
     pub session: Option<String>,
+    /// When the token expires, in seconds since 1970, if it says so.
+    pub expires: Option<i64>,
+    /// Whether its claims can be read. A token of which they cannot is never accepted.
+    pub is_readable: bool,
     /// The only repository that the token is for, by the server's name.
     pub repo: Option<String>,
     /// Whether it is an admin token.
@@ -89,9 +93,13 @@ impl Credential {
             return Err("has a character that a token cannot have");
         }
         // Not verified: the server does that. The claims only tell which calls to make.
-        let claims: Claims = jsonwebtoken::dangerous::insecure_decode_claims(token).unwrap_or_default();
+        let claims = jsonwebtoken::dangerous::insecure_decode_claims(token);
+        let is_readable = claims.is_ok();
+        let claims: Claims = claims.unwrap_or_default();
         Ok(Credential {
             token: token.to_owned(),
+            expires: claims.exp.as_i64(),
+            is_readable,
             is_admin: claims.scope.as_deref() == Some("admin"),
             is_worker: claims.scope.as_deref() == Some("worker"),
             prefix: claims.prefix.as_str().filter(|_| claims.scope.as_deref() == Some("worker")).map(str::to_owned),
@@ -103,7 +111,20 @@ impl Credential {
         })
     }
 
-    /// Reads a token from a file; none if the file does not exist.
+    /// The token of a worker, used for this session.
+    pub fn acting_for(self, session: &str) -> Credential {
+        Credential { session: Some(session.to_owned()), ..self }
+    }
+
+    /// What a token file of this worktree has in it. A worker's token has the session on a line of its own.
+    pub fn file_text(&self) -> String {
+        match &self.session {
+            Some(session) if self.is_worker => format!("{}\n{session}\n", self.token),
+            _ => format!("{}\n", self.token),
+        }
+    }
+
+    /// Reads a token from a file; none if the file does not exist. A worker's token may have a session on the next line.
     pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
         // A pipe in its place is not waited for.
         let file = match std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -113,7 +134,13 @@ impl Credential {
         };
         let mut text = String::new();
         file.take(TOKEN_MAX).read_to_string(&mut text).map_err(|error| format!("cannot be read ({error})"))?;
-        Credential::new(&text, from).map(Some).map_err(str::to_owned)
+        let (token, session) = text.trim().split_once('\n').unwrap_or((&text, ""));
+        let credential = Credential::new(token, from).map_err(str::to_owned)?;
+        match session.trim() {
+            "" => Ok(Some(credential)),
+            session if credential.is_worker => Ok(Some(credential.acting_for(session))),
+            _ => Err("has more than one line".to_owned()),
+        }
     }
 
     /// The token itself, for the header and for token files.
@@ -146,6 +173,7 @@ struct Claims {
     url: Value,
     srv: Value,
     aud: Value,
+    exp: Value,
 }
 
 impl Claims {

@@ -50,7 +50,8 @@ impl Destination {
         if from.is_repository() {
             return (!credential.addresses.is_empty()).then(|| self.is_for_another(credential));
         }
-        if self.addresses.iter().all(Address::is_on_this_machine) {
+        // Which of the addresses lead to a server of this user is checked when a connection to one is open.
+        if self.addresses.iter().any(Address::is_on_this_machine) {
             return None;
         }
         let address = self.shown();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::environment::Environment;
-use super::identity::{self, OwnToken, PersonTokens, Side, token_problem};
+use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
 use super::server;
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
@@ -134,6 +134,10 @@ impl ServerAccess {
             return Err(format!("this command needs a session, but {problem}"));
         }
         Err(match &self.credential {
+            Some(credential) if !credential.is_readable => {
+                let (from, repair) = (&credential.from, repair(&credential.from));
+                format!("this command needs a session, and the token in {from} is not valid; to repair this: {repair}")
+            }
             None | Some(Credential { from: Origin::LocalServer(_), .. }) => {
                 "this command needs a session, and there is none here; start one with: git dibs session start, \
                  or run a command in a new session with: git dibs run -- COMMAND"

@@ -39,6 +39,12 @@ pub struct ServerRecord {
     /// The server that its tokens name. It stays the same as long as the secret does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The address that clients elsewhere use, if one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
+    /// The names of all repositories that it serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<String>,
 }
 
 impl ServerRecord {

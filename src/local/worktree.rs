@@ -55,7 +55,7 @@ pub fn active_session(repo: &Repo, access: &ServerAccess) -> Result<Option<Strin
 /// Binds the worktree to a session.
 pub fn bind(repo: &Repo, credential: &Credential) -> Result<()> {
     data_dir::make_private(&repo.git_dir.join("dibs"))?;
-    data_dir::write_private(&token_file(repo), format!("{}\n", credential.token()).as_bytes())
+    data_dir::write_private(&token_file(repo), credential.file_text().as_bytes())
 }
 
 /// Removes the binding if it is to this session.

@@ -59,7 +59,7 @@ impl Reloader {
         let level = self.log_level.parse(new.log_level.as_deref())?;
         self.app.keyring.reconfigure(keys)?;
         self.log_level.set(level);
-        self.discovery.set_secret_file(secret_file);
+        self.discovery.set(secret_file, new.public_url.as_ref().map(|url| url.value.clone()));
         self.discovery.write_or_warn();
         self.app.set_limits(new.limits.clone());
         self.app.set_hosts(new.hosts.clone());
