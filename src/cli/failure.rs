@@ -100,7 +100,11 @@ impl From<DiscoverError> for Failure {
 
 /// The exit code for the error of a call.
 pub fn exit_of(error: &ClientError) -> Exit {
-    let ClientError::Refused { body, .. } = error else { return Exit::Unreachable };
+    let body = match error {
+        ClientError::Refused { body, .. } => body,
+        ClientError::OtherUser { .. } => return Exit::Auth,
+        _ => return Exit::Unreachable,
+    };
     match body.code {
         Code::InvalidRequest | Code::InvalidPath | Code::InvalidKey | Code::TtlOutOfRange => Exit::Usage,
         Code::ResourceLocked

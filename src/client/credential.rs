@@ -6,6 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::address::Address;
 
 /// The largest file that is read as a token, in bytes.
 const TOKEN_MAX: u64 = 16 * 1024;
@@ -29,6 +32,16 @@ pub enum Origin {
     LocalServer(PathBuf),
 }
 
+impl Origin {
+    /// Whether the token is a file of the repository, or was sent to it. Such a token may go where the repository says.
+    pub fn is_repository(&self) -> bool {
+        match self {
+            Origin::PushOption | Origin::SessionFile(_) | Origin::Worktree(_) | Origin::LocalServer(_) => true,
+            Origin::Flag(_) | Origin::Environment | Origin::TokenFile(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,12 +62,22 @@ pub struct Credential {
     token: String,
     /// The session that the token belongs to; none for a read, admin or worker token.
     pub session: Option<String>,
+    /// When the token expires, in seconds since 1970, if it says so.
+    pub expires: Option<i64>,
+    /// Whether its claims can be read. A token of which they cannot is never accepted.
+    pub is_readable: bool,
     /// The only repository that the token is for, by the server's name.
     pub repo: Option<String>,
     /// Whether it is an admin token.
     pub is_admin: bool,
     /// Whether it is the token of a worker that may act for several sessions.
     pub is_worker: bool,
+    /// What the ids of a worker's sessions must begin with.
+    pub prefix: Option<String>,
+    /// The addresses that it is for, if it names any.
+    pub addresses: Vec<Address>,
+    /// The id of the server that it is for, if it names one.
+    pub server_id: Option<String>,
     pub from: Origin,
 }
 
@@ -70,18 +93,38 @@ impl Credential {
             return Err("has a character that a token cannot have");
         }
         // Not verified: the server does that. The claims only tell which calls to make.
-        let claims: Claims = jsonwebtoken::dangerous::insecure_decode_claims(token).unwrap_or_default();
+        let claims = jsonwebtoken::dangerous::insecure_decode_claims(token);
+        let is_readable = claims.is_ok();
+        let claims: Claims = claims.unwrap_or_default();
         Ok(Credential {
             token: token.to_owned(),
+            expires: claims.exp.as_i64(),
+            is_readable,
             is_admin: claims.scope.as_deref() == Some("admin"),
             is_worker: claims.scope.as_deref() == Some("worker"),
+            prefix: claims.prefix.as_str().filter(|_| claims.scope.as_deref() == Some("worker")).map(str::to_owned),
+            addresses: claims.addresses(),
+            server_id: claims.srv.as_str().map(str::to_owned),
             repo: claims.repo.clone(),
             session: claims.session(),
             from,
         })
     }
 
-    /// Reads a token from a file; none if the file does not exist.
+    /// The token of a worker, used for this session.
+    pub fn acting_for(self, session: &str) -> Credential {
+        Credential { session: Some(session.to_owned()), ..self }
+    }
+
+    /// What a token file of this worktree has in it. A worker's token has the session on a line of its own.
+    pub fn file_text(&self) -> String {
+        match &self.session {
+            Some(session) if self.is_worker => format!("{}\n{session}\n", self.token),
+            _ => format!("{}\n", self.token),
+        }
+    }
+
+    /// Reads a token from a file; none if the file does not exist. A worker's token may have a session on the next line.
     pub fn read(path: &Path, from: Origin) -> Result<Option<Credential>, String> {
         // A pipe in its place is not waited for.
         let file = match std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -91,7 +134,13 @@ impl Credential {
         };
         let mut text = String::new();
         file.take(TOKEN_MAX).read_to_string(&mut text).map_err(|error| format!("cannot be read ({error})"))?;
-        Credential::new(&text, from).map(Some).map_err(str::to_owned)
+        let (token, session) = text.trim().split_once('\n').unwrap_or((&text, ""));
+        let credential = Credential::new(token, from).map_err(str::to_owned)?;
+        match session.trim() {
+            "" => Ok(Some(credential)),
+            session if credential.is_worker => Ok(Some(credential.acting_for(session))),
+            _ => Err("has more than one line".to_owned()),
+        }
     }
 
     /// The token itself, for the header and for token files.
@@ -119,9 +168,22 @@ struct Claims {
     sid: Option<String>,
     scope: Option<String>,
     repo: Option<String>,
+    // What another issuer puts there may have any type.
+    prefix: Value,
+    url: Value,
+    srv: Value,
+    aud: Value,
+    exp: Value,
 }
 
 impl Claims {
+    /// `url`, and those of `aud` that are addresses: some issuers name a server there.
+    fn addresses(&self) -> Vec<Address> {
+        let audience = self.aud.as_array().map_or(std::slice::from_ref(&self.aud), Vec::as_slice);
+        let texts = std::iter::once(&self.url).chain(audience).filter_map(Value::as_str);
+        texts.filter_map(|text| Address::parse(text).ok()).collect()
+    }
+
     fn session(self) -> Option<String> {
         match self.scope.as_deref() {
             None | Some("session") => self.sid.or(self.sub),
@@ -171,6 +233,22 @@ mod tests {
         assert_eq!(read(json!({"sub": "boss", "scope": "admin"})), (true, None));
         assert_eq!(read(json!({"sub": "ana", "repo": "app"})), (false, Some("app".to_owned())));
         assert_eq!(read(json!({"sub": ["odd"], "repo": 7})), (false, None));
+    }
+
+    #[test]
+    fn a_token_names_its_server() {
+        let credential = |claims| {
+            let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap();
+            Credential::new(&token, Origin::Environment).unwrap()
+        };
+        let addresses = |claims| credential(claims).addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(addresses(json!({"sub": "ana", "url": "https://Dibs.example/"})), ["https://dibs.example:443"]);
+        let both = json!({"sub": "ana", "url": "http://a:1", "aud": ["dibs", "https://b"]});
+        assert_eq!(addresses(both), ["http://a:1", "https://b:443"]);
+        assert!(addresses(json!({"sub": "ana", "aud": "dibs"})).is_empty());
+        let odd = credential(json!({"sub": "ana", "url": 7, "srv": {}, "prefix": [], "aud": [3, "x"]}));
+        assert_eq!((odd.session.as_deref(), odd.server_id), (Some("ana"), None));
+        assert_eq!(credential(json!({"sub": "ana", "srv": "7f"})).server_id.as_deref(), Some("7f"));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::wire::{Code, ErrorBody};
 pub enum ClientError {
     /// No server answers at this address. The call had no effect, unless the connection broke during it.
     Unreachable { at: String, why: String },
+    /// Only the repository names this address, and another user runs the server there. Nothing was sent.
+    OtherUser { at: String },
     /// A server accepted the connection and did not reply in time. The call may have had its effect.
     TimedOut { at: String, limit: Duration },
     /// The server refused the call.
@@ -45,6 +47,11 @@ impl std::fmt::Display for ClientError {
             ClientError::Unreachable { at, why } => {
                 write!(f, "no server answers at {at} ({why}); is git dibs serve running?")
             }
+            ClientError::OtherUser { at } => write!(
+                f,
+                "another user runs the server at {at}, and only this repository names that address, so nothing was sent \
+                 there; if you trust it: export DIBS_URL={at}"
+            ),
             ClientError::TimedOut { at, limit } => {
                 write!(f, "the server at {at} did not reply within {} s", limit.as_secs_f64())
             }

@@ -1,6 +1,7 @@
 //! One call: connect, send, receive, all within limits.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::part;
-use super::{ClientError, Credential, Endpoint};
+use super::{Address, ClientError, Credential, Endpoint, peer};
 use crate::wire::{ErrorBody, Time};
 
 /// How long to wait before connecting again to a socket whose queue is full.
@@ -85,6 +86,11 @@ struct RawReply {
     date: Option<Time>,
     body: Bytes,
 }
+
+/// The server must not get the token.
+#[derive(Debug, thiserror::Error)]
+#[error("another user runs the server there")]
+struct OtherUser;
 
 /// Why an exchange failed.
 enum ExchangeError {
@@ -245,16 +251,56 @@ impl Client {
     /// Connects to the first address that answers.
     async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
+        let mut of_other_user = None;
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            let why = match timeout(self.limits.connect, open(endpoint)).await {
+            let why = match timeout(self.limits.connect, self.open(endpoint)).await {
                 Ok(Ok((sender, driver))) => return Ok(ClientConnection { sender, driver, endpoint: index }),
-                Ok(Err(error)) => plain(&error),
+                Ok(Err(error)) => {
+                    if error.get_ref().is_some_and(|inner| inner.is::<OtherUser>()) {
+                        of_other_user = Some(endpoint.to_string());
+                    }
+                    plain(&error)
+                }
                 Err(_) => format!("no connection within {} ms", self.limits.connect.as_millis()),
             };
             failures.push(why);
         }
+        if let Some(at) = of_other_user {
+            return Err(ClientError::OtherUser { at });
+        }
         failures.dedup();
         Err(ClientError::Unreachable { at: self.at(), why: failures.join("; ") })
+    }
+
+    /// Opens a connection. A task drives it beside the calls.
+    async fn open(&self, endpoint: &Endpoint) -> io::Result<NewConnection> {
+        match &endpoint.address {
+            Address::Unix(path) => loop {
+                match UnixStream::connect(path).await {
+                    Ok(stream) => {
+                        self.check_peer(endpoint, &stream)?;
+                        return handshake(stream).await;
+                    }
+                    // With a Unix socket a full queue is an error, not a wait as with TCP. The caller has a time limit.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
+                    Err(error) => return Err(error),
+                }
+            },
+            Address::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                self.check_peer(endpoint, &stream)?;
+                handshake(stream).await
+            }
+        }
+    }
+
+    /// Refuses a server that must not get the token.
+    fn check_peer(&self, endpoint: &Endpoint, stream: &impl AsFd) -> io::Result<()> {
+        if peer::may_get(self.credential.as_ref(), endpoint, stream) {
+            return Ok(());
+        }
+        Err(io::Error::other(OtherUser))
     }
 
     fn request(
@@ -264,7 +310,7 @@ impl Client {
         path: &str,
         body: Option<Bytes>,
     ) -> hyper::http::Result<Request<Full<Bytes>>> {
-        let mut uri = format!("{}{path}", endpoint.prefix());
+        let mut uri = format!("{}{path}", endpoint.address.prefix());
         if let Some(repo) = &self.repo {
             uri.push_str(if path.contains('?') { "&repo=" } else { "?repo=" });
             uri.push_str(&part(repo));
@@ -272,7 +318,7 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
-            .header(header::HOST, endpoint.authority())
+            .header(header::HOST, endpoint.address.authority())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("git-dibs/", env!("CARGO_PKG_VERSION")));
         if let Some(credential) = &self.credential {
@@ -295,25 +341,6 @@ impl Drop for Client {
         // A plain drop would wait for a name lookup that is still in progress, long after the limit.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
-        }
-    }
-}
-
-/// Opens a connection. A task drives it beside the calls.
-async fn open(endpoint: &Endpoint) -> io::Result<NewConnection> {
-    match endpoint {
-        Endpoint::Unix(path) => loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return handshake(stream).await,
-                // With a Unix socket a full queue is an error, not a wait as with TCP. The caller has a time limit.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
-                Err(error) => return Err(error),
-            }
-        },
-        Endpoint::Tcp { host, port, .. } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            stream.set_nodelay(true)?;
-            handshake(stream).await
         }
     }
 }

@@ -10,11 +10,12 @@ mod calls;
 mod credential;
 mod error;
 mod exchange;
+mod peer;
 mod quick;
 #[cfg(test)]
 mod tests;
 
-pub use address::Endpoint;
+pub use address::{Address, Endpoint};
 pub use calls::{HistoryFilter, ReservationFilter};
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;

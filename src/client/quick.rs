@@ -12,10 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::Endpoint;
 use super::address::part;
 use super::calls::{announce_path, check_path};
-use super::{Credential, Limits};
+use super::{Address, Credential, Endpoint, Limits, peer};
 use crate::wire;
 
 /// The result of a quick call.
@@ -61,7 +60,10 @@ fn exchange<T: DeserializeOwned>(
     limits: Limits,
 ) -> QuickReply<T> {
     let deadline = Deadline(Instant::now() + limits.total);
-    let Some(socket) = connect(call.endpoint, limits.connect) else { return QuickReply::Unclear };
+    let Some(socket) = connect(&call.endpoint.address, limits.connect) else { return QuickReply::Unclear };
+    if !peer::may_get(call.credential, call.endpoint, &socket) {
+        return QuickReply::Unclear;
+    }
     let Ok(body) = serde_json::to_vec(request) else { return QuickReply::Unclear };
     let reply = send(&socket, &head(call, path, body.len()), &body, deadline)
         .and_then(|()| receive(&socket, deadline, limits.answer_bytes));
@@ -75,11 +77,13 @@ fn exchange<T: DeserializeOwned>(
     }
 }
 
-/// Connects to a socket or an IP address. A host name is left to the full client, because a name lookup has no time limit.
-fn connect(endpoint: &Endpoint, limit: Duration) -> Option<Socket> {
-    let (domain, address) = match endpoint {
-        Endpoint::Unix(path) => (Domain::UNIX, SockAddr::unix(path).ok()?),
-        Endpoint::Tcp { host, port, .. } => {
+/// Connects to a socket or an IP address. A host name is left to the full client, because a name lookup has no time limit;
+/// so is HTTPS.
+fn connect(address: &Address, limit: Duration) -> Option<Socket> {
+    let (domain, address) = match address {
+        Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path).ok()?),
+        Address::Tcp { tls: true, .. } => return None,
+        Address::Tcp { host, port, .. } => {
             let address = SocketAddr::new(host.parse::<IpAddr>().ok()?, *port);
             (Domain::for_address(address), address.into())
         }
@@ -99,8 +103,8 @@ fn head(call: QuickCall<'_>, path: &str, body_bytes: usize) -> String {
     format!(
         "POST {}{path}{repo} HTTP/1.0\r\nhost: {}\r\naccept: application/json\r\nuser-agent: git-dibs/{}\r\n{token}\
          content-type: application/json\r\ncontent-length: {body_bytes}\r\n\r\n",
-        call.endpoint.prefix(),
-        call.endpoint.authority(),
+        call.endpoint.address.prefix(),
+        call.endpoint.address.authority(),
         env!("CARGO_PKG_VERSION"),
     )
 }

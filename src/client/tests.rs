@@ -30,7 +30,7 @@ fn stranger(acts: Vec<Act>) -> (Endpoint, Receiver<String>) {
             act(&mut stream);
         }
     });
-    (Endpoint::Tcp { host: "127.0.0.1".to_owned(), port, prefix: String::new() }, requests)
+    (Endpoint::parse(&format!("http://127.0.0.1:{port}")).unwrap(), requests)
 }
 
 /// Reads one request to its end; nothing where the client left before.
@@ -92,7 +92,7 @@ fn garbage(act: Act) -> String {
 fn a_question_arrives_with_everything_a_server_needs() {
     let body = r#"{"ok":true,"released":true,"releasedCount":1,"later":"more"}"#;
     let (endpoint, requests) = stranger(vec![says(answer("200 OK", body))]);
-    let authority = endpoint.authority();
+    let authority = endpoint.address.authority();
     let credential = Credential::new("abc", Origin::Environment).unwrap();
     let mut client = Client::new(vec![endpoint], Some(credential), Limits::default()).unwrap();
     let ask = wire::Release { file_path: Some("src/ä.rs".to_owned()), ..wire::Release::default() };
@@ -213,7 +213,7 @@ fn a_waiting_call_may_take_its_waiting_time() {
 fn an_unreachable_server_is_a_sentence_with_every_address_that_was_tried() {
     let dir = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let socket = Endpoint::Unix(dir.path().join("dibs.sock"));
+    let socket = Endpoint::from(Address::Unix(dir.path().join("dibs.sock")));
     let tcp = Endpoint::parse(&format!("http://127.0.0.1:{port}")).unwrap();
     let expected = format!(
         "no server answers at {socket} or {tcp} (no such file or directory; connection refused); is git dibs serve running?"
@@ -233,7 +233,7 @@ fn the_socket_is_tried_first_and_the_port_is_the_second_way() {
         let _ = stream.write_all(answer("200 OK", r#"{"status":"by socket"}"#).as_bytes());
     });
     let (tcp, _requests) = stranger(vec![says(answer("200 OK", r#"{"status":"by port"}"#))]);
-    let mut both = Client::new(vec![Endpoint::Unix(path.clone()), tcp], None, Limits::default()).unwrap();
+    let mut both = Client::new(vec![Address::Unix(path.clone()).into(), tcp], None, Limits::default()).unwrap();
     assert_eq!(&*both.health().unwrap().status, "by socket");
     std::fs::remove_file(path).unwrap();
     assert_eq!(&*both.health().unwrap().status, "by port");
@@ -248,7 +248,7 @@ fn a_socket_whose_queue_is_full_is_unreachable() {
     // SAFETY: the descriptor is the listener's own and open; listening again only changes the length of its queue.
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
     let _first = std::os::unix::net::UnixStream::connect(&path).unwrap();
-    let error = Client::new(vec![Endpoint::Unix(path)], None, Limits::default()).unwrap().health().unwrap_err();
+    let error = Client::new(vec![Address::Unix(path).into()], None, Limits::default()).unwrap().health().unwrap_err();
     assert!(error.to_string().contains("no connection within 200 ms"), "{error}");
 }
 

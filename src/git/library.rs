@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use super::changed::{Change, Entry, Merge};
 use super::walk::index_against_tree;
-use super::{Oid, Path, Settings};
+use super::{Oid, Path, SetBy, Settings};
 
 /// A repository that libgit2 has opened.
 #[derive(Clone)]
@@ -128,29 +128,31 @@ impl Library {
         }
         let repo = self.0.lock().ok()?;
         let config = repo.config().ok()?.snapshot().ok()?;
-        let mut names = Vec::new();
+        let mut found = Vec::new();
         let mut all = config.entries(None).ok()?;
         while let Some(entry) = all.next() {
-            let name = entry.ok()?.name().ok()?.to_owned();
+            let entry = entry.ok()?;
+            let name = entry.name().ok()?;
             // libgit2 does not know all conditions for including a file.
             if name.starts_with("include") {
                 return None;
             }
-            if name.starts_with("dibs.") {
-                names.push(name);
-            }
-        }
-        let mut pairs = Vec::new();
-        for name in &names {
-            let entry = config.get_entry(name).ok()?;
+            let Some(name) = name.strip_prefix("dibs.") else { continue };
             let value = if entry.has_value() {
                 String::from_utf8_lossy(entry.value_bytes()).into_owned()
             } else {
                 "true".to_owned()
             };
-            pairs.push((name.strip_prefix("dibs.")?, value));
+            found.push((entry.level() as i32, name.to_owned(), value));
         }
-        Some(Settings::from_pairs(pairs.iter().map(|(name, value)| (*name, value.as_str()))))
+        // The most important file last. Within a file the order stays the same.
+        found.sort_by_key(|(level, ..)| *level);
+        let mut settings = Settings::default();
+        for (level, name, value) in found {
+            let of_user = (1..git2::ConfigLevel::Local as i32).contains(&level);
+            settings.add(&name, value, if of_user { SetBy::User } else { SetBy::Repository });
+        }
+        Some(settings)
     }
 }
 

@@ -24,7 +24,7 @@ mod worktrees;
 pub use oid::Oid;
 pub use repo::{Repo, trust_every_owner};
 pub use run::{Git, GitError, LOCAL_VARIABLES, Running};
-pub use settings::{Settings, SettingsCall};
+pub use settings::{SetBy, Settings, SettingsCall};
 pub use version::Version;
 pub use walk::index_against_tree;
 pub use worktrees::{Worktree, worktrees};

@@ -10,7 +10,20 @@ use super::{GitError, Repo, Running, split_nul};
 
 /// Every `dibs.*` setting. If one is set several times the last value counts, as in git.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings(HashMap<String, String>);
+pub struct Settings {
+    effective: HashMap<String, String>,
+    /// What the user or the system sets, outside of the repository: all values, in order.
+    of_user: HashMap<String, Vec<String>>,
+}
+
+/// Who set a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    /// The files of the system or of the user, or `git -c`.
+    User,
+    /// A file of the repository. Whoever made the repository may have written it.
+    Repository,
+}
 
 /// The settings, or a running `git config` that reads them, so that other work can be done meanwhile.
 #[derive(Debug)]
@@ -25,7 +38,7 @@ impl SettingsCall {
         if let Some(known) = repo.library_here().and_then(Library::settings) {
             return Ok(SettingsCall::Known(known));
         }
-        repo.git().args(["config", "-z", "--get-regexp", r"^dibs\."]).start().map(SettingsCall::Asked)
+        repo.git().args(["config", "-z", "--show-scope", "--get-regexp", r"^dibs\."]).start().map(SettingsCall::Asked)
     }
 
     /// Waits for git, if it was started.
@@ -46,24 +59,45 @@ impl Settings {
 
     /// The value of `dibs.<name>`. The case of names does not matter, as in git.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(&name.to_ascii_lowercase()).map(String::as_str)
+        self.effective.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 
-    /// Settings from pairs, for tests.
+    /// The values of `dibs.<name>` that no file of the repository sets, the most important one last.
+    pub fn of_user(&self, name: &str) -> &[String] {
+        self.of_user.get(&name.to_ascii_lowercase()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Settings of a repository from pairs, for tests.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Settings {
-        Settings(pairs.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect())
+        let mut settings = Settings::default();
+        pairs.into_iter().for_each(|(name, value)| settings.add(name, value.to_owned(), SetBy::Repository));
+        settings
+    }
+
+    /// Adds a value, which is more important than those before it.
+    pub fn add(&mut self, name: &str, value: String, set_by: SetBy) {
+        let name = name.to_ascii_lowercase();
+        if set_by == SetBy::User {
+            self.of_user.entry(name.clone()).or_default().push(value.clone());
+        }
+        self.effective.insert(name, value);
     }
 
     fn read(bytes: &[u8]) -> Settings {
-        let mut all = HashMap::new();
-        for entry in split_nul(bytes) {
+        let mut settings = Settings::default();
+        let mut entries = split_nul(bytes).into_iter();
+        while let (Some(scope), Some(entry)) = (entries.next(), entries.next()) {
             let text = String::from_utf8_lossy(&entry);
             // In git's configuration a name without a value means "true".
             let (name, value) = text.split_once('\n').unwrap_or((&text, "true"));
             let name = name.strip_prefix("dibs.").unwrap_or(name);
-            all.insert(name.to_ascii_lowercase(), value.to_owned());
+            let set_by = match scope.as_slice() {
+                b"system" | b"global" | b"command" => SetBy::User,
+                _ => SetBy::Repository,
+            };
+            settings.add(name, value.to_owned(), set_by);
         }
-        Settings(all)
+        settings
     }
 }
 
@@ -73,11 +107,15 @@ mod tests {
 
     #[test]
     fn the_last_value_counts_and_a_bare_name_is_true() {
-        let settings =
-            Settings::read(b"dibs.enforce\nblock\0dibs.enforce\nwarn\0dibs.pushnet\0dibs.url\nhttp://x/\ny\0");
+        let settings = Settings::read(
+            b"global\0dibs.enforce\nblock\0local\0dibs.enforce\nwarn\0local\0dibs.pushnet\0command\0dibs.url\nhttp://x/\ny\0",
+        );
         assert_eq!(settings.get("enforce"), Some("warn"));
         assert_eq!(settings.get("pushNet"), Some("true"));
         assert_eq!(settings.get("url"), Some("http://x/\ny"));
         assert_eq!(settings.get("require"), None);
+        assert_eq!(settings.of_user("enforce"), ["block"]);
+        assert_eq!(settings.of_user("url"), ["http://x/\ny"]);
+        assert!(settings.of_user("pushNet").is_empty());
     }
 }

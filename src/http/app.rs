@@ -75,6 +75,7 @@ pub struct App {
     pub(super) journal_readers: Semaphore,
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
+    public_url: ArcSwap<Option<Text>>,
     stopping: watch::Sender<bool>,
     /// Why the server is not ready, if it is not and does not stop.
     unready: OnceLock<String>,
@@ -94,6 +95,7 @@ impl App {
             journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
+            public_url: ArcSwap::default(),
             stopping: watch::Sender::new(false),
             unready: OnceLock::new(),
         }
@@ -120,6 +122,15 @@ impl App {
 
     pub fn set_hosts(&self, hosts: Vec<String>) {
         self.hosts.store(Arc::new(hosts));
+    }
+
+    /// The address that clients use, if one is configured. Tokens that the server makes name it.
+    pub fn public_url(&self) -> Option<Text> {
+        Option::clone(&self.public_url.load())
+    }
+
+    pub fn set_public_url(&self, url: Option<Text>) {
+        self.public_url.store(Arc::new(url));
     }
 
     /// The repository, if there is exactly one.

@@ -83,7 +83,10 @@ pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str
                 Ok(repo.clone())
             }
             // Without a token for it, a client may not learn whether a repository exists.
-            _ => Err(ApiError::new(Code::Forbidden, "this token is for a repository that is not served here")),
+            _ => {
+                let sentence = format!("{name:?} is not a repository that this token may use here");
+                Err(ApiError::new(Code::Forbidden, sentence))
+            }
         },
         (None, Some(only)) => Ok(only.clone()),
         (None, None) if claims.scope == Scope::Admin => {

@@ -62,6 +62,7 @@ impl From<ClientError> for CheckError {
         let sentence = error.to_string();
         match &error {
             ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => CheckError::Unreachable(sentence),
+            ClientError::OtherUser { .. } => CheckError::Unauthorized(sentence),
             ClientError::Garbage { .. } => CheckError::BadReply(sentence),
             ClientError::Refused { status, body, .. } => match (body.code, status) {
                 (Code::SessionEnded, _) => CheckError::SessionEnded(sentence),

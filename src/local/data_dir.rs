@@ -29,6 +29,20 @@ pub fn secret(dir: &Path) -> PathBuf {
     dir.join("secret")
 }
 
+/// Where a running server tells about itself.
+pub fn server_record(dir: &Path) -> PathBuf {
+    dir.join("server.json")
+}
+
+/// The names of the repositories whose journals are in a server's directory; empty if it has the journal of only one.
+pub fn repositories(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let with_journal = entries.filter(|entry| journal(&entry.path()).exists());
+    let mut names: Vec<String> = with_journal.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
 /// Where a server listens for this machine's own programs.
 pub fn socket(dir: &Path) -> PathBuf {
     dir.join("dibs.sock")

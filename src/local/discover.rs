@@ -7,8 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::destination::Destination;
 use super::environment::Environment;
-use super::identity::{self, OwnToken, PersonTokens, Side, token_problem};
+use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
 use super::server;
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
@@ -86,6 +87,8 @@ pub struct ServerAccess {
     pub token_problem: Option<String>,
     /// Where such a person gets a token.
     pub person: PersonTokens,
+    /// Which tokens the server may get.
+    pub destination: Destination,
     /// The longest time for a reply, if the server failed a moment ago.
     pub reply_limit: Option<Duration>,
 }
@@ -131,6 +134,10 @@ impl ServerAccess {
             return Err(format!("this command needs a session, but {problem}"));
         }
         Err(match &self.credential {
+            Some(credential) if !credential.is_readable => {
+                let (from, repair) = (&credential.from, repair(&credential.from));
+                format!("this command needs a session, and the token in {from} is not valid; to repair this: {repair}")
+            }
             None | Some(Credential { from: Origin::LocalServer(_), .. }) => {
                 "this command needs a session, and there is none here; start one with: git dibs session start, \
                  or run a command in a new session with: git dibs run -- COMMAND"
@@ -167,13 +174,13 @@ pub enum DiscoverError {
 /// Finds the server, the token and the session.
 pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
     let own = identity::own_token(lookup)?;
-    let of_token = match &own {
-        OwnToken::Found { url, .. } => url.clone(),
-        _ => None,
-    };
-    let server = server::find(lookup, of_token)?;
-    let person = PersonTokens::of(lookup, server.is_local);
+    let server = server::find(lookup, &own)?;
+    let destination = server.destination();
+    let person = PersonTokens::of(lookup, server.is_local, destination.clone());
     let (credential, session, token_problem) = match own {
+        OwnToken::Found { credential, .. } if let Some(why) = destination.refusal(&credential) => {
+            (person.without_session(None), lookup.flags.session.clone(), Some(why))
+        }
         OwnToken::Found { credential, .. } => {
             let session = identity::session(lookup, Some(&credential));
             (Some(credential), session, None)
@@ -200,6 +207,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         is_local: server.is_local,
         token_problem,
         person,
+        destination,
         reply_limit: None,
     })
 }
@@ -208,13 +216,24 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+
     use super::*;
+    use crate::git::SetBy;
+
+    /// A token with these claims. The server would refuse it; the client only reads what it says.
+    fn unsigned(claims: serde_json::Value) -> String {
+        encode(&Header::default(), &claims, &EncodingKey::from_secret(b"x")).unwrap()
+    }
 
     /// A repository without git: a worktree's directory, the common one, variables and settings.
     struct Place {
         dir: tempfile::TempDir,
         variables: Vec<(&'static str, String)>,
         settings: Vec<(&'static str, String)>,
+        /// Settings outside of the repository.
+        user_settings: Vec<(&'static str, String)>,
         flags: Flags,
         side: Side,
     }
@@ -225,6 +244,7 @@ mod tests {
                 dir: tempfile::tempdir().unwrap(),
                 variables: Vec::new(),
                 settings: Vec::new(),
+                user_settings: Vec::new(),
                 flags: Flags::default(),
                 side: Side::default(),
             }
@@ -237,6 +257,11 @@ mod tests {
 
         fn setting(mut self, name: &'static str, value: &str) -> Place {
             self.settings.push((name, value.to_owned()));
+            self
+        }
+
+        fn user_setting(mut self, name: &'static str, value: &str) -> Place {
+            self.user_settings.push((name, value.to_owned()));
             self
         }
 
@@ -268,13 +293,16 @@ mod tests {
         }
 
         fn discover(&self) -> Result<ServerAccess, DiscoverError> {
+            let mut settings = Settings::default();
+            self.user_settings.iter().for_each(|(name, value)| settings.add(name, value.clone(), SetBy::User));
+            self.settings.iter().for_each(|(name, value)| settings.add(name, value.clone(), SetBy::Repository));
             discover(&Lookup {
                 flags: self.flags.clone(),
                 side: self.side.clone(),
                 environment: &Environment::from_pairs(
                     self.variables.iter().map(|(name, value)| (*name, value.as_str())),
                 ),
-                settings: &Settings::from_pairs(self.settings.iter().map(|(name, value)| (*name, value.as_str()))),
+                settings: &settings,
                 git_dir: Some(&self.path().join("worktree")),
                 common_dir: Some(&self.path().join("common")),
             })
@@ -316,6 +344,108 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_not_sent_to_an_address_that_only_the_repository_names() {
+        let evil = "http://evil.example:1";
+        let home = tempfile::tempdir().unwrap();
+        let mine = home.path().join("mine");
+        std::fs::write(&mine, "mine").unwrap();
+        let mine = mine.to_str().unwrap();
+        let record = json!({"pid": 1, "url": evil, "startedAt": "2026-01-01T00:00:00Z"}).to_string();
+        let mut by_flag = Place::new().setting("url", evil);
+        by_flag.flags.token_file = Some(mine.into());
+        let cases = [
+            Place::new().setting("url", evil).env("DIBS_TOKEN", ANA),
+            Place::new().file("common/dibs/server.json", &record).env("DIBS_TOKEN", ANA),
+            Place::new().setting("url", evil).setting("tokenFile", mine),
+            Place::new().setting("url", evil).user_setting("tokenFile", mine),
+            Place::new().user_setting("url", "http://team:1").setting("url", evil).env("DIBS_TOKEN", ANA),
+            by_flag,
+        ];
+        for (n, place) in cases.iter().enumerate() {
+            let found = place.discover().unwrap();
+            assert_eq!((found.credential, found.session), (None, None), "{n}");
+            let problem = found.token_problem.unwrap();
+            let end = "because only this repository's own settings name that address; if you trust that server: \
+                       export DIBS_URL=http://evil.example:1";
+            assert!(problem.ends_with(end), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_sent_where_the_user_says() {
+        let team = "http://team:1";
+        let hostile = || Place::new().setting("tokenFile", "/nowhere").env("DIBS_TOKEN", ANA);
+        let mut by_flag = hostile();
+        by_flag.flags.url = Some(team.to_owned());
+        let cases = [
+            by_flag,
+            hostile().env("DIBS_URL", team),
+            hostile().user_setting("url", team),
+            // The repository may repeat what the user says, and the user may say several.
+            hostile().user_setting("url", team).setting("url", "http://TEAM:1/"),
+            hostile().user_setting("url", team).user_setting("url", "http://other").setting("url", team),
+        ];
+        for (n, place) in cases.iter().enumerate() {
+            assert_eq!((place.token().as_deref(), place.endpoints()), (Some(ANA), vec![team.to_owned()]), "{n}");
+            assert!(place.discover().unwrap().endpoints.iter().all(|endpoint| !endpoint.own_server_only), "{n}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_names_its_server_goes_there() {
+        let token = unsigned(json!({"sub": "ana", "url": "https://team.example"}));
+        let place = Place::new().env("DIBS_TOKEN", &token);
+        assert_eq!(place.endpoints(), ["https://team.example:443"]);
+        assert_eq!(place.discover().unwrap().source, "the token in DIBS_TOKEN");
+        let place = place.setting("url", "https://team.example:443/");
+        assert_eq!(place.token().as_deref(), Some(&*token));
+        // Not to another server that only the repository names: neither this token nor, for lack of a server, its address.
+        let place = place.setting("url", "https://evil.example");
+        assert_eq!((place.token(), place.endpoints()), (None, vec!["https://evil.example:443".to_owned()]));
+        let bound = Place::new().setting("url", "https://evil.example").file("worktree/dibs/token", &token);
+        let found = bound.discover().unwrap();
+        assert_eq!(found.credential, None);
+        let problem = found.token_problem.unwrap();
+        assert!(problem.contains("is for the server https://team.example:443 and is not sent to"), "{problem}");
+        assert!(problem.ends_with("to repair this: git dibs session start"), "{problem}");
+        // The worktree's token goes where the repository says if it names no other server.
+        let bound = Place::new().setting("url", "https://team.example").file("worktree/dibs/token", ANA);
+        assert_eq!(bound.token().as_deref(), Some(ANA));
+    }
+
+    #[test]
+    fn a_token_of_another_local_server_is_not_sent() {
+        let record = |port: u16, id: &str| json!({"pid": 1, "url": format!("http://127.0.0.1:{port}"), "startedAt": "2026-01-01T00:00:00Z", "id": id});
+        let token = unsigned(json!({"sub": "ana", "srv": "a1"}));
+        let at = |port, id| Place::new().file("common/dibs/server.json", &record(port, id).to_string());
+        for port in [3427, 40_000] {
+            let found = at(port, "a1").env("DIBS_TOKEN", &token).discover().unwrap();
+            assert_eq!(found.credential.unwrap().token(), token, "the server may listen on another port");
+            assert!(found.endpoints.iter().all(|endpoint| endpoint.own_server_only));
+        }
+        for place in [at(3427, "b2").env("DIBS_TOKEN", &token), at(3427, "b2").file("worktree/dibs/token", &token)] {
+            let found = place.discover().unwrap();
+            assert_eq!(found.credential, None);
+            let problem = found.token_problem.unwrap();
+            assert!(
+                problem.contains("is for another server and is not sent to this repository's, http://127"),
+                "{problem}"
+            );
+        }
+        // A server or a token of an earlier version has no id.
+        assert_eq!(Place::new().served().env("DIBS_TOKEN", &token).token().as_deref(), Some(&*token));
+        assert_eq!(at(3427, "b2").env("DIBS_TOKEN", ANA).token().as_deref(), Some(ANA));
+    }
+
+    #[test]
+    fn a_socket_in_a_record_gets_a_token_only_from_its_own_user() {
+        // The user names the port that a record also names; the socket beside it is still only the record's.
+        let place = Place::new().served().env("DIBS_URL", "http://127.0.0.1:3427").env("DIBS_TOKEN", ANA);
+        let bound: Vec<bool> = place.discover().unwrap().endpoints.iter().map(|one| one.own_server_only).collect();
+        assert_eq!(bound, [true, false]);
+    }
+
+    #[test]
     fn without_a_server_the_sentence_says_what_to_do() {
         let error = Place::new().discover().unwrap_err();
         assert_eq!(error, DiscoverError::NoServer);
@@ -331,8 +461,10 @@ mod tests {
     #[test]
     fn a_bad_address_or_record_is_named_in_the_error() {
         let sentence = Place::new().env("DIBS_URL", "team:1").sentence();
-        assert_eq!(sentence, r#"DIBS_URL is "team:1", which is not an address: it should begin with http:// or unix:"#);
-        assert!(Place::new().setting("url", "https://x").sentence().starts_with("git config dibs.url is"));
+        let expected =
+            r#"DIBS_URL is "team:1", which is not an address: it should begin with http://, https:// or unix:"#;
+        assert_eq!(sentence, expected);
+        assert!(Place::new().setting("url", "ftp://x").sentence().starts_with("git config dibs.url is"));
         for record in ["", "{}", "[]", "{\"pid\":\"x\"}", "<html>"] {
             let sentence = Place::new().file("common/dibs/server.json", record).sentence();
             assert!(sentence.contains("server.json is not a server's record"), "{sentence}");

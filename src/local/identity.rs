@@ -20,6 +20,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::destination::Destination;
 use super::discover::{DiscoverError, Lookup};
 use super::session_file;
 use crate::client::{Credential, Origin};
@@ -125,11 +126,14 @@ pub struct PersonTokens {
     token_file: Option<PathBuf>,
     /// The local server's read token; none if the server is another one, because it is not sent anywhere else.
     read_token: Option<PathBuf>,
+    /// The server, which may not get every token.
+    destination: Destination,
 }
 
 impl PersonTokens {
-    pub(super) fn of(lookup: &Lookup<'_>, server_is_local: bool) -> PersonTokens {
+    pub(super) fn of(lookup: &Lookup<'_>, server_is_local: bool, destination: Destination) -> PersonTokens {
         PersonTokens {
+            destination,
             token_file: lookup.setting("tokenFile").map(|name| token_file(lookup, name)),
             read_token: lookup.common_dir.filter(|_| server_is_local).map(|dir| dir.join(READ_TOKEN_FILE)),
         }
@@ -141,7 +145,10 @@ impl PersonTokens {
         if let Some(path) = &self.token_file {
             let from = Origin::TokenFile(path.clone());
             match in_file(from.clone(), path) {
-                OwnToken::Found { credential, .. } => return (Some(credential), None),
+                OwnToken::Found { credential, .. } => match self.destination.refusal(&credential) {
+                    None => return (Some(credential), None),
+                    refusal => problem = refusal,
+                },
                 OwnToken::Unusable { why, .. } => problem = Some(token_problem(&from, &why)),
                 OwnToken::Absent | OwnToken::Declined => {
                     problem = Some(token_problem(&from, "does not exist, but git config dibs.tokenFile names it"));
@@ -165,6 +172,7 @@ impl PersonTokens {
         let read = |from: Origin, path: &Path| Credential::read(path, from).ok().flatten();
         let in_token_file = self.token_file.as_deref().and_then(|path| read(Origin::TokenFile(path.to_owned()), path));
         let in_token_file = in_token_file.filter(|credential| Some(&credential.from) != rejected);
+        let in_token_file = in_token_file.filter(|credential| self.destination.refusal(credential).is_none());
         let of_server = || self.read_token.as_deref().and_then(|path| read(Origin::LocalServer(path.to_owned()), path));
         match in_token_file {
             Some(credential) if credential.session.is_none() => Some(credential),
@@ -193,7 +201,7 @@ pub fn repair(from: &Origin) -> String {
     match from {
         Origin::Flag(_) => "name another file with --token-file".to_owned(),
         Origin::PushOption => "git push -o dibs-token=TOKEN, with a valid token".to_owned(),
-        Origin::Environment => "unset DIBS_TOKEN DIBS_RUN && git dibs session start".to_owned(),
+        Origin::Environment => "unset DIBS_TOKEN, or set it to a valid token".to_owned(),
         Origin::SessionFile(variable) => format!("unset {variable} && git dibs session start"),
         Origin::Worktree(_) => "git dibs session start".to_owned(),
         Origin::TokenFile(_) => "write a valid token into it, or: git config --unset dibs.tokenFile".to_owned(),

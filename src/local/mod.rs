@@ -5,6 +5,7 @@
 //! | which repository, which settings | [`workspace`](Workspace) |
 //! | which server | `server.rs` |
 //! | which token, which session | `identity.rs` |
+//! | may this token be sent to this server | `destination.rs` |
 //! | which session, if the environment lost its token | [`session_file`] |
 //! | server, token and session in one call | [`discover()`] |
 //! | what a typed path or key means | `names.rs` |
@@ -15,6 +16,7 @@
 pub mod clock;
 pub mod data_dir;
 pub mod describe;
+mod destination;
 mod discover;
 mod environment;
 mod identity;

@@ -1,7 +1,8 @@
 //! Where the server is.
 //!
 //! `--url`, else `DIBS_URL`, else the server that a session file names, else git's `dibs.url`, else what a local server
-//! recorded in `<common dir>/dibs/server.json`. If the server is named, a record that cannot be used does not matter.
+//! recorded in `<common dir>/dibs/server.json`, else the address that the token names. If the server is named, a record that
+//! cannot be used does not matter.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::data_dir;
+use super::destination::Destination;
 use super::discover::{DiscoverError, Lookup};
-use crate::client::{Endpoint, is_absent};
+use super::identity::OwnToken;
+use crate::client::{Address, Endpoint, is_absent};
 
 /// Under the common directory: where a local server listens, as a [`ServerRecord`].
 pub const SERVER_FILE: &str = "dibs/server.json";
@@ -33,6 +36,15 @@ pub struct ServerRecord {
     /// The file with the secret that signs its tokens, if the secret is in a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_file: Option<PathBuf>,
+    /// The server that its tokens name. It stays the same as long as the secret does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The address that clients elsewhere use, if one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
+    /// The names of all repositories that it serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<String>,
 }
 
 impl ServerRecord {
@@ -50,11 +62,24 @@ pub(super) struct Server {
     pub is_local: bool,
     pub repo: Option<String>,
     pub secret_file: Option<PathBuf>,
+    pub id: Option<String>,
 }
 
-/// Finds the server. `of_token` is the address of the server that the caller's token is for.
-pub(super) fn find(lookup: &Lookup<'_>, of_token: Option<String>) -> Result<Server, DiscoverError> {
-    let named = named(lookup, of_token)?;
+impl Server {
+    /// Where a token for this server goes.
+    pub fn destination(&self) -> Destination {
+        Destination::new(&self.endpoints, self.id.clone())
+    }
+
+    /// A server that is not known to be on this machine.
+    fn elsewhere(endpoint: Endpoint, source: String) -> Server {
+        Server { endpoints: vec![endpoint], source, is_local: false, repo: None, secret_file: None, id: None }
+    }
+}
+
+/// Finds the server, for a caller with this token.
+pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, DiscoverError> {
+    let named = named(lookup, own)?;
     let record = match (&named, recorded(lookup.common_dir)) {
         (_, Ok(record)) => record,
         (Some(_), Err(_)) => None,
@@ -62,24 +87,30 @@ pub(super) fn find(lookup: &Lookup<'_>, of_token: Option<String>) -> Result<Serv
     };
     // Another user's record must not replace the address that the caller named by the socket in the record.
     let record = record.filter(|record| named.is_none() || record.is_own);
-    let local: Vec<Endpoint> = record.iter().flat_map(|found| endpoints(&found.record)).collect();
+    let mut local: Vec<Endpoint> = record.iter().flat_map(|found| endpoints(&found.record)).collect();
     let source = match named {
-        Some((from, endpoint)) if !local.contains(&endpoint) => {
-            let source = from.to_owned();
-            return Ok(Server { endpoints: vec![endpoint], source, is_local: false, repo: None, secret_file: None });
-        }
-        // The local server under its public name: its socket is still the better way.
-        Some((from, _)) => Some(from.to_owned()),
         None => None,
+        Some((from, endpoint)) => match local.iter_mut().find(|local| local.address == endpoint.address) {
+            // The local server under its public name: its socket is still the better way.
+            Some(same) => {
+                *same = endpoint;
+                Some(from.to_owned())
+            }
+            None => return Ok(Server::elsewhere(endpoint, from.to_owned())),
+        },
     };
-    match record {
-        Some(Recorded { path, record, .. }) if !local.is_empty() => Ok(Server {
+    match (record, own) {
+        (Some(Recorded { path, record, .. }), _) if !local.is_empty() => Ok(Server {
             endpoints: local,
             source: source.unwrap_or_else(|| path.display().to_string()),
             is_local: true,
             repo: record.repo,
             secret_file: record.secret_file,
+            id: record.id,
         }),
+        (_, OwnToken::Found { credential, .. }) if let Some(address) = credential.addresses.first() => {
+            Ok(Server::elsewhere(address.clone().into(), format!("the token in {}", credential.from)))
+        }
         _ => Err(DiscoverError::NoServer),
     }
 }
@@ -91,18 +122,28 @@ pub(super) fn local_endpoints(common_dir: &Path) -> Vec<Endpoint> {
 }
 
 /// The server that a flag, a variable, a session file or a setting names, and which of them does.
-fn named(lookup: &Lookup<'_>, of_token: Option<String>) -> Result<Option<(&'static str, Endpoint)>, DiscoverError> {
+fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, Endpoint)>, DiscoverError> {
+    let of_token = || match own {
+        OwnToken::Found { url, .. } => url.clone(),
+        _ => None,
+    };
     let by_flag = lookup.flags.url.clone().map(|text| ("--url", text));
     let by_variable = || lookup.variable("DIBS_URL").map(|text| ("DIBS_URL", text));
-    let by_token = || of_token.map(|text| ("the session file", text));
-    let by_setting = || lookup.setting("url").map(|text| ("git config dibs.url", text.to_owned()));
+    let by_token = || of_token().map(|text| ("the session file", text));
+    let by_setting = || lookup.setting("url").map(|text| (URL_SETTING, text.to_owned()));
     let text = by_flag.or_else(by_variable).or_else(by_token).or_else(by_setting);
     let Some((from, text)) = text else { return Ok(None) };
-    match Endpoint::parse(text.trim()) {
-        Ok(endpoint) => Ok(Some((from, endpoint))),
-        Err(why) => Err(DiscoverError::BadAddress { from, text, why }),
-    }
+    let address = match Address::parse(text.trim()) {
+        Ok(address) => address,
+        Err(why) => return Err(DiscoverError::BadAddress { from, text, why }),
+    };
+    let is_same = |text: &String| Address::parse(text.trim()).as_ref() == Ok(&address);
+    let by_user = from != URL_SETTING || lookup.settings.of_user("url").iter().any(is_same);
+    Ok(Some((from, Endpoint { address, own_server_only: !by_user })))
 }
+
+/// What messages call the setting.
+const URL_SETTING: &str = "git config dibs.url";
 
 /// A local server's record and its file.
 struct Recorded {
@@ -134,7 +175,7 @@ fn recorded(common_dir: Option<&Path>) -> Result<Option<Recorded>, DiscoverError
 
 /// The addresses of a recorded server, socket first: it is faster, and no other program can be listening there.
 fn endpoints(record: &ServerRecord) -> impl Iterator<Item = Endpoint> {
-    let socket = record.socket.clone().map(Endpoint::Unix);
-    let tcp = record.url.as_deref().and_then(|url| Endpoint::parse(url).ok());
-    socket.into_iter().chain(tcp)
+    let socket = record.socket.clone().map(Address::Unix);
+    let tcp = record.url.as_deref().and_then(|url| Address::parse(url).ok());
+    socket.into_iter().chain(tcp).map(Endpoint::of_repository)
 }

@@ -1,6 +1,8 @@
-//! Creating a session: with an admin's token, or with a token signed with the local server's own secret.
+//! Creating a session: with an admin's token, with a worker's token, or with a token signed with the local server's own
+//! secret.
 //!
-//! Unless an id is given, the id is the session's name and four random characters: `ana-7f3k`.
+//! Unless an id is given, the id is the session's name and four random characters: `ana-7f3k`. The id of a worker's
+//! session begins with the worker's prefix, if it has one.
 
 use std::io;
 
@@ -12,7 +14,7 @@ use super::workspace::Workspace;
 use crate::client::{Client, ClientError, Credential, Limits, Origin};
 use crate::token::NewToken;
 use crate::token::sign::{SigningSecret, sign};
-use crate::wire::{Code, CreateSession, Time};
+use crate::wire::{Code, CreateSession, Text, Time};
 
 /// How long a session's token is valid, in seconds. A token also becomes invalid when its session ends, so this only has
 /// to be longer than any session.
@@ -70,7 +72,7 @@ pub enum CreateError {
     Call(#[from] ClientError),
     /// There is neither an admin token nor the server's secret.
     #[error(
-        "a new session needs an admin token in DIBS_TOKEN, or the local server's secret: {0}; \
+        "a new session needs an admin's or a worker's token in DIBS_TOKEN, or the local server's secret: {0}; \
          ask the person who runs the server for a token"
     )]
     NotAllowed(String),
@@ -87,17 +89,30 @@ pub enum CreateError {
 
 /// Creates a session. Afterwards `client` is the one that made the last call.
 pub fn create(access: &ServerAccess, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
-    match access.credential.as_ref().is_some_and(|credential| credential.is_admin) {
-        true => by_admin(access, client, new),
-        false => by_secret(access, client, new),
+    match &access.credential {
+        Some(credential) if credential.is_admin => by_admin(access, client, new),
+        // A worker's token for one session starts no other.
+        Some(worker) if worker.is_worker && worker.session.is_none() => by_worker(worker, client, new),
+        _ => by_secret(access, client, new),
     }
+}
+
+/// Uses an id for the first time, which makes it a session of this worker. Its name is the one in the worker's token.
+fn by_worker(worker: &Credential, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
+    let id = match new.id {
+        Some(id) => id,
+        None => unused_id(client, worker.prefix.as_deref(), new.name.as_deref())?,
+    };
+    client.heartbeat(&id)?;
+    let expires_at = Time(worker.expires.unwrap_or_default().saturating_mul(1000));
+    Ok(CreatedSession { credential: worker.clone().acting_for(&id), id, name: None, expires_at })
 }
 
 /// Asks the server to create it.
 fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
     let id = match new.id {
         Some(id) => id,
-        None => unused_id(client, new.name.as_deref())?,
+        None => unused_id(client, None, new.name.as_deref())?,
     };
     let created = client.create_session(&CreateSession {
         repo: access.repo.as_deref().map(Into::into),
@@ -105,16 +120,24 @@ fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Resu
         name: new.name.as_deref().map(Into::into),
         feature: new.feature.map(Into::into),
         ttl_seconds: Some(TOKEN_SECONDS),
+        url: address(access),
     })?;
     let credential = Credential::new(&created.token, Origin::Environment).map_err(CreateError::BadToken)?;
     let id = created.session_id.to_string();
     Ok(CreatedSession { id, name: new.name, credential, expires_at: created.expires_at })
 }
 
+/// The address that the session's token names; none for the local server, which tokens name by its id: its address may
+/// change when it is started again.
+fn address(access: &ServerAccess) -> Option<Text> {
+    let endpoint = access.endpoints.first().filter(|_| !access.is_local)?;
+    Some(endpoint.to_string().into())
+}
+
 /// An id that no session has. Two admins that find the same id at the same moment, one chance in a million, share it.
-fn unused_id(client: &mut Client, name: Option<&str>) -> Result<String, CreateError> {
+fn unused_id(client: &mut Client, prefix: Option<&str>, name: Option<&str>) -> Result<String, CreateError> {
     for _ in 0..ID_ATTEMPTS_MAX {
-        let id = short_id(name);
+        let id = format!("{}{}", prefix.unwrap_or_default(), short_id(name));
         match client.session(&id) {
             Ok(_) => {}
             Err(error) if error.code() == Some(Code::NotFound) => return Ok(id),
@@ -134,6 +157,7 @@ fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Res
             repo: access.repo.as_deref().map(Into::into),
             name: new.name.as_deref().map(Into::into),
             feature: new.feature.as_deref().map(Into::into),
+            url: address(access),
             issued,
             expires: issued + TOKEN_SECONDS,
             ..NewToken::default()

@@ -58,12 +58,25 @@ const EMPTY_AGE_MAX: Duration = Duration::from_secs(60);
 #[serde(rename_all = "camelCase")]
 struct Content {
     token: String,
+    /// The session, if the token is a worker's, which does not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
     /// The address of the server that the token is for; none for the repository's local server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// The process that the session ends with; none if it does not end with a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
+}
+
+impl Content {
+    fn credential(&self, from: Origin) -> Result<Credential, &'static str> {
+        let credential = Credential::new(&self.token, from)?;
+        match &self.session {
+            Some(session) if credential.is_worker => Ok(credential.acting_for(session)),
+            _ => Ok(credential),
+        }
+    }
 }
 
 /// A process. A process id alone would also fit a later process.
@@ -96,7 +109,8 @@ impl RunFile {
         let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
         let pid = std::process::id();
         let owner = Some(Owner { pid, started: start_of(pid).flatten() });
-        let content = serde_json::to_vec(&Content { token: credential.token().to_owned(), url, owner })?;
+        let (token, session) = (credential.token().to_owned(), credential.session.clone());
+        let content = serde_json::to_vec(&Content { token, session, url, owner })?;
         let write = || -> std::io::Result<File> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             // Locked before it has content: a file with content and without a lock counts as abandoned. A file system
@@ -126,7 +140,7 @@ pub(super) fn find(common_dir: &Path, environment: &Environment) -> Option<OwnTo
         let from = Origin::SessionFile(variable);
         match read(&common_dir.join(DIRECTORY).join(file_name(&handle))) {
             Ok(None) => None,
-            Ok(Some(content)) => match Credential::new(&content.token, from.clone()) {
+            Ok(Some(content)) => match content.credential(from.clone()) {
                 Ok(credential) => Some(OwnToken::Found { credential, url: content.url }),
                 Err(why) => Some(OwnToken::Unusable { from, why: why.to_owned() }),
             },
@@ -143,7 +157,7 @@ pub fn end_abandoned(repo: &Repo) -> Vec<String> {
     for entry in entries.flatten().filter(is_file).take(EXAMINED_MAX) {
         let path = entry.path();
         let Some((content, _lock)) = abandoned(&path) else { continue };
-        let Ok(credential) = Credential::new(&content.token, Origin::SessionFile(RUN_VARIABLE)) else { continue };
+        let Ok(credential) = content.credential(Origin::SessionFile(RUN_VARIABLE)) else { continue };
         let Some(session) = credential.session.clone() else { continue };
         let Some(mut client) = client(repo, &content, credential) else { continue };
         match client.end(&session, &EndSession { state: Some(EndState::Failed) }) {

@@ -31,6 +31,9 @@ pub fn active_session(repo: &Repo, access: &ServerAccess) -> Result<Option<Strin
         return Ok(None);
     };
     let Some(session) = own.session.clone() else { return Ok(None) };
+    if access.destination.refusal(&own).is_some() {
+        return Ok(None);
+    }
     // As a reader first: a call with the session's own token is a sign of life, and must not bring a lost session back.
     for credential in access.reader().into_iter().chain([own]) {
         let is_own = credential.session.as_deref() == Some(&*session);
@@ -52,7 +55,7 @@ pub fn active_session(repo: &Repo, access: &ServerAccess) -> Result<Option<Strin
 /// Binds the worktree to a session.
 pub fn bind(repo: &Repo, credential: &Credential) -> Result<()> {
     data_dir::make_private(&repo.git_dir.join("dibs"))?;
-    data_dir::write_private(&token_file(repo), format!("{}\n", credential.token()).as_bytes())
+    data_dir::write_private(&token_file(repo), credential.file_text().as_bytes())
 }
 
 /// Removes the binding if it is to this session.

@@ -22,6 +22,8 @@ const READ_TOKEN_SECONDS: i64 = 7 * 24 * 3600;
 const READ_TOKEN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 pub struct DiscoveryFiles {
+    /// The server's own directory, with another `server.json` for commands that are given this directory.
+    home: PathBuf,
     /// The name of each repository, and the directory for its files.
     directories: Vec<(Text, PathBuf)>,
     record: Mutex<ServerRecord>,
@@ -29,14 +31,20 @@ pub struct DiscoveryFiles {
 }
 
 impl DiscoveryFiles {
-    pub fn new(served: &[ServedRepository], record: ServerRecord, keyring: Arc<Keyring>) -> Self {
+    pub fn new(served: &[ServedRepository], home: &Path, record: ServerRecord, keyring: Arc<Keyring>) -> Self {
         let directory = |served: &ServedRepository| (served.name.clone(), data_dir::dibs_dir(&served.repo));
-        Self { directories: served.iter().map(directory).collect(), record: Mutex::new(record), keyring }
+        let directories = served.iter().map(directory).collect();
+        Self { home: home.to_owned(), directories, record: Mutex::new(record), keyring }
     }
 
     /// Writes the files, with new read tokens.
     pub fn write(&self) -> Result<()> {
-        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A new secret makes another id.
+        record.id = self.keyring.server_id();
+        if !self.home_is_of_repository() {
+            data_dir::write_private(&data_dir::server_record(&self.home), &serde_json::to_vec(&record)?)?;
+        }
         for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
@@ -66,9 +74,15 @@ impl DiscoveryFiles {
         }
     }
 
-    /// Changes the secret file that `server.json` names from the next write on.
-    pub fn set_secret_file(&self, path: Option<PathBuf>) {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).secret_file = path;
+    /// Changes the secret file and the address that `server.json` names from the next write on.
+    pub fn set(&self, secret_file: Option<PathBuf>, public_url: Option<String>) {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        (record.secret_file, record.public_url) = (secret_file, public_url);
+    }
+
+    /// Whether the server's own directory is that of a repository, which has the file anyway.
+    fn home_is_of_repository(&self) -> bool {
+        self.directories.iter().any(|(_, dir)| *dir == self.home)
     }
 
     /// Whether a `server.json` is not there any more.
@@ -79,8 +93,8 @@ impl DiscoveryFiles {
     /// Removes `server.json`, because the server is gone. The file of another server stays.
     pub fn remove(&self) {
         let own = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (_, dir) in &self.directories {
-            let file = server_file(dir);
+        let of_repositories = self.directories.iter().map(|(_, dir)| server_file(dir));
+        for file in of_repositories.chain([data_dir::server_record(&self.home)]) {
             if ServerRecord::read(&file).is_some_and(|there| (there.pid, there.started_at) == (own.pid, own.started_at))
             {
                 let _ = std::fs::remove_file(file);

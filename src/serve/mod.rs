@@ -95,8 +95,18 @@ pub fn run(
         let sockets = listen::listen(&fixed, &home, inherited).await?;
         let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
         let (url, socket) = (sockets.url, sockets.unix_path);
-        let record = ServerRecord { pid, socket, url, started_at, repo: None, secret_file };
-        let discovery = Arc::new(DiscoveryFiles::new(&served, record.clone(), keyring.clone()));
+        let record = ServerRecord {
+            pid,
+            socket,
+            url,
+            started_at,
+            repo: None,
+            secret_file,
+            id: keyring.server_id(),
+            public_url: settings.reloadable.public_url.as_ref().map(|url| url.value.clone()),
+            repositories: served.iter().map(|repository| repository.name.to_string()).collect(),
+        };
+        let discovery = Arc::new(DiscoveryFiles::new(&served, &home, record.clone(), keyring.clone()));
         discovery.write()?;
         let names = served.iter().map(|repository| &*repository.name).collect();
         on_start(&Started { repositories: names, record: &record })?;
@@ -147,6 +157,7 @@ fn open_app(
     app.open_metrics = !settings.fixed.behind_proxy && served.len() == 1;
     app.set_limits(settings.reloadable.limits.clone());
     app.set_hosts(settings.reloadable.hosts.clone());
+    app.set_public_url(settings.reloadable.public_url.as_ref().map(|url| url.value.as_str().into()));
     Ok(app)
 }
 

@@ -59,10 +59,11 @@ impl Reloader {
         let level = self.log_level.parse(new.log_level.as_deref())?;
         self.app.keyring.reconfigure(keys)?;
         self.log_level.set(level);
-        self.discovery.set_secret_file(secret_file);
+        self.discovery.set(secret_file, new.public_url.as_ref().map(|url| url.value.clone()));
         self.discovery.write_or_warn();
         self.app.set_limits(new.limits.clone());
         self.app.set_hosts(new.hosts.clone());
+        self.app.set_public_url(new.public_url.as_ref().map(|url| url.value.as_str().into()));
         for repo in self.app.repositories.values() {
             let fold_case = repo.policy().rules.fold_case;
             repo.set_policy(new.key_policy.clone().folded(fold_case));

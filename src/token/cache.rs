@@ -82,6 +82,7 @@ mod tests {
             repo: None,
             name: None,
             feature: None,
+            prefix: None,
             issued_ms: None,
             expires,
         };

@@ -75,6 +75,8 @@ pub struct Claims {
     pub name: Option<Text>,
     /// The feature the session works on.
     pub feature: Option<Text>,
+    /// In scope `worker`: what the id of every session that it acts for begins with.
+    pub prefix: Option<Text>,
     /// `iat`, in milliseconds since 1970. It decides only whether the token may open an ended session again.
     pub issued_ms: Option<i64>,
     /// When it expires, in seconds since 1970, without the leeway.
@@ -96,7 +98,10 @@ impl Claims {
     pub fn may_act_for(&self, session: &SessionId) -> bool {
         match self.scope {
             Scope::Session => self.session.as_ref() == Some(session),
-            Scope::Worker => self.session.as_ref().is_none_or(|own| own == session),
+            Scope::Worker => {
+                self.session.as_ref().is_none_or(|own| own == session)
+                    && self.prefix.as_ref().is_none_or(|prefix| session.as_str().starts_with(&**prefix))
+            }
             Scope::Read => false,
             Scope::Admin => true,
         }
@@ -123,6 +128,14 @@ pub(super) struct Payload {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
+    /// Must be text in scope `worker`. In others it has no meaning, and may be anything that another issuer puts there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<serde_json::Value>,
+    /// The address and the id of the server that the token is for. Only clients read them: they send the token nowhere else.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    pub srv: Option<String>,
     /// Any number is accepted, also a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<serde_json::Number>,
@@ -195,6 +208,11 @@ impl Payload {
         let feature = self.feature.and_then(|feature| label(feature, TokenError::Feature).transpose()).transpose()?;
 
         let scope = self.scope.unwrap_or_default();
+        let prefix = self.prefix.filter(|_| scope == Scope::Worker).map(|prefix| match prefix.as_str() {
+            Some(text) if SessionId::parse(text).is_some() => Ok(Text::from(text)),
+            _ => Err(TokenError::Prefix),
+        });
+        let prefix = prefix.transpose()?;
         let session = match (scope, self.sid.as_deref()) {
             (Scope::Session, None) => Some(&*subject),
             (Scope::Session | Scope::Worker, sid) => sid,
@@ -210,7 +228,7 @@ impl Payload {
         // The cast saturates.
         let issued_ms = self.iat.and_then(|iat| iat.as_f64()).map(|seconds| (seconds * 1000.0).round() as i64);
         let claims =
-            Claims { session, subject, issuer, scope, repo, name, feature, issued_ms, expires: period.expires };
+            Claims { session, subject, issuer, scope, repo, name, feature, prefix, issued_ms, expires: period.expires };
         Ok((claims, period))
     }
 }

@@ -58,6 +58,10 @@ pub struct NewToken {
     pub name: Option<Text>,
     /// The feature that the session works on.
     pub feature: Option<Text>,
+    /// What the ids of a worker's sessions must begin with.
+    pub prefix: Option<Text>,
+    /// The address of the server, where clients send the token.
+    pub url: Option<Text>,
     /// In seconds since 1970.
     pub issued: i64,
     /// When within that second, in milliseconds: a token opens a session again that ended just before.
@@ -107,6 +111,8 @@ struct Generation {
 }
 
 struct Secret {
+    /// What tokens name as their server.
+    server_id: String,
     sign: EncodingKey,
     verify: Verifier,
 }
@@ -165,6 +171,9 @@ impl Keyring {
             repo: token.repo.as_deref().map(str::to_owned),
             name: token.name.as_deref().map(str::to_owned),
             feature: token.feature.as_deref().map(str::to_owned),
+            prefix: token.prefix.as_deref().map(Into::into),
+            url: token.url.as_deref().map(str::to_owned),
+            srv: Some(secret.server_id.clone()),
             iat: Some(token.iat()),
             nbf: None,
             exp: Some(token.expires),
@@ -174,6 +183,11 @@ impl Keyring {
         period.check(token.issued).map_err(failed)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &payload(), &secret.sign)
             .map_err(|_| KeyringError("cannot sign a token with this secret; configure another one".to_owned()))
+    }
+
+    /// The id of the server that tokens signed here name; none without a secret.
+    pub fn server_id(&self) -> Option<String> {
+        self.current.load().secret.as_ref().map(|secret| secret.server_id.clone())
     }
 
     /// [`Keyring::verify`] with the reason, for tests.
@@ -219,6 +233,7 @@ impl Generation {
 
     fn new(sources: &Sources, config: KeyringConfig) -> Result<Generation, KeyringError> {
         let secret = sources.secret.as_ref().map(|secret| Secret {
+            server_id: secret::server_id(secret),
             sign: EncodingKey::from_secret(secret),
             verify: Verifier { kid: None, algorithm: Algorithm::HS256, key: DecodingKey::from_secret(secret) },
         });

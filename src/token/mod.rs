@@ -68,6 +68,8 @@ enum TokenError {
     Name,
     #[error("the feature is too long or has control characters")]
     Feature,
+    #[error("the prefix is not 1 to 128 letters, digits, dots, dashes and underscores")]
+    Prefix,
     #[error("the expiry (exp) is missing or is not a number of seconds")]
     Expiry,
     #[error("the token is not valid yet")]

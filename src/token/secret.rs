@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use aws_lc_rs::hmac;
+
 use super::KeyringError;
 
 /// The shortest secret, in bytes: HS256 is as strong as its 256 bits, and no stronger than its secret.
@@ -12,6 +14,9 @@ pub const SECRET_MIN: usize = 32;
 
 /// The longest secret file, in bytes. A longer file is certainly not a secret file.
 pub const SECRET_MAX: usize = 4096;
+
+/// Enough that two secrets never share an id.
+const SERVER_ID_BYTES: usize = 16;
 
 /// Reads the secret from this file. If the file is missing, creates it with 32 random bytes as 64 hex digits.
 ///
@@ -59,6 +64,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
     }
     check_length(&secret).map_err(|e| KeyringError(format!("the secret file {path_text} is not usable: {e}")))?;
     Ok(secret)
+}
+
+/// The id of the servers that have this secret, which their tokens name. It does not reveal the secret.
+pub(super) fn server_id(secret: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    hex(&hmac::sign(&key, b"git-dibs server id").as_ref()[..SERVER_ID_BYTES])
 }
 
 /// Refuses a secret that could be guessed.

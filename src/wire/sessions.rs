@@ -30,6 +30,11 @@ pub struct CreateSession {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
+    /// The address that the token names as its server: `http://`, `https://` or `unix:`. The commands and hooks of git-dibs
+    /// send a token only to its server. Default: the address that the server is configured with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 255, pattern = "^(https?://|unix:/)[!-~]+$")]
+    pub url: Option<Text>,
 }
 
 /// A new session and its token.

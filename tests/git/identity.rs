@@ -58,7 +58,7 @@ fn a_bad_token_is_never_weaker_than_none() {
         (&*gone.token, "session gone has ended"),
         (&*expired, "expired"),
         (&*foreign, "not valid"),
-        (&*elsewhere, "a repository that is not served here"),
+        (&*elsewhere, "is not a repository that this token may use here"),
         ("abc.def.ghi", "not valid"),
         ("two words", "has a character that a token cannot have"),
     ] {
@@ -69,7 +69,7 @@ fn a_bad_token_is_never_weaker_than_none() {
                 assert!(text.contains("is blocked: it changes a path that another session holds"), "{text}");
                 let lines = problem(&text);
                 assert!(lines.len() == 1 && lines[0].contains(why), "{why}: {text}");
-                let repair = "counts as none; to repair this: unset DIBS_TOKEN DIBS_RUN && git dibs session start.";
+                let repair = "counts as none; to repair this: unset DIBS_TOKEN, or set it to a valid token.";
                 assert!(lines[0].ends_with(repair) && !text.contains(token), "{text}");
             }
         }

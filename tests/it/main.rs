@@ -39,6 +39,7 @@ mod metrics;
 
 mod openapi;
 
+mod attacks;
 mod bad_input;
 mod restart;
 

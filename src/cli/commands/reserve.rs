@@ -131,7 +131,7 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
 fn is_temporary(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } => true,
-        ClientError::TimedOut { .. } | ClientError::Garbage { .. } => false,
+        ClientError::TimedOut { .. } | ClientError::Garbage { .. } | ClientError::OtherUser { .. } => false,
         ClientError::Refused { body, .. } => matches!(
             body.code,
             Code::ResourceLocked

@@ -193,6 +193,7 @@ fn call<T>(args: &CallArgs, send: impl Fn(&mut Context, &str) -> Result<T, Clien
 fn refused(error: &ClientError) -> CallError {
     let status = match error {
         ClientError::Unreachable { .. } => Status::Unreachable,
+        ClientError::OtherUser { .. } => Status::Auth,
         ClientError::TimedOut { .. } => Status::Timeout,
         ClientError::Garbage { .. } => Status::Other,
         ClientError::Refused { body, .. } => match body.code {

@@ -31,9 +31,18 @@ pub struct Args {
     /// Print every error in the configuration and exit. Nothing is started or changed.
     #[arg(long)]
     check_config: bool,
-    /// Allow an address that other machines can reach. A proxy in front of the server must speak TLS with them.
+    /// The certificate chain (PEM) with which the server speaks TLS on its address. It is read again at SIGHUP.
+    #[arg(long, value_name = "FILE", env = "DIBS_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", env = "DIBS_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Allow an address that other machines can reach without TLS. A proxy in front of the server must speak TLS with them.
     #[arg(long, value_name = "BOOL", env = "DIBS_BEHIND_PROXY", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     behind_proxy: Option<bool>,
+    /// The address that clients use. Tokens that the server makes for sessions name it, and clients send them nowhere else.
+    #[arg(long, value_name = "URL", env = "DIBS_PUBLIC_URL")]
+    public_url: Option<String>,
     /// A host name of this server, besides localhost; may be given several times. On 127.0.0.1 and ::1, requests for other
     /// host names are refused.
     #[arg(long, value_name = "NAME", env = "DIBS_HOST", value_delimiter = ',')]
@@ -113,6 +122,9 @@ impl Args {
             socket: value(self.socket),
             data: value(self.data),
             behind_proxy: value(self.behind_proxy),
+            tls_cert: value(self.tls_cert),
+            tls_key: value(self.tls_key),
+            public_url: value(self.public_url),
             host: self.host.into_iter().map(ConfigValue::from_flag).collect(),
             secret_file: value(self.secret_file),
             jwks: value(self.jwks),

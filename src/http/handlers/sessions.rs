@@ -16,7 +16,7 @@ use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::out_of_range;
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
-use crate::token::{Claims, NewToken, Scope};
+use crate::token::{Claims, IDENTITY_MAX, NewToken, Scope};
 use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
 use crate::wire::{self, Code, Time};
 
@@ -61,12 +61,22 @@ pub async fn create(
         let sentence = format!("ttlSeconds is {seconds}; it must be 1 to {TOKEN_SECONDS_MAX}");
         return Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, 1, TOKEN_SECONDS_MAX.into()));
     }
+    let url = match body.url {
+        Some(url) if !is_address(&url) => {
+            let what =
+                format!("must begin with http://, https:// or unix:/ and have at most {IDENTITY_MAX} characters");
+            return Err(wire::BadBody::field("url", what).into());
+        }
+        Some(url) => Some(url),
+        None => app.public_url(),
+    };
     let now = (app.wall_clock)();
     let new = NewToken {
         subject: session.as_str().into(),
         repo: Some(caller.repo.name.clone()),
         name: name.clone(),
         feature: feature.clone(),
+        url,
         issued: now,
         expires: now + seconds,
         ..NewToken::default()
@@ -218,6 +228,13 @@ fn info(view: SessionView) -> wire::SessionInfo {
 
 fn session_state(view: &SessionView) -> wire::SessionState {
     view.state.map_or(wire::SessionState::Active, outcome::end_state)
+}
+
+/// Whether text looks like the address of a server. Clients check the details.
+fn is_address(text: &str) -> bool {
+    let rest = ["http://", "https://", "unix:/"].into_iter().find_map(|scheme| text.strip_prefix(scheme));
+    text.len() <= IDENTITY_MAX
+        && rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()))
 }
 
 /// A display name or feature, with the same limits as in a token.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{CommandLine, ConfigFile, ConfigProblem, ConfigValue};
+use crate::client::Address;
 use crate::engine::Policy;
 use crate::http::{KeyPolicy, ServerLimits};
 use crate::serve::LogFormat;
@@ -27,6 +28,8 @@ pub struct FixedSettings {
     /// The directory for journal, ledger, secret and socket.
     pub data: Option<ConfigValue<PathBuf>>,
     pub behind_proxy: bool,
+    /// Whether the server speaks TLS. With which certificate can change.
+    pub speaks_tls: bool,
     pub no_ledger: bool,
     pub log: Option<LogFormat>,
 }
@@ -36,6 +39,10 @@ pub struct FixedSettings {
 pub struct ReloadableSettings {
     /// Host names of the server, besides localhost.
     pub hosts: Vec<String>,
+    pub tls_cert: Option<ConfigValue<PathBuf>>,
+    pub tls_key: Option<ConfigValue<PathBuf>>,
+    /// The address that clients use.
+    pub public_url: Option<ConfigValue<String>>,
     pub secret_file: Option<ConfigValue<PathBuf>>,
     pub jwks: Option<ConfigValue<PathBuf>>,
     /// The `iss` that tokens must have.
@@ -65,17 +72,33 @@ impl ServerSettings {
                 problems.push(ConfigProblem { line: None, sentence });
             }
         }
+        if let Some(url) = &options.public_url
+            && let Err(why) = Address::parse(&url.value)
+        {
+            let sentence = format!("public-url is {:?}, which is not an address: {why}", url.value);
+            problems.push(ConfigProblem { line: url.line, sentence });
+        }
+        let (cert, key) = (&options.tls_cert, &options.tls_key);
+        if cert.is_some() != key.is_some() {
+            let line = cert.as_ref().or(key.as_ref()).and_then(|file| file.line);
+            let sentence = "TLS needs both tls-cert and tls-key, and only one of them is configured".to_owned();
+            problems.push(ConfigProblem { line, sentence });
+        }
         let fixed = FixedSettings {
             repo: options.repo,
             listen: options.listen,
             socket: options.socket,
             data: options.data,
             behind_proxy: options.behind_proxy.is_some_and(|flag| flag.value),
+            speaks_tls: options.tls_cert.is_some(),
             no_ledger: options.no_ledger.is_some_and(|flag| flag.value),
             log: options.log.map(|format| format.value),
         };
         let reloadable = ReloadableSettings {
             hosts: options.host.into_iter().map(|host| host.value).collect(),
+            tls_cert: options.tls_cert,
+            tls_key: options.tls_key,
+            public_url: options.public_url,
             secret_file: options.secret_file,
             jwks: options.jwks,
             issuer: options.issuer.map(|name| name.value),
@@ -111,6 +134,7 @@ impl FixedSettings {
             ("socket", value(&self.socket) == value(&other.socket)),
             ("data", value(&self.data) == value(&other.data)),
             ("behind-proxy", self.behind_proxy == other.behind_proxy),
+            ("tls-cert", self.speaks_tls == other.speaks_tls),
             ("no-ledger", self.no_ledger == other.no_ledger),
             ("log", self.log == other.log),
         ];

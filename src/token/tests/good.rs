@@ -153,6 +153,8 @@ fn signed_tokens_have_the_claims_they_were_signed_with() {
             repo: Some("app".into()),
             name: Some("Bo".into()),
             feature: Some("F-1".into()),
+            prefix: Some("s".into()),
+            url: Some("https://dibs.example".into()),
             issued: NOW,
             issued_millis: 123,
             expires: NOW + 60,
@@ -167,11 +169,48 @@ fn signed_tokens_have_the_claims_they_were_signed_with() {
             repo: new.repo,
             name: new.name,
             feature: new.feature,
+            prefix: new.prefix.filter(|_| scope == Scope::Worker),
             issued_ms: Some(NOW * 1000 + 123),
             expires: NOW + 60,
         };
         assert_eq!(claims, expected);
     }
+}
+
+#[test]
+fn a_worker_may_be_limited_to_ids_with_a_prefix() {
+    let worker = |prefix| read(claims(json!({"sub": "host", "scope": "worker", "prefix": prefix})));
+    let limited = worker("ana-");
+    assert!(limited.may_act_for(&session("ana-1")) && limited.may_act_for(&session("ana-")));
+    for other in ["ana", "ANA-1", "bo", "xana-1"] {
+        assert!(!limited.may_act_for(&session(other)), "{other}");
+    }
+    for bad in [json!(""), json!("a b"), json!(7), json!(["ana-"])] {
+        let token = hs256(claims(json!({"sub": "host", "scope": "worker", "prefix": bad})));
+        assert_eq!(keyring().examine(&token, NOW), Err(TokenError::Prefix), "{bad}");
+        // What another issuer means by it is not known.
+        assert_eq!(read(claims(json!({"sub": "ana", "prefix": bad}))).prefix, None);
+    }
+    // A session of its own must also fit.
+    let bound = read(claims(json!({"sub": "host", "scope": "worker", "sid": "bo", "prefix": "ana-"})));
+    assert!(!bound.may_act_for(&session("bo")));
+}
+
+#[test]
+fn tokens_name_the_server_by_an_id_that_only_its_secret_determines() {
+    let named = |keyring: &Keyring| {
+        let new = NewToken { subject: "s".into(), issued: NOW, expires: NOW + 60, ..NewToken::default() };
+        let token = keyring.sign(&new).unwrap();
+        let claims: serde_json::Value = jsonwebtoken::dangerous::insecure_decode_claims(token.as_bytes()).unwrap();
+        claims["srv"].as_str().map(str::to_owned)
+    };
+    let (one, again) = (keyring(), keyring());
+    let id = one.server_id();
+    assert_eq!((named(&one), named(&again)), (id.clone(), id.clone()));
+    let other = Keyring::new(KeyringConfig { secret: Some(vec![b'x'; 32]), ..KeyringConfig::default() }).unwrap();
+    assert_ne!(other.server_id(), id);
+    // Claims of the same names that another issuer uses do no harm.
+    read(claims(json!({"sub": "ana", "url": 7, "srv": {"a": 1}})));
 }
 
 #[test]

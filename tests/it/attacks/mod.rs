@@ -2,6 +2,7 @@
 //!
 //! The numbers are small, so that each test takes seconds. `DIBS_ATTACK=long` runs them with large numbers.
 
+mod access;
 mod stalls;
 
 /// `long` where the long form of the tests was asked for, else `short`.
