@@ -6,13 +6,14 @@
 //!
 //! In reading order: `form` distinguishes the forms of keys; `path`, `name` and `pattern` have the rules for their text;
 //! `glob` is a compiled pattern; `build` compiles one into a `table`; `overlap` finds a path that two tables both accept;
-//! `cache` keeps compiled patterns.
+//! `cache` keeps compiled patterns, and `meeting` which of them overlap.
 
 mod build;
 mod cache;
 mod error;
 mod form;
 mod glob;
+mod meeting;
 mod name;
 mod overlap;
 mod path;
