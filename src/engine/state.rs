@@ -81,6 +81,9 @@ pub struct Engine {
     pub(super) reservation_deadlines: Timer<ReservationSlot>,
     pub(super) session_deadlines: Timer<SessionSlot>,
     pub(super) wait_deadlines: BTreeSet<(Timestamp, WaiterId)>,
+    /// Waits that may be free to go, but took too much work to find out. They are looked at again at `undecided_until`.
+    pub(super) undecided: BTreeSet<WaiterId>,
+    pub(super) undecided_until: Timestamp,
     pub(super) pushes: AnnouncedPushes,
     /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
@@ -245,6 +248,8 @@ impl Engine {
             reservation_deadlines: Timer::default(),
             session_deadlines: Timer::default(),
             wait_deadlines: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            undecided_until: Timestamp::default(),
             pushes: AnnouncedPushes::default(),
             recent: Cell::new(SessionSlot::NONE),
         }

@@ -140,13 +140,15 @@ impl Glob {
         }
     }
 
-    /// Finds out whether some valid path matches both, and remembers it. Returns how much work that was; see
+    /// Finds out whether some valid path matches both, and remembers it. Also returns how much work that was; see
     /// [`Glob::comparison_work_max`].
-    pub fn compare(&self, other: &Glob) -> u64 {
-        match self.begin_with(other) {
-            Some(begun) if meeting::meets(&begun.pair).is_none() => self.search(other, &begun).work,
-            _ => 1,
+    pub fn compare(&self, other: &Glob) -> (bool, u64) {
+        let Some(begun) = self.begin_with(other) else { return (false, 1) };
+        if let Some(meets) = meeting::meets(&begun.pair) {
+            return (meets, 1);
         }
+        let search = self.search(other, &begun);
+        (search.path.is_some(), search.work)
     }
 
     /// The most work that comparing the two may take, in steps of some nanoseconds.
@@ -163,8 +165,8 @@ impl Glob {
         let begun = self.begin_with(other)?;
         match meeting::find(&begun.pair) {
             Some(Meeting::Never) => None,
-            Some(Meeting::Meet(Some(rest))) => Some([begun.prefix, &rest].concat()),
-            Some(Meeting::Meet(None)) | None => self.search(other, &begun).path,
+            Some(Meeting::Meet(rest)) => Some([begun.prefix, &rest].concat()),
+            None => self.search(other, &begun).path,
         }
     }
 

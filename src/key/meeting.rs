@@ -8,11 +8,11 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-/// The most pairs in one generation; there are two. An entry takes about 60 bytes.
-const GENERATION_MAX: usize = 1 << 16;
+/// The largest size of one generation; there are two.
+const GENERATION_MAX_BYTES: usize = 8 << 20;
 
-/// Longer examples are not kept; finding one again is quick compared with sending it.
-const EXAMPLE_MAX_BYTES: usize = 64;
+/// What an entry takes besides its example.
+const ENTRY_BYTES: usize = 80;
 
 static MEMORY: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
 
@@ -37,49 +37,52 @@ impl Pair {
 pub(super) enum Meeting {
     /// No path matches both.
     Never,
-    /// Some path matches both. With an example: the rest of it after the common beginning.
-    Meet(Option<Box<[u8]>>),
+    /// Some path matches both; this is the rest of the shortest one after the common beginning.
+    Meet(Box<[u8]>),
 }
 
 /// The newest pairs, and those before them. When the newest are full, the others are forgotten.
 #[derive(Default)]
 struct Memory {
     new: HashMap<Pair, Meeting>,
+    new_bytes: usize,
     old: HashMap<Pair, Meeting>,
 }
 
 pub(super) fn find(pair: &Pair) -> Option<Meeting> {
-    lock().find(pair)
+    lock().look_up(pair).cloned()
 }
 
 /// Whether the pair meets, if it is known.
 pub(super) fn meets(pair: &Pair) -> Option<bool> {
-    find(pair).map(|meeting| meeting != Meeting::Never)
+    lock().look_up(pair).map(|meeting| *meeting != Meeting::Never)
 }
 
 /// Remembers the result of a comparison: the rest of the example after the common beginning, or that there is none.
 pub(super) fn keep(pair: Pair, rest: Option<&[u8]>) {
     let meeting = match rest {
         None => Meeting::Never,
-        Some(rest) => Meeting::Meet((rest.len() <= EXAMPLE_MAX_BYTES).then(|| rest.into())),
+        Some(rest) => Meeting::Meet(rest.into()),
     };
     lock().keep(pair, meeting);
 }
 
 impl Memory {
-    fn find(&mut self, pair: &Pair) -> Option<Meeting> {
-        if let Some(meeting) = self.new.get(pair) {
-            return Some(meeting.clone());
+    fn look_up(&mut self, pair: &Pair) -> Option<&Meeting> {
+        if !self.new.contains_key(pair) {
+            let meeting = self.old.remove(pair)?;
+            self.keep(*pair, meeting);
         }
-        let meeting = self.old.remove(pair)?;
-        self.keep(*pair, meeting.clone());
-        Some(meeting)
+        self.new.get(pair)
     }
 
     fn keep(&mut self, pair: Pair, meeting: Meeting) {
-        if self.new.len() >= GENERATION_MAX {
+        let bytes = ENTRY_BYTES + if let Meeting::Meet(rest) = &meeting { rest.len() } else { 0 };
+        if self.new_bytes + bytes > GENERATION_MAX_BYTES {
             self.old = std::mem::take(&mut self.new);
+            self.new_bytes = 0;
         }
+        self.new_bytes += bytes;
         self.new.insert(pair, meeting);
     }
 }
@@ -96,12 +99,13 @@ mod tests {
     fn the_memory_is_bounded_and_keeps_what_is_used() {
         let mut memory = Memory::default();
         let pair = |n: u64| Pair::of((0, 1), (n, 1), 0);
-        for n in 1..=5 * GENERATION_MAX as u64 {
-            memory.keep(pair(n), Meeting::Never);
-            assert_eq!(memory.find(&pair(1)), Some(Meeting::Never), "it is used all the time");
-            assert!(memory.new.len() + memory.old.len() <= 2 * GENERATION_MAX);
+        let most = GENERATION_MAX_BYTES / (ENTRY_BYTES + 1000);
+        for n in 1..=5 * most as u64 {
+            memory.keep(pair(n), Meeting::Meet([b'x'; 1000].into()));
+            assert!(memory.look_up(&pair(1)).is_some(), "it is used all the time");
+            assert!(memory.new.len() + memory.old.len() <= 2 * most);
         }
-        assert_eq!(memory.find(&pair(2)), None);
+        assert_eq!(memory.look_up(&pair(2)), None);
     }
 
     #[test]

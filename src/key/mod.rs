@@ -130,6 +130,11 @@ impl Key {
         }
     }
 
+    /// Whether [`Key::parse`] takes this text for a pattern or a directory.
+    pub fn is_pattern(text: &str) -> bool {
+        matches!(Form::of(text), Form::Glob(_))
+    }
+
     /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
@@ -260,6 +265,14 @@ impl Key {
             (Claim::Path(_) | Claim::Glob(_), _) | (_, Claim::Path(_) | Claim::Glob(_)) => (None, false),
         };
         overlaps.then_some(Overlap { example })
+    }
+
+    /// Finds out whether two patterns overlap, so that [`Key::overlaps`] knows it. Returns how much work that was.
+    pub fn compare(&self, other: &Key) -> u64 {
+        match (self.claim(), other.claim()) {
+            (Claim::Glob(a), Claim::Glob(b)) => a.compare(b).1,
+            _ => 0,
+        }
     }
 
     fn overlaps_glob(&self, path: &[u8], glob: &Glob) -> Option<Overlap> {
