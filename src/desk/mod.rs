@@ -78,6 +78,8 @@ pub struct Reply {
     pub seq: Seq,
     /// The time of the decision.
     pub now: Timestamp,
+    /// How much work the decision was; see [`Engine::work`].
+    pub work: u64,
 }
 
 /// The state between two turns, for a caller that reads it.
@@ -91,8 +93,25 @@ pub struct StateRead<'a> {
     pub now: Timestamp,
 }
 
-/// Receives the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::return_grants`] gives it back.
-pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
+/// Receives the reply to a command. Every closure that takes a reply is one.
+pub trait ReplyReceiver: Send {
+    /// No client waits for the reply, and the command is not to be carried out without one.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    /// Takes the reply, on the desk's thread. If a grant in it reaches no client, [`Desk::return_grants`] gives it back.
+    fn receive(self: Box<Self>, reply: Reply);
+}
+
+impl<F: FnOnce(Reply) + Send> ReplyReceiver for F {
+    fn receive(self: Box<Self>, reply: Reply) {
+        self(reply);
+    }
+}
+
+/// See [`ReplyReceiver`].
+pub type OnReply = Box<dyn ReplyReceiver>;
 
 /// Reads the state, on the desk's thread.
 pub type ReadCallback = Box<dyn FnOnce(StateRead<'_>) + Send>;

@@ -40,7 +40,7 @@ fn reserve(session: &str, key: &str) -> (Actor, Command) {
 fn submit(desk: &Desk, session: &str, key: &str) -> Receiver<Reply> {
     let (sender, receiver) = channel();
     let (actor, command) = reserve(session, key);
-    desk.submit(actor, command, Box::new(move |reply| sender.send(reply).unwrap())).unwrap();
+    desk.submit(actor, command, Box::new(move |reply: Reply| sender.send(reply).unwrap())).unwrap();
     receiver
 }
 
@@ -88,7 +88,7 @@ fn the_next_waiter_gets_a_grant_that_reached_no_client() {
     let last = submit(&desk, "carl", "a");
     let (actor, _) = reserve("ana", "a");
     let session = SessionId::parse("ana").unwrap();
-    desk.submit(actor, Command::ReleaseAll { session }, Box::new(|_| ())).unwrap();
+    desk.submit(actor, Command::ReleaseAll { session }, Box::new(|_: Reply| ())).unwrap();
     return_grant(&desk, "bo", undelivered.recv().unwrap());
     assert!(matches!(last.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
     assert_eq!(held(&desk), ["a"]);

@@ -20,6 +20,9 @@ use crate::journal::{Journal, JournalError};
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
 const BATCH_MAX: usize = 4096;
 
+/// The work after which a turn takes no further message: tens of milliseconds. See [`Engine::work`].
+const TURN_WORK: u64 = 10_000_000;
+
 /// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
 /// within this time, and waking a sleeping thread would take about as long.
 const POLL_TIME: Duration = Duration::from_micros(100);
@@ -107,14 +110,14 @@ impl Worker {
             let metrics = &self.shared.metrics;
             turn.now = self.presence.begin_turn(self.clock.as_ref(), slept, &mut self.engine, metrics);
             let after = self.engine.head();
-            let (mut stop, mut taken) = (false, 0);
+            let (mut stop, mut taken, work_before) = (false, 0, self.engine.work());
             // What is due ends before any message is decided, unless there may be renewals that were not heard yet.
             self.expire_due(&mut turn, &mut outbox);
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, DeskMessage::Stop);
                 taken += 1;
                 self.handle(message, &mut turn, &mut outbox);
-                if stop {
+                if stop || self.engine.work() - work_before > TURN_WORK {
                     break;
                 }
             }
@@ -177,13 +180,18 @@ impl Worker {
         match message {
             DeskMessage::Submit { actor, command, ticket, submitted, on_reply } => {
                 self.submit_times.push(submitted);
+                if on_reply.is_abandoned() {
+                    return;
+                }
+                let work_before = self.engine.work();
                 let outcome = self.engine.execute(turn, &actor, command);
+                let work = self.engine.work() - work_before;
                 match outcome {
                     Ok(Outcome::Queued(waiter)) if self.closing => {
                         let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
                         self.run_own(leave, turn);
                         let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
-                        let reply = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now };
+                        let reply = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now, work };
                         outbox.replies.push(ReadyReply { on_reply, reply });
                     }
                     Ok(Outcome::Queued(seq)) => {
@@ -196,7 +204,7 @@ impl Worker {
                             Actor::Session(intro) => self.engine.take_notices(&intro.id),
                             _ => Vec::new(),
                         };
-                        let reply = Reply { outcome, notices, seq: self.engine.head(), now };
+                        let reply = Reply { outcome, notices, seq: self.engine.head(), now, work };
                         outbox.replies.push(ReadyReply { on_reply, reply });
                     }
                 }
@@ -235,7 +243,7 @@ impl Worker {
             let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
             self.tickets.remove(&ticket);
             let notices = self.engine.take_notices(&session);
-            let reply = Reply { outcome, notices, seq: self.engine.head(), now };
+            let reply = Reply { outcome, notices, seq: self.engine.head(), now, work: 0 };
             outbox.wait_replies.push(ReadyReply { on_reply, reply });
         }
     }
@@ -273,7 +281,7 @@ impl Worker {
     /// Calls the closures of the turn, now that its records are durable.
     fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
         for ReadyReply { on_reply, reply } in outbox.replies.drain(..) {
-            on_reply(reply);
+            on_reply.receive(reply);
         }
         for (actor, refusal, on_read) in outbox.reads.drain(..) {
             let notices = match &actor {
@@ -283,7 +291,7 @@ impl Worker {
             on_read(StateRead { engine: &self.engine, refusal, notices, now });
         }
         for ReadyReply { on_reply, reply } in outbox.wait_replies.drain(..) {
-            on_reply(reply);
+            on_reply.receive(reply);
         }
     }
 

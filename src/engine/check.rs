@@ -5,15 +5,16 @@ use std::ops::ControlFlow;
 use super::command::{Conflict, Intent, KeyCheck};
 use super::conflict::{Blocker, clash};
 use super::ids::{ObjectId, SessionId};
+use super::index::Place;
 use super::record::Mode;
-use super::state::Engine;
+use super::state::{Engine, Reservation};
 use crate::key::{Claim, Key};
 
 impl Engine {
     /// Which reservations of other sessions are in the way of one key, and whether the session holds it itself. A caller
     /// without a session conflicts with every holder.
     ///
-    /// `position` is where the key stands in the caller's list; conflicts repeat it.
+    /// Complete only as far as [`Engine::measured`] says. `position` is where the key stands in the caller's list; conflicts repeat it.
     pub fn check(&self, session: Option<&SessionId>, position: usize, key: &Key, intent: Intent) -> KeyCheck {
         let session = session.and_then(|id| self.session_ids.get(id)).copied();
         let mode = match intent {
@@ -22,13 +23,18 @@ impl Engine {
             Intent::Look => Mode::Shared,
         };
         let mut check = KeyCheck { conflicts: Vec::new(), held: false, carried: false };
-        let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
+        let in_the_way = |slot| {
+            let reservation: &Reservation = &self.reservations[slot];
+            Some(reservation.session) != session && clash(reservation.mode, mode)
+        };
+        let concerns = |place: &Place| place.key == *key || place.holders.iter().any(in_the_way);
+        let _: ControlFlow<()> = self.index.visit_overlaps(key, concerns, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
                 if Some(reservation.session) == session {
                     check.held |= covers(&reservation.key, key);
-                } else if clash(reservation.mode, mode) {
+                } else if in_the_way(slot) {
                     check.conflicts.push(self.conflict(position, key, id, Blocker::Holder(slot)));
                 }
             }

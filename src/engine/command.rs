@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::record::{Content, EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
+use super::work::Pair;
 use crate::key::Key;
 
 /// A list that nearly always has one entry, which then needs no memory of its own.
@@ -227,6 +228,10 @@ pub enum Refusal {
     AnsweredBefore(Box<UnlockRequest>),
     /// Only this session can answer the unlock request.
     NotTheHolder(SessionName),
+    /// These patterns must be compared first. Where that was done, asking again finds the result.
+    Uncompared(Vec<Pair>),
+    /// The request compares too much for one decision.
+    TooMuchWork,
     /// A limit was reached.
     OverQuota {
         /// What is limited.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::command::Conflict;
 use super::ids::WaiterId;
+use super::index::{Place, QueueEntry};
 use super::record::{Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
@@ -20,7 +21,8 @@ pub(super) enum Blocker {
 }
 
 impl Engine {
-    /// Whether anything blocks a request at this position in the queue.
+    /// Whether anything blocks a request at this position in the queue. "No" is certain only if everything was compared;
+    /// see [`super::work`].
     pub(super) fn is_blocked(
         &self,
         session: SessionSlot,
@@ -49,18 +51,23 @@ impl Engine {
         if is_enough(held, mode) {
             return ControlFlow::Continue(());
         }
-        self.index.visit_overlaps_at(lookup.place(), key, |id| {
+        let holds = |slot: &ReservationSlot| {
+            let reservation = &self.reservations[*slot];
+            reservation.session != session && clash(reservation.mode, mode)
+        };
+        let waits = |entry: &&QueueEntry| entry.session != session && is_ahead(entry.mode, held, mode);
+        let ahead = |entry: &&QueueEntry| entry.waiter < before;
+        let concerns = |place: &Place| {
+            place.holders.iter().any(|slot| holds(&slot))
+                || place.queue.iter().take_while(ahead).any(|entry| waits(&entry))
+        };
+        self.index.visit_overlaps_at(lookup.place(), key, concerns, |id| {
             let place = self.index.place(id);
-            for slot in place.holders.iter() {
-                let reservation = &self.reservations[slot];
-                if reservation.session != session && clash(reservation.mode, mode) {
-                    visit(id, Blocker::Holder(slot))?;
-                }
+            for slot in place.holders.iter().filter(holds) {
+                visit(id, Blocker::Holder(slot))?;
             }
-            for entry in place.queue.iter().take_while(|entry| entry.waiter < before) {
-                if entry.session != session && is_ahead(entry.mode, held, mode) {
-                    visit(id, Blocker::Waiter(entry.waiter))?;
-                }
+            for entry in place.queue.iter().take_while(ahead).filter(waits) {
+                visit(id, Blocker::Waiter(entry.waiter))?;
             }
             ControlFlow::Continue(())
         })

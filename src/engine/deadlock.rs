@@ -13,9 +13,10 @@ use hashbrown::hash_map::Entry;
 use super::command::CycleStep;
 use super::conflict::{clash, is_ahead, is_enough};
 use super::ids::WaiterId;
+use super::index::Place;
 use super::record::{LeftWhy, Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
-use super::state::{Engine, QueuedKey};
+use super::state::{Engine, QueuedKey, Reservation};
 use super::turn::Turn;
 use crate::key::Key;
 
@@ -218,7 +219,11 @@ impl Engine {
         if is_enough(held, mode) {
             return;
         }
-        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, wants, |id| {
+        let blocks = |reservation: &Reservation| reservation.session != from && clash(reservation.mode, mode);
+        let concerns = |place: &Place| {
+            !place.queue.is_empty() || place.holders.iter().any(|slot| blocks(&self.reservations[slot]))
+        };
+        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, wants, concerns, |id| {
             let place = self.index.place(id);
             let queue = &place.queue[..place.queue.partition_point(|entry| entry.waiter < before)];
             let mut first = 0;
@@ -229,7 +234,7 @@ impl Engine {
             }
             if first == 0 {
                 for reservation in place.holders.iter().map(|slot| &self.reservations[slot]) {
-                    if reservation.session != from && clash(reservation.mode, mode) {
+                    if blocks(reservation) {
                         let to = reservation.session;
                         side.reach(to, Edge { from, wants, holds: &reservation.key });
                     }
@@ -269,7 +274,8 @@ impl Engine {
         after: Option<WaiterId>,
         side: &mut Side<'a>,
     ) {
-        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, holds, |id| {
+        let is_waited_for = |place: &Place| !place.queue.is_empty();
+        let _: ControlFlow<()> = self.index.visit_overlaps_at(place, holds, is_waited_for, |id| {
             let place = self.index.place(id);
             let first = after.map_or(0, |after| place.queue.partition_point(|entry| entry.waiter <= after));
             let mut queue = &place.queue[first..];

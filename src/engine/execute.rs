@@ -4,14 +4,23 @@ use super::command::{Actor, Command, Outcome, Refusal};
 use super::record::{Event, Why};
 use super::state::Engine;
 use super::turn::Turn;
+use super::work::{COMMAND_WORK, KEY_WORK};
 
 impl Engine {
     /// Decides one command. What changes is in `turn.records` afterwards, numbered and applied. It counts once it is
     /// durable.
     pub fn execute(&mut self, turn: &mut Turn, actor: &Actor, command: Command) -> Result<Outcome, Refusal> {
         self.admit(turn, actor, &command)?;
+        // What cannot be refused is limited by what was granted before.
+        let (work, defers) = match &command {
+            Command::Reserve(ask) if ask.wants.len() > 1 => (COMMAND_WORK, true),
+            Command::Reserve(_) | Command::Ask { .. } => (KEY_WORK, true),
+            _ => (KEY_WORK, false),
+        };
+        self.index.meter.begin(work, defers);
         let result = self.decide(turn, actor, &command);
         self.grant_waiters(turn);
+        self.index.meter.end();
         match &result {
             Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
             Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,

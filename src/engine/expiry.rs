@@ -13,7 +13,8 @@ impl Engine {
     pub fn next_due(&self) -> Option<Timestamp> {
         let waits = self.wait_deadlines.first().map(|(due, _)| *due);
         let due = [self.reservation_deadlines.next(), self.session_deadlines.next(), waits].into_iter().flatten().min();
-        due.map(|due| self.real(due))
+        let undecided = (!self.undecided.is_empty()).then_some(self.undecided_until);
+        [due.map(|due| self.real(due)), undecided].into_iter().flatten().min()
     }
 
     /// Ends everything whose deadline is reached.
@@ -47,6 +48,9 @@ impl Engine {
                 continue;
             }
             self.end(turn, slot, EndState::Lost);
+        }
+        if self.undecided_until <= turn.now {
+            turn.look_again = std::mem::take(&mut self.undecided);
         }
         // A wait whose deadline is reached at the same moment as its keys become free is granted. That also holds where
         // the wait ahead of it ends now: this one is then no longer blocked, and `execute` grants it afterwards.

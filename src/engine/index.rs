@@ -14,6 +14,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::ids::{Seq, WaiterId};
 use super::record::Mode;
 use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
+use super::work::{Met, Meter, NODE_WORK};
 use crate::key::{Claim, Glob, GlobState, Key};
 
 /// The roots: of the tree of paths, and of the tree of logical names.
@@ -127,6 +128,14 @@ impl ops::IndexMut<NodeSlot> for Nodes {
     }
 }
 
+/// A pattern whose overlaps are visited.
+struct Asked<'a, C> {
+    key: &'a Key,
+    glob: &'a Glob,
+    /// Which places with patterns matter to the caller.
+    concerns: C,
+}
+
 /// See the module.
 pub struct Index {
     nodes: Nodes,
@@ -141,6 +150,8 @@ pub struct Index {
     hasher: DefaultHashBuilder,
     /// The place that was found last: one command looks for the same key several times.
     recent: Cell<PlaceSlot>,
+    /// Working memory: how much a visit may do. An exhausted visit ends early.
+    pub meter: Meter,
 }
 
 impl Default for Index {
@@ -155,6 +166,7 @@ impl Default for Index {
             live: 0,
             hasher: DefaultHashBuilder::default(),
             recent: Cell::new(PlaceSlot::NONE),
+            meter: Meter::default(),
         }
     }
 }
@@ -297,9 +309,15 @@ impl Index {
         self.change(id, |place| place.queue.retain(|other| other.waiter != waiter));
     }
 
-    /// Calls `visit` with every live place whose key overlaps `key`, until it breaks.
-    pub fn visit_overlaps<B>(&self, key: &Key, visit: impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
-        self.visit_overlaps_at(self.find(key), key, visit)
+    /// Calls `visit` with every live place whose key overlaps `key`, until it breaks. Of the patterns only those that
+    /// `concerns` accepts are compared, because a comparison may take long; `visit` may get other places too.
+    pub fn visit_overlaps<B>(
+        &self,
+        key: &Key,
+        concerns: impl Fn(&Place) -> bool,
+        visit: impl FnMut(PlaceSlot) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.visit_overlaps_at(self.find(key), key, concerns, visit)
     }
 
     /// The same for a caller that has already looked for the key's place.
@@ -307,6 +325,7 @@ impl Index {
         &self,
         place: Option<PlaceSlot>,
         key: &Key,
+        concerns: impl Fn(&Place) -> bool,
         mut visit: impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         match key.claim() {
@@ -314,7 +333,7 @@ impl Index {
                 Some(id) => self.visit_known_path(self.place(id).node, path, &mut visit),
                 None => self.visit_path(path, &mut visit),
             },
-            Claim::Glob(glob) => self.visit_glob(glob, &mut visit),
+            Claim::Glob(glob) => self.visit_glob(&Asked { key, glob, concerns }, &mut visit),
             Claim::Name(name) => self.visit_name(name, &mut visit),
             Claim::Below(name) => self.visit_below(name, &mut visit),
         }
@@ -370,21 +389,30 @@ impl Index {
         self.visit_own(node, visit)?;
         for id in &node.anchored {
             let glob = self.glob(*id);
-            if (path.ends_with(glob.suffix()) && glob.matches(path)) || glob.claims_directory(path) {
+            let ends_so = path.ends_with(glob.suffix());
+            if !self.meter.spend(if ends_so { path.len() as u64 } else { 2 }) {
+                break;
+            }
+            if (ends_so && glob.matches(path)) || glob.claims_directory(path) {
                 visit(*id)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn visit_glob<B>(&self, glob: &Glob, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn visit_glob<B>(
+        &self,
+        asked: &Asked<'_, impl Fn(&Place) -> bool>,
+        visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let glob = asked.glob;
         let mut at = PATHS;
         let mut state = Some(glob.start());
         if !glob.anchor().is_empty() {
             for name in glob.anchor().split(|b| *b == b'/') {
                 let node = &self.nodes[at];
                 self.visit_own(node, visit)?;
-                self.visit_meeting(node, glob, visit)?;
+                self.visit_meeting(node, asked, visit)?;
                 match self.child(at, name) {
                     Some(child) if self.nodes[child].live > 0 => at = child,
                     _ => return ControlFlow::Continue(()),
@@ -394,9 +422,9 @@ impl Index {
             self.visit_own(&self.nodes[at], visit)?;
             state = state.and_then(|state| glob.step(state, glob.anchor())).and_then(|state| glob.step(state, b"/"));
         }
-        self.visit_meeting(&self.nodes[at], glob, visit)?;
+        self.visit_meeting(&self.nodes[at], asked, visit)?;
         match state {
-            Some(state) => self.walk_glob(at, glob, state, &mut glob.anchor().to_vec(), visit),
+            Some(state) => self.walk_glob(at, asked, state, &mut glob.anchor().to_vec(), visit),
             None => ControlFlow::Continue(()),
         }
     }
@@ -405,14 +433,17 @@ impl Index {
     fn walk_glob<B>(
         &self,
         at: NodeSlot,
-        glob: &Glob,
+        asked: &Asked<'_, impl Fn(&Place) -> bool>,
         state: GlobState,
         path: &mut Vec<u8>,
         visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let length = path.len();
+        let (glob, length) = (asked.glob, path.len());
         for child in self.live_children(at) {
             let node = &self.nodes[child];
+            if !self.meter.spend(NODE_WORK + node.name.len() as u64) {
+                break;
+            }
             let Some(state) = glob.step(state, &node.name) else { continue };
             if length > 0 {
                 path.push(b'/');
@@ -421,9 +452,9 @@ impl Index {
             if node.place != PlaceSlot::NONE && (glob.accepts(state) || glob.claims_directory(path)) {
                 self.visit_own(node, visit)?;
             }
-            self.visit_meeting(node, glob, visit)?;
+            self.visit_meeting(node, asked, visit)?;
             if let Some(state) = glob.step(state, b"/") {
-                self.walk_glob(child, glob, state, path, visit)?;
+                self.walk_glob(child, asked, state, path, visit)?;
             }
             path.truncate(length);
         }
@@ -465,11 +496,15 @@ impl Index {
     fn visit_meeting<B>(
         &self,
         node: &Node,
-        glob: &Glob,
+        asked: &Asked<'_, impl Fn(&Place) -> bool>,
         visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for id in &node.anchored {
-            if self.glob(*id).meets(glob) {
+            let place = self.place(*id);
+            if !self.meter.spend(NODE_WORK) {
+                break;
+            }
+            if (asked.concerns)(place) && matches!(self.meter.meet(asked.key, &place.key), Met::Yes) {
                 visit(*id)?;
             }
         }
@@ -479,6 +514,9 @@ impl Index {
     fn visit_all_below<B>(&self, at: NodeSlot, visit: &mut impl FnMut(PlaceSlot) -> ControlFlow<B>) -> ControlFlow<B> {
         for child in self.live_children(at) {
             let node = &self.nodes[child];
+            if !self.meter.spend(NODE_WORK + node.anchored.len() as u64) {
+                break;
+            }
             self.visit_own(node, visit)?;
             node.anchored.iter().try_for_each(|id| visit(*id))?;
             self.visit_all_below(child, visit)?;
@@ -684,10 +722,15 @@ mod tests {
                 *waited = place.is_some_and(|place| !place.queue.is_empty());
                 let asked = chance.below(keys.len());
                 let mut met = Vec::new();
-                let _: ControlFlow<()> = index.visit_overlaps(&keys[asked], |place| {
-                    met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
-                    ControlFlow::Continue(())
-                });
+                index.meter.begin(u64::MAX, false);
+                let _: ControlFlow<()> = index.visit_overlaps(
+                    &keys[asked],
+                    |_| true,
+                    |place| {
+                        met.push(keys.iter().position(|key| *key == index.place(place).key).unwrap());
+                        ControlFlow::Continue(())
+                    },
+                );
                 met.sort_unstable();
                 let in_use = |number: &usize| used[*number].0 || used[*number].1;
                 let expected: Vec<usize> = (0..keys.len()).filter(in_use).filter(|key| overlaps[asked][*key]).collect();

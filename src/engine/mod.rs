@@ -36,6 +36,7 @@ mod timer;
 mod turn;
 mod unlock;
 mod view;
+mod work;
 
 pub use command::{
     Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
@@ -48,3 +49,4 @@ pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockA
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
 pub use view::{Numbers, SessionView, WaitView};
+pub use work::{Pair, WorkReport};

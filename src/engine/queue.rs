@@ -1,17 +1,21 @@
 //! Waiting: a fair queue. A request waits as a whole: half a grant would let two sessions block each other. No request
 //! overtakes an earlier one that it conflicts with.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::command::{Outcome, Refusal, Reserve};
 use super::ids::{Text, WaiterId};
+use super::index::Place;
 use super::record::{Event, LeftWhy, Want};
 use super::reserve::KeyRequest;
 use super::slab::SessionSlot;
 use super::state::{Engine, Lookup, Waiter};
 use super::turn::Turn;
+use super::work::{GRANT_WORK, WAIT_WORK};
+
+/// When waits are looked at that took too much work before.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Adds a blocked request to the end of the queue, unless it would wait forever.
@@ -33,6 +37,7 @@ impl Engine {
         if let Some(cycle) = self.find_cycle(slot, wants, ask.mode, WaiterId::LAST) {
             return Err(Refusal::Deadlock(cycle));
         }
+        self.refuse_if_incomplete()?;
         let Reserve { mode, if_version, .. } = *ask;
         let (session, wants, reason) = (ask.session.clone(), wants.to_vec(), ask.reason.clone());
         let id = WaiterId::from(self.emit(turn, Event::Queued { session, wants, mode, reason, if_version }));
@@ -67,17 +72,30 @@ impl Engine {
 
     /// Grants every wait that nothing blocks any more, in the order of the queue. Only waits for a freed key can be
     /// unblocked. Then ends the waits that became part of a cycle.
+    ///
+    /// Where that takes much work, the rest of the waits is looked at a moment later; see [`Engine::undecided`].
     pub(super) fn grant_waiters(&mut self, turn: &mut Turn) {
-        if turn.freed.is_empty() {
+        if turn.freed.is_empty() && turn.look_again.is_empty() {
             return;
         }
-        let mut candidates = BTreeSet::new();
+        let mut candidates = std::mem::take(&mut turn.look_again);
+        let work_before = self.index.meter.spent();
+        self.index.meter.begin(WAIT_WORK, false);
         loop {
             for key in std::mem::take(&mut turn.freed) {
-                let _: ControlFlow<()> = self.index.visit_overlaps(&key, |place| {
+                let is_waited_for = |place: &Place| !place.queue.is_empty();
+                let _: ControlFlow<()> = self.index.visit_overlaps(&key, is_waited_for, |place| {
                     candidates.extend(self.index.place(place).queue.iter().map(|entry| entry.waiter));
                     ControlFlow::Continue(())
                 });
+                if self.index.meter.is_exhausted() {
+                    // It is not known which waits the key concerns, so it may concern all of them.
+                    candidates.extend(self.waiters.keys());
+                }
+            }
+            if self.index.meter.spent().wrapping_sub(work_before) > GRANT_WORK && !candidates.is_empty() {
+                self.undecided.extend(std::mem::take(&mut candidates));
+                self.undecided_until = turn.now.after(LOOK_AGAIN_AFTER);
             }
             let Some(id) = candidates.pop_first() else {
                 match turn.weakened.pop_first() {
@@ -92,7 +110,10 @@ impl Engine {
                 self.leave(turn, id, LeftWhy::Version);
                 continue;
             }
-            if self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id) {
+            self.index.meter.begin(WAIT_WORK, false);
+            let is_blocked = self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id);
+            // A wait that takes too much work for one look stays in the queue.
+            if is_blocked || self.index.meter.is_exhausted() {
                 continue;
             }
             let waiter = waiter.clone();

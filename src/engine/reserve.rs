@@ -58,9 +58,14 @@ impl Engine {
         if self.is_blocked(slot, wants, lookups, ask.mode, WaiterId::LAST) {
             return match ask.wait {
                 Some(wait) => self.enqueue(turn, slot, ask, wants, feature, wait),
-                None => Err(Refusal::Locked(self.conflicts(slot, wants, ask.mode, WaiterId::LAST))),
+                None => {
+                    let conflicts = self.conflicts(slot, wants, ask.mode, WaiterId::LAST);
+                    self.refuse_if_incomplete()?;
+                    Err(Refusal::Locked(conflicts))
+                }
             };
         }
+        self.refuse_if_incomplete()?;
         self.at_version(wants, ask.if_version)?;
         let Reserve { session: ref id, mode, ref reason, .. } = *ask;
         let request = KeyRequest { session: slot, id, wants, lookups, mode, reason: reason.as_ref() };

@@ -84,6 +84,9 @@ pub struct Engine {
     pub(super) wait_deadlines: BTreeSet<(ListeningTime, WaiterId)>,
     /// Real time minus listening time, in milliseconds.
     pub(super) lost_ms: i64,
+    /// Waits that may be free to go, but took too much work to find out. They are looked at again at `undecided_until`.
+    pub(super) undecided: BTreeSet<WaiterId>,
+    pub(super) undecided_until: Timestamp,
     pub(super) pushes: AnnouncedPushes,
     /// The session that was found last.
     pub(super) recent: Cell<SessionSlot>,
@@ -254,6 +257,8 @@ impl Engine {
             session_deadlines: Timer::default(),
             wait_deadlines: BTreeSet::new(),
             lost_ms: 0,
+            undecided: BTreeSet::new(),
+            undecided_until: Timestamp::default(),
             pushes: AnnouncedPushes::default(),
             recent: Cell::new(SessionSlot::NONE),
         }

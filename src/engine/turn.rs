@@ -19,6 +19,8 @@ pub struct Turn {
     pub settled: Vec<(WaiterId, Result<Outcome, Refusal>)>,
     /// Keys that the current command freed: waits for them may be granted. Empty between commands.
     pub(super) freed: Vec<Key>,
+    /// Waits that may be free to go, besides those for freed keys. Empty between commands.
+    pub(super) look_again: BTreeSet<WaiterId>,
     /// Waits for a key that their own session lost in the current command, or holds only shared since. Empty between
     /// commands.
     pub(super) weakened: BTreeSet<WaiterId>,

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::command::{KeyName, Outcome, Refusal};
 use super::ids::{ReservationId, Seq, SessionId, Text, WaiterId};
+use super::index::Place;
 use super::record::{Event, Mode, UnlockAnswer, Want, Why};
 use super::reserve::KeyRequest;
 use super::slab::{ReservationSlot, SessionSlot};
@@ -27,6 +28,7 @@ impl Engine {
         // The holder of exactly this key comes before holders of keys that only overlap it.
         let found = [Some(&named.key), named.literal.as_ref()].into_iter().flatten();
         let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(overlaps, _)| *overlaps);
+        self.refuse_if_incomplete()?;
         let Some((_, held)) = found else { return Err(Refusal::NoOtherHolder(named.key.clone())) };
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
@@ -92,6 +94,7 @@ impl Engine {
     /// the receiver's quota and deadlocks still count.
     fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, WaiterId::FIRST);
+        self.refuse_if_incomplete()?;
         let giver = &self.sessions[holder].id;
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
         if !others.is_empty() {
@@ -121,9 +124,11 @@ impl Engine {
     /// Also returns whether it only overlaps.
     fn other_holder(&self, session: SessionSlot, key: &Key) -> Option<(bool, ReservationSlot)> {
         let mut best: Option<(bool, Seq, ReservationSlot)> = None;
-        let _: ControlFlow<()> = self.index.visit_overlaps(key, |id| {
+        let is_other = |slot: &ReservationSlot| self.reservations[*slot].session != session;
+        let concerns = |place: &Place| place.holders.iter().any(|slot| is_other(&slot));
+        let _: ControlFlow<()> = self.index.visit_overlaps(key, concerns, |id| {
             let place = self.index.place(id);
-            for slot in place.holders.iter().filter(|slot| self.reservations[*slot].session != session) {
+            for slot in place.holders.iter().filter(is_other) {
                 let rank = (place.key != *key, self.reservations[slot].fence, slot);
                 if best.is_none_or(|best| rank < best) {
                     best = Some(rank);

@@ -12,6 +12,7 @@ use super::key_policy::KeyPolicy;
 use super::limits::ServerLimits;
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::request_count::RequestCounts;
+use super::pattern_work::{WorkShares, pattern_threads};
 use super::reply_channel::ReplyChannel;
 use crate::desk::Desk;
 use crate::engine::Text;
@@ -31,6 +32,7 @@ pub struct Repository {
     pub history: Option<Arc<dyn HistoryBackend>>,
     policy: ArcSwap<KeyPolicy>,
     pub(super) rate_limiter: RateLimiter,
+    pub(super) work_shares: WorkShares,
 }
 
 impl Repository {
@@ -44,6 +46,7 @@ impl Repository {
             history: None,
             policy,
             rate_limiter: RateLimiter::default(),
+            work_shares: WorkShares::default(),
         }
     }
 
@@ -73,6 +76,8 @@ pub struct App {
     pub(super) started: i64,
     /// Limits the event streams that read a journal at the same time.
     pub(super) journal_readers: Semaphore,
+    /// Limits the threads that build and compare patterns at the same time.
+    pub(super) pattern_threads: Arc<Semaphore>,
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     public_url: ArcSwap<Option<Text>>,
@@ -93,6 +98,7 @@ impl App {
             requests: RequestCounts::default(),
             started: wall_clock(),
             journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
+            pattern_threads: pattern_threads(),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             public_url: ArcSwap::default(),

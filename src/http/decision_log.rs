@@ -132,6 +132,8 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
             Refusal::UnknownRequest => "noRequest",
             Refusal::AnsweredBefore(_) => "answeredBefore",
             Refusal::NotTheHolder(_) => "notTheHolder",
+            Refusal::Uncompared(_) => "uncompared",
+            Refusal::TooMuchWork => "tooMuchWork",
             Refusal::OverQuota { .. } => "overQuota",
         },
     }

@@ -160,9 +160,11 @@ mod tests {
 
     #[test]
     fn the_longest_key_is_as_long_as_the_contract_says() {
-        let path = |bytes: usize| format!("{}{}", "a/".repeat(bytes / 2), "a".repeat(bytes % 2));
+        let path = |bytes: usize| "abcdefghijklmno/".repeat(bytes / 16) + &"z".repeat(bytes % 16);
         let parse = |bytes: usize| Key::parse(&format!("{}z", path(bytes - 1)), &KeyRules::default());
-        assert!(parse(KEY_BYTES_MAX).is_ok());
+        assert!(parse(KEY_BYTES_MAX).is_err(), "256 components");
+        let parse = |bytes: usize| Key::parse(&path(bytes).replacen("o/", "op", 1), &KeyRules::default());
+        assert!(parse(KEY_BYTES_MAX - 1).is_ok());
         assert!(parse(KEY_BYTES_MAX + 1).is_err());
     }
 

@@ -18,6 +18,7 @@ mod limits;
 mod middleware;
 mod openapi;
 mod outcome;
+mod pattern_work;
 mod reply_channel;
 mod request_fields;
 mod router;

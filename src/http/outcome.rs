@@ -14,6 +14,10 @@ use super::event_json::why_over;
 /// The largest `Retry-After`, in seconds. A holder may release long before its reservation expires.
 const RETRY_AFTER_MAX: u64 = 60;
 
+/// The sentence for a request that compares too much.
+pub const TOO_MUCH_WORK: &str =
+    "comparing the keys of this request with what is held takes too much work; name fewer or simpler patterns at once";
+
 /// The error for a result that is not what the handler's command achieves.
 pub fn not_done(result: Result<Outcome, Refusal>, now: Timestamp) -> ApiError {
     match result {
@@ -108,6 +112,11 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
         }
+        Refusal::Uncompared(_) => {
+            let sentence = "the patterns of this request overlap too many others to compare them at once; name fewer";
+            ApiError::new(Code::QuotaExceeded, sentence).retry_after(1)
+        }
+        Refusal::TooMuchWork => ApiError::new(Code::InvalidRequest, TOO_MUCH_WORK),
         Refusal::OverQuota { what, limit } => {
             let sentence = format!(
                 "the limit of {limit} {what} is reached; release something, or ask an admin for a higher limit"

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::desk::{Desk, OnReply, Reply};
+use crate::desk::{Desk, OnReply, Reply, ReplyReceiver};
 use crate::engine::{Outcome, SessionId};
 
 /// Replies taken from the channel at once.
@@ -38,11 +38,27 @@ impl ReplyChannel {
             tokio::spawn(deliver(replies));
             queue
         });
-        let queue = queue.clone();
-        Box::new(move |reply| {
-            // The queue is open as long as the runtime runs. Without the runtime there is no client either.
-            let _ = queue.send(QueuedReply { to, reply, grant_return });
-        })
+        Box::new(Receiver { queue: queue.clone(), to, grant_return })
+    }
+}
+
+/// Sends the reply of the desk to the channel.
+struct Receiver {
+    queue: UnboundedSender<QueuedReply>,
+    to: oneshot::Sender<Reply>,
+    grant_return: Option<GrantReturn>,
+}
+
+impl ReplyReceiver for Receiver {
+    /// A request for keys is of no use without its client; everything else is carried out in any case.
+    fn is_abandoned(&self) -> bool {
+        self.grant_return.is_some() && self.to.is_closed()
+    }
+
+    fn receive(self: Box<Self>, reply: Reply) {
+        let Receiver { queue, to, grant_return } = *self;
+        // The queue is open as long as the runtime runs. Without the runtime there is no client either.
+        let _ = queue.send(QueuedReply { to, reply, grant_return });
     }
 }
 

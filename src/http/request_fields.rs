@@ -1,9 +1,10 @@
 //! Fields that several requests have: keys, TTL, mode, reason.
 
 use crate::engine::{Few, KeyName, Mode, ObjectId, Text, Ttl};
-use crate::http::app::Repository;
+use crate::http::app::{App, Repository};
+use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{LONG_LIST_KEYS, without_blocking};
+use crate::http::pattern_work::{PatternWork, read_keys};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds};
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
@@ -28,9 +29,15 @@ pub fn named_key(repo: &Repository, text: &str, percent: bool) -> ApiResult<KeyN
     Ok(KeyName { key, literal })
 }
 
-pub fn named_keys(repo: &Repository, texts: OneOrMany<'_>, encoding: Option<Encoding>) -> ApiResult<Few<KeyName>> {
-    let read = |text| named_key(repo, text, encoding == Some(Encoding::Percent));
-    without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(read).collect())
+pub async fn named_keys(
+    app: &App,
+    caller: &Caller,
+    texts: OneOrMany<'_>,
+    encoding: Option<Encoding>,
+) -> ApiResult<Few<KeyName>> {
+    let mut work = PatternWork::of(caller, texts.iter())?;
+    let read = |text: &str| named_key(&caller.repo, text, encoding == Some(Encoding::Percent));
+    read_keys(app, &mut work, texts.iter(), read, |named| &named.key).await
 }
 
 /// An object id of a request.

@@ -77,6 +77,10 @@ pub async fn read_state<T: Send + 'static>(
 ) -> ApiResult<ReadReply<T>> {
     let (sender, receiver) = oneshot::channel();
     let on_read = move |state: StateRead<'_>| {
+        // Nobody waits for it any more.
+        if sender.is_closed() {
+            return;
+        }
         let result = match state.refusal {
             Some(refusal) => Err((refusal, state.now)),
             None => Ok(ReadReply { value: read(state.engine, state.now), notices: state.notices }),

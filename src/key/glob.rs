@@ -8,23 +8,32 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use globset::GlobBuilder;
 
 use super::build::{self, Limits, Tables, TooComplex};
+use super::meeting::{self, Meeting, Pair};
+use super::overlap::{self, Name};
 use super::table::{DEAD, Table};
 use super::text::compared;
-use super::{cache, overlap, pattern};
+use super::{cache, pattern};
 
 /// The most states that a new pattern may have.
 pub const PATTERN_STATES_MAX: usize = 4_000;
 
-/// Limits of a new pattern: at worst, tens of milliseconds to build it or to compare it with another. Ordinary patterns
+/// Limits of a new pattern: at worst, about ten milliseconds to build it or to compare it with another. Ordinary patterns
 /// take a tenth of a millisecond to build and a few microseconds to compare.
 pub(super) const NEW: Limits =
-    Limits { states: PATTERN_STATES_MAX, knots: 512, dfa_bytes: 1 << 20, search_work: 2 << 20 };
+    Limits { states: PATTERN_STATES_MAX, knots: 256, dfa_bytes: 1 << 20, search_work: 2 << 20 };
 /// Limits of a pattern from a journal: whatever can be built at all.
 pub(super) const OLD: Limits = Limits { states: 60_000, knots: 60_000, dfa_bytes: 64 << 20, search_work: 1 << 30 };
+
+/// The work of building a table, for each of its cells. It is the largest ratio that was measured.
+const BUILD_WORK_PER_CELL: u64 = 64;
+
+/// The next [`Program::id`].
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// The longest common suffix that is worth comparing.
 const SUFFIX_MAX_BYTES: usize = 32;
@@ -120,19 +129,76 @@ impl Glob {
 
     /// Whether some valid path matches both.
     pub fn meets(&self, other: &Glob) -> bool {
-        self.example_with(other).is_some()
+        self.known_meeting(other).unwrap_or_else(|| self.example_with(other).is_some())
+    }
+
+    /// Whether some valid path matches both, if that is obvious or was found out before.
+    pub fn known_meeting(&self, other: &Glob) -> Option<bool> {
+        match self.begin_with(other) {
+            None => Some(false),
+            Some(begun) => meeting::meets(&begun.pair),
+        }
+    }
+
+    /// Finds out whether some valid path matches both, and remembers it. Also returns how much work that was; see
+    /// [`Glob::comparison_work_max`].
+    pub fn compare(&self, other: &Glob) -> (bool, u64) {
+        let Some(begun) = self.begin_with(other) else { return (false, 1) };
+        if let Some(meets) = meeting::meets(&begun.pair) {
+            return (meets, 1);
+        }
+        let search = self.search(other, &begun);
+        (search.path.is_some(), search.work)
+    }
+
+    /// The most work that comparing the two may take, in steps of some nanoseconds.
+    pub fn comparison_work_max(&self, other: &Glob) -> u64 {
+        // States that can be reached in only one way do not multiply.
+        let (a, b) = (&*self.program, &*other.program);
+        let pairs = a.table.states() + b.table.states() + a.knots * b.knots;
+        let bytes = a.table.columns() + b.table.columns();
+        (pairs * bytes) as u64
     }
 
     /// The shortest valid path that matches both.
     pub fn example_with(&self, other: &Glob) -> Option<Vec<u8>> {
+        let begun = self.begin_with(other)?;
+        match meeting::find(&begun.pair) {
+            Some(Meeting::Never) => None,
+            Some(Meeting::Meet(rest)) => Some([begun.prefix, &rest].concat()),
+            None => self.search(other, &begun).path,
+        }
+    }
+
+    /// Begins a comparison. `None` if it is obvious that no path matches both.
+    fn begin_with<'a>(&'a self, other: &'a Glob) -> Option<Begun<'a>> {
         if !share_end(&self.program.suffix, &other.program.suffix) {
             return None;
         }
         // A common match begins with the longer prefix, so the search starts there.
         let prefix = if self.prefix.len() < other.prefix.len() { &other.prefix } else { &self.prefix };
-        let a = self.step(self.start(), prefix)?;
-        let b = other.step(other.start(), prefix)?;
-        overlap::shortest((&self.program.table, a.0 as u16), (&other.program.table, b.0 as u16), prefix)
+        let a = self.step(self.start(), prefix)?.0 as u16;
+        let b = other.step(other.start(), prefix)?.0 as u16;
+        let name = Name::of(prefix)?;
+        let pair = Pair::of((self.program.id, a), (other.program.id, b), name as u8);
+        Some(Begun { prefix, a, b, pair })
+    }
+
+    fn search(&self, other: &Glob, begun: &Begun<'_>) -> overlap::Search {
+        let Begun { prefix, a, b, pair } = *begun;
+        let search = overlap::shortest((&self.program.table, a), (&other.program.table, b), prefix);
+        meeting::keep(pair, search.path.as_ref().map(|path| &path[prefix.len()..]));
+        search
+    }
+
+    /// The work of building the pattern, in the same unit as [`Glob::comparison_work_max`].
+    pub fn build_work(&self) -> u64 {
+        self.program.table.cells() as u64 * BUILD_WORK_PER_CELL
+    }
+
+    /// The approximate memory that the pattern takes beside its text.
+    pub fn size_bytes(&self) -> usize {
+        self.program.size_bytes()
     }
 
     /// The shortest valid path that matches. Only an old pattern from a journal may have none.
@@ -170,20 +236,34 @@ impl Glob {
     }
 }
 
+/// The beginning of a comparison.
+struct Begun<'a> {
+    /// What a path that matches both begins with.
+    prefix: &'a [u8],
+    /// The states of both after it.
+    a: u16,
+    b: u16,
+    pair: Pair,
+}
+
 impl fmt::Debug for Glob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Glob")
             .field("prefix", &String::from_utf8_lossy(&self.prefix))
             .field("suffix", &String::from_utf8_lossy(&self.program.suffix))
             .field("states", &self.program.table.states())
-            .field("knots", &self.program.table.knots())
+            .field("knots", &self.program.knots)
             .finish()
     }
 }
 
 /// The compiled part of a pattern, after its literal directory.
 pub(super) struct Program {
+    /// Of all programs of this process.
+    id: u64,
     table: Table,
+    /// States that can be reached in more than one way.
+    knots: usize,
     prefix: Box<[u8]>,
     /// The state of the table after `prefix`.
     after_prefix: u16,
@@ -209,20 +289,22 @@ impl Program {
         let own_text = own_text.as_deref().unwrap_or(pattern.as_bytes());
         let Tables { pattern: alone, with_own_text } = build::tables(&parsed, own_text, fold_case, limits)
             .map_err(|TooComplex| "it is too complex; reserve several simpler patterns instead".to_owned())?;
-        let shortest = overlap::shortest((&alone, alone.start()), (&alone, alone.start()), b"");
-        let matches_others = shortest.is_some();
+        let shortest = |table: &Table| overlap::shortest((table, table.start()), (table, table.start()), b"").path;
+        let found = shortest(&alone);
+        let matches_others = found.is_some();
         let (table, shortest, readings) = match with_own_text {
-            None => (alone, shortest, None),
+            None => (alone, found, None),
             Some(table) => {
                 // Its own text is longer than every shortest match: brackets and braces stand for less than they take.
-                let shortest =
-                    shortest.or_else(|| overlap::shortest((&table, table.start()), (&table, table.start()), b""));
+                let shortest = found.or_else(|| shortest(&table));
                 let readings = Readings { prefix: alone.common_prefix().into(), own_text: own_text.into() };
                 (table, shortest, Some(readings))
             }
         };
         let prefix = table.common_prefix();
         Ok(Program {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            knots: table.knots(),
             matches_others,
             readings,
             after_prefix: table.walk(table.start(), &prefix),

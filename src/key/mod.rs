@@ -6,13 +6,14 @@
 //!
 //! In reading order: `form` distinguishes the forms of keys; `path`, `name` and `pattern` have the rules for their text;
 //! `glob` is a compiled pattern; `build` compiles one into a `table`; `overlap` finds a path that two tables both accept;
-//! `cache` keeps compiled patterns.
+//! `cache` keeps compiled patterns, and `meeting` which of them overlap.
 
 mod build;
 mod cache;
 mod error;
 mod form;
 mod glob;
+mod meeting;
 mod name;
 mod overlap;
 mod path;
@@ -127,6 +128,11 @@ impl Key {
             Form::Uri(scheme) => Ok(Key::uri(&name::uri(text, scheme)?)),
             Form::Other(word) => Err(unknown_namespace(text, word)),
         }
+    }
+
+    /// Whether [`Key::parse`] takes this text for a pattern or a directory.
+    pub fn is_pattern(text: &str) -> bool {
+        matches!(Form::of(text), Form::Glob(_))
     }
 
     /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`.
@@ -259,6 +265,14 @@ impl Key {
             (Claim::Path(_) | Claim::Glob(_), _) | (_, Claim::Path(_) | Claim::Glob(_)) => (None, false),
         };
         overlaps.then_some(Overlap { example })
+    }
+
+    /// Finds out whether two patterns overlap, so that [`Key::overlaps`] knows it. Returns how much work that was.
+    pub fn compare(&self, other: &Key) -> u64 {
+        match (self.claim(), other.claim()) {
+            (Claim::Glob(a), Claim::Glob(b)) => a.compare(b).1,
+            _ => 0,
+        }
     }
 
     fn overlaps_glob(&self, path: &[u8], glob: &Glob) -> Option<Overlap> {

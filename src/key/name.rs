@@ -20,6 +20,9 @@ pub(super) fn logical<'a>(text: &'a str, namespace: &str, rules: &KeyRules) -> R
     if text.len() > TEXT_MAX_BYTES {
         return Err(malformed(text, "it is longer than 4,096 bytes"));
     }
+    if path::is_too_deep(text.as_bytes()) {
+        return Err(malformed(text, path::TOO_DEEP));
+    }
     let rest = &text[namespace.len() + 1..];
     let checked = match namespace {
         "api" => api(rest),
@@ -41,6 +44,9 @@ pub(super) fn uri<'a>(text: &'a str, scheme: &str) -> Result<Cow<'a, str>, BadKe
     let rest = &text[scheme.len() + "://".len()..];
     if text.len() > TEXT_MAX_BYTES {
         return Err(malformed(text, "it is longer than 4,096 bytes"));
+    }
+    if path::is_too_deep(text.as_bytes()) {
+        return Err(malformed(text, path::TOO_DEEP));
     }
     if rest.is_empty() {
         return Err(malformed(text, "nothing follows the \"://\""));

@@ -10,6 +10,9 @@ pub(super) const TEXT_MAX_BYTES: usize = 4096;
 /// The longest component; common file systems have the same limit.
 pub(super) const COMPONENT_MAX_BYTES: usize = 255;
 
+/// The most components of a path or a name. Each of them takes memory of its own.
+pub(super) const COMPONENTS_MAX: usize = 255;
+
 /// Why a text is not a path, as the second half of a sentence.
 pub(super) type Reason = &'static str;
 
@@ -18,13 +21,14 @@ const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the re
 const PARENT: Reason = "it has a \"..\" component; write the path without it, relative to the top of the repository";
 pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
+pub(super) const TOO_DEEP: Reason = "it has more than 255 components";
 
 /// Checks a path that a person wrote and normalizes its structure: removes `./`, `//` and inner `.`. Removes a slash at
 /// the end too; the caller has checked it before.
 pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
     strict_text(text)?;
     let mut folds = false;
-    let (mut last, mut from) = ("", 0);
+    let (mut last, mut from, mut depth) = ("", 0, 0);
     // A plain byte loop: components are short, and this is the hottest loop of the module.
     while from <= text.len() {
         let to = text.as_bytes()[from..].iter().position(|&b| b == b'/').map_or(text.len(), |len| from + len);
@@ -36,6 +40,10 @@ pub(super) fn strict(text: &str) -> Result<Cow<'_, str>, Reason> {
         }
         strict_component(component)?;
         last = component;
+        depth += 1;
+    }
+    if depth > COMPONENTS_MAX {
+        return Err(TOO_DEEP);
     }
     if last.is_empty() {
         return Err(EMPTY);
@@ -100,9 +108,19 @@ pub(super) fn lenient(name: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
     if kept.is_empty() { Err(EMPTY) } else { Ok(Cow::Owned(kept.join(&b'/'))) }
 }
 
-/// Refuses a name from git that is too long. Separate from [`lenient`], which must accept what is in old journals.
+/// Whether a text has more than [`COMPONENTS_MAX`] components.
+pub(super) fn is_too_deep(text: &[u8]) -> bool {
+    // Each component takes two bytes at least, so most texts need no counting.
+    text.len() >= 2 * COMPONENTS_MAX && text.iter().filter(|&&b| b == b'/').count() >= COMPONENTS_MAX
+}
+
+/// Refuses a name from git that is too long or too deep. Separate from [`lenient`], which must accept what is in old journals.
 pub(super) fn check_length(name: &[u8]) -> Result<(), Reason> {
-    if name.len() > TEXT_MAX_BYTES { Err(TOO_LONG) } else { Ok(()) }
+    match name {
+        name if name.len() > TEXT_MAX_BYTES => Err(TOO_LONG),
+        name if is_too_deep(name) => Err(TOO_DEEP),
+        _ => Ok(()),
+    }
 }
 
 /// `C:` and anything after it.

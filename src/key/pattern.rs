@@ -35,6 +35,9 @@ pub(super) fn strict(pattern: &str) -> Result<Cow<'_, str>, BadPattern> {
     }
     check_limits(pattern)?;
     let folded = folded_structure(pattern);
+    if path::is_too_deep(folded.as_bytes()) {
+        return Err(BadPattern::Path(path::TOO_DEEP));
+    }
     if path::has_drive_letter(&folded) {
         return Err(BadPattern::Path(path::DRIVE_LETTER));
     }

@@ -56,6 +56,11 @@ impl Table {
         self.columns
     }
 
+    /// The number of transitions.
+    pub(super) fn cells(&self) -> usize {
+        self.next.len()
+    }
+
     /// The class of a byte.
     pub(super) fn class(&self, byte: u8) -> usize {
         usize::from(self.classes[usize::from(byte)])

@@ -11,3 +11,4 @@ mod scale;
 mod scenarios;
 mod simulation;
 mod text;
+mod work;

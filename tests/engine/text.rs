@@ -67,6 +67,8 @@ fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
             format!("{} is {} already", request_name(request.id, requests), answer_word(request.answer))
         }
         Refusal::NotTheHolder(person) => format!("only {} can answer", person.session),
+        Refusal::Uncompared(pairs) => format!("{} pairs of patterns are not compared yet", pairs.len()),
+        Refusal::TooMuchWork => "too much work".to_owned(),
         Refusal::OverQuota { what, limit } => format!("over quota: {limit} {what}"),
     }
 }

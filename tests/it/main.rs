@@ -39,7 +39,6 @@ mod metrics;
 
 mod openapi;
 
-mod attacks;
 mod bad_input;
 mod restart;
 

@@ -4,21 +4,26 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::engine::{Actor, Command, Content, Engine, Few, Intent, ObjectId, Outcome, SessionId, Text};
+use crate::engine::{
+    Actor, Command, Content, Engine, Intent, ObjectId, Outcome, Pair, Refusal, SessionId, Text, Timestamp,
+};
 use crate::http::app::App;
 use crate::http::caller::Caller;
-use crate::http::error::ApiResult;
-use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, CHECK_BODY_MAX, Json, QueryParams};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
+use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::request_fields::{key, mode, object_id, ttl};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
-use crate::wire::{self, Encoding};
+use crate::wire::{self, Code, Encoding};
 
-/// Paths checked in one turn of the desk. The desk decides nothing else meanwhile, so a large check is cut into pieces of
-/// about a millisecond. What is reserved between two pieces shows up in the later ones.
+/// Paths checked in one turn of the desk, and the work after which a turn takes no further path. The desk decides nothing
+/// else meanwhile, so a large check is cut into pieces of about a millisecond. What is reserved between two pieces shows
+/// up in the later ones.
 const PIECE_PATHS: usize = 2_000;
+const PIECE_WORK: u64 = 500_000;
 
 /// Check which reservations are in the way of a session.
 ///
@@ -106,14 +111,16 @@ async fn check_paths(
     session: Option<SessionId>,
     body: wire::Check,
 ) -> ApiResult<Json<wire::CheckReply>> {
-    let check = ParsedCheck::read(app, caller, body)?;
-    check.run(caller, actor, session, caller.claims.feature.clone()).await.map(Json)
+    let check = ParsedCheck::read(app, caller, body).await?;
+    check.run(app, caller, actor, session, caller.claims.feature.clone()).await.map(Json)
 }
 
 /// A check whose paths and contents are read.
 pub struct ParsedCheck {
     paths: Arc<[String]>,
-    keys: Few<Key>,
+    keys: Arc<[Key]>,
+    /// For the patterns among them, if there are any.
+    work: Option<PatternWork>,
     /// Of each path, if the request has them.
     blobs: Option<Arc<[ObjectId]>>,
     intent: Intent,
@@ -121,7 +128,7 @@ pub struct ParsedCheck {
 }
 
 impl ParsedCheck {
-    pub fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
+    pub async fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
         let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
         let (blobs, record) = (body.blobs.take(), body.record == Some(true));
         let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
@@ -131,9 +138,9 @@ impl ParsedCheck {
             let what = format!("has {} paths, and {most} is the most for one check", paths.len());
             return Err(wire::BadBody::field("paths", what).into());
         }
+        let mut work = PatternWork::of(caller, paths.iter().map(String::as_str))?;
         let read = |text: &String| key(&caller.repo, text, percent);
-        let keys =
-            without_blocking(paths.len() > LONG_LIST_KEYS, || paths.iter().map(read).collect::<ApiResult<Few<_>>>())?;
+        let keys = read_keys(app, &mut work, paths.iter(), read, |key| key).await?;
         if ttl_seconds.is_some() {
             let policy = caller.repo.policy();
             for key in &*keys {
@@ -144,60 +151,71 @@ impl ParsedCheck {
         let blobs = blobs.map(|blobs| read_blobs(&blobs, paths.len())).transpose()?;
         // Whether anything is carried or remembered is about changes only.
         let blobs = blobs.filter(|_| intent == Intent::Change);
-        Ok(ParsedCheck { paths: paths.into(), keys, record: record && blobs.is_some(), blobs, intent })
+        let (paths, keys) = (paths.into(), keys.into_vec().into());
+        Ok(ParsedCheck { paths, keys, work, record: record && blobs.is_some(), blobs, intent })
     }
 
     /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names.
     pub async fn run(
         self,
+        app: &App,
         caller: &Caller,
         actor: Actor,
         session: Option<SessionId>,
         feature: Option<Text>,
     ) -> ApiResult<wire::CheckReply> {
-        let ParsedCheck { paths, keys, blobs, intent, record } = self;
+        let ParsedCheck { paths, keys, mut work, blobs, intent, record } = self;
         let record = record && !matches!(actor, Actor::Reader);
-        let mut keys = keys.into_iter();
         let mut answer = wire::CheckReply::default();
-        let mut first = 0;
+        let (mut first, mut rounds, mut is_first_call) = (0, 0, true);
         loop {
-            let piece: Vec<Key> = keys.by_ref().take(PIECE_PATHS).collect();
-            let count = piece.len();
             let view = {
-                let (session, feature, paths, blobs) = (session.clone(), feature.clone(), paths.clone(), blobs.clone());
+                let (session, feature) = (session.clone(), feature.clone());
+                let (keys, paths, blobs) = (keys.clone(), paths.clone(), blobs.clone());
                 move |engine: &Engine, now| {
-                    let mut answer = wire::CheckReply::default();
-                    let mut own = Vec::new();
-                    for (key, position) in piece.into_iter().zip(first..) {
+                    let mut piece = Piece::default();
+                    let answer = &mut piece.answer;
+                    for (key, position) in keys[first..].iter().zip(first..).take(PIECE_PATHS) {
                         let blob = blobs.as_ref().map(|blobs| blobs[position]);
-                        let checked = match blob {
-                            Some(blob) => engine.check_content(session.as_ref(), position, &key, blob),
-                            None => engine.check(session.as_ref(), position, &key, intent),
-                        };
+                        let (checked, report) = engine.measured(|engine| match blob {
+                            Some(blob) => engine.check_content(session.as_ref(), position, key, blob),
+                            None => engine.check(session.as_ref(), position, key, intent),
+                        });
+                        piece.work += report.spent;
+                        if report.is_exhausted || !report.uncompared.is_empty() {
+                            (piece.is_exhausted, piece.uncompared) = (report.is_exhausted, report.uncompared);
+                            break;
+                        }
+                        piece.done += 1;
                         answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
                         if checked.conflicts.is_empty() {
                             let path = &paths[position];
                             answer.clear.push(path.clone());
                             if checked.held {
                                 answer.held.push(path.clone());
-                                own.extend(blob.filter(|_| record).map(|blob| Content { key, blob }));
+                                let key = || key.clone();
+                                piece.own.extend(blob.filter(|_| record).map(|blob| Content { key: key(), blob }));
                             }
                             if checked.carried {
                                 answer.carried.push(path.clone());
                             }
                         }
+                        if piece.work > PIECE_WORK {
+                            break;
+                        }
                     }
                     let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
                     answer.paused = pause.map(outcome::pause);
                     answer.server_time = Some(outcome::time(now));
-                    (answer, own)
+                    piece
                 }
             };
             // The session made one call, however many pieces it takes: only the first is a sign of life and gets its
             // notices.
-            let looker = if first == 0 { actor.clone() } else { Actor::Reader };
+            let looker = if is_first_call { actor.clone() } else { Actor::Reader };
+            is_first_call = false;
             let reply = read_state(&caller.repo.desk, looker, view).await?;
-            let (piece, own) = reply.value;
+            let Piece { answer: piece, own, done, work: spent, is_exhausted, uncompared } = reply.value;
             answer.conflicts.extend(piece.conflicts);
             answer.clear.extend(piece.clear);
             answer.held.extend(piece.held);
@@ -210,12 +228,40 @@ impl ParsedCheck {
                 let reply = submit(&caller.repo, actor.clone(), command).await?;
                 let Ok(Outcome::Done) = reply.outcome else { return Err(not_done(reply.outcome, reply.now)) };
             }
-            first += count;
-            if keys.len() == 0 {
+            first += done;
+            if is_exhausted {
+                return Err(ApiError::new(Code::InvalidRequest, outcome::TOO_MUCH_WORK));
+            }
+            if first == keys.len() {
                 return Ok(answer);
+            }
+            rounds = if done > 0 { 0 } else { rounds + 1 };
+            if let Some(work) = &mut work {
+                work.add(spent)?;
+                if rounds == COMPARE_ROUNDS {
+                    return Err(not_done(Err(Refusal::Uncompared(uncompared)), Timestamp::default()));
+                }
+                if !uncompared.is_empty() {
+                    work.compare(app, uncompared).await?;
+                }
             }
         }
     }
+}
+
+/// What one turn of the desk has checked.
+#[derive(Default)]
+struct Piece {
+    answer: wire::CheckReply,
+    /// Contents that the session is about to commit at paths it holds.
+    own: Vec<Content>,
+    /// How many paths were checked.
+    done: usize,
+    work: u64,
+    /// The next path takes too much work.
+    is_exhausted: bool,
+    /// The next path must be compared with these first.
+    uncompared: Vec<Pair>,
 }
 
 /// The contents of a check, one for each path.

@@ -71,7 +71,10 @@ pub async fn claim(
         return Err(wire::BadBody::field("updates", "must name at least one update").into());
     }
     // Parsed first, so that a bad path does not use up the announcement.
-    let check = body.check.map(|check| ParsedCheck::read(&app, &caller, check)).transpose()?;
+    let check = match body.check {
+        Some(check) => Some(ParsedCheck::read(&app, &caller, check).await?),
+        None => None,
+    };
     let reply = submit(&caller.repo, caller.look(), Command::ClaimPush { updates }).await?;
     let notices = outcome::notices(reply.notices);
     let pusher = match reply.outcome {
@@ -80,7 +83,7 @@ pub async fn claim(
     };
     let session = pusher.as_ref().map(|pusher| pusher.session.clone());
     let check = match check {
-        Some(check) => Some(check.run(&caller, Actor::Reader, session, None).await?),
+        Some(check) => Some(check.run(&app, &caller, Actor::Reader, session, None).await?),
         None => None,
     };
     let session_id = pusher.as_ref().map(|pusher| pusher.session.as_str().into());

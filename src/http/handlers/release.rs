@@ -1,7 +1,12 @@
 //! `POST …/files/release` and `POST …/files/release-all`.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+
 use crate::desk::Reply;
 use crate::engine::{Command, Few, Outcome};
+use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
 use crate::http::extract::{At, Json, KEYS_BODY_MAX};
@@ -26,12 +31,13 @@ use crate::wire;
     responses((status = 200, description = "The session does not hold the keys any more.", body = wire::Released), refusals::Release),
 )]
 pub async fn release(
+    State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Release, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::Released>> {
     let (actor, session) = caller.act_for(&id)?;
-    let keys = named_keys(&caller.repo, body.one_or_many()?, body.encoding)?;
+    let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
     let (keys, notices) = released_keys(reply)?;
     let released_count = keys.len() as u64;

@@ -1,6 +1,11 @@
 //! `POST …/files/renew`.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+
 use crate::engine::{Command, Few, Outcome};
+use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
 use crate::http::extract::{At, Json, KEYS_BODY_MAX};
@@ -21,13 +26,14 @@ use crate::wire::{self, OneOrMany};
     responses((status = 200, description = "Renewed: one reservation for `filePath`, a list for `filePaths`.", body = wire::RenewReply), refusals::Renew),
 )]
 pub async fn renew(
+    State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
     Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::RenewReply>> {
     let (actor, session) = caller.act_for(&id)?;
     let texts = body.one_or_many()?;
-    let keys = named_keys(&caller.repo, texts, body.encoding)?;
+    let keys = named_keys(&app, &caller, texts, body.encoding).await?;
     let ttl = match body.ttl_seconds {
         Some(seconds) => {
             let policy = caller.repo.policy();

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use axum::extract::State;
 
-use crate::engine::{Command, Few, Mode, Outcome, ReservationId, Reserve, Want};
+use crate::desk::Reply;
+use crate::engine::{Actor, Command, Mode, Outcome, Refusal, ReservationId, Reserve, Want};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
-use crate::http::extract::{At, Json, KEYS_BODY_MAX, LONG_LIST_KEYS, without_blocking};
+use crate::http::extract::{At, Json, KEYS_BODY_MAX};
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
+use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::request_fields::{mode, out_of_range, parse_key, reason, ttl};
 use crate::http::submit::submit_and_wait;
 use crate::wire::limits::WAIT_SECONDS_MAX;
@@ -41,15 +43,16 @@ pub async fn reserve(
     let (actor, session) = caller.act_for(&id)?;
     let texts = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
+    let most = app.limits().keys_per_reserve;
+    if texts.len() > most {
+        let what = format!("has {} keys, and {most} is the most for one request", texts.len());
+        return Err(wire::BadBody::field("filePaths", what).into());
+    }
+    let mut work = PatternWork::of(&caller, texts.iter())?;
     let wants = {
         let policy = caller.repo.policy();
-        let most = app.limits().keys_per_reserve;
-        if texts.len() > most {
-            let what = format!("has {} keys, and {most} is the most for one request", texts.len());
-            return Err(wire::BadBody::field("filePaths", what).into());
-        }
-        let want = |text| want(&policy, text, percent, mode, body.ttl_seconds);
-        without_blocking(texts.len() > LONG_LIST_KEYS, || texts.iter().map(want).collect::<ApiResult<Few<_>>>())?
+        let want = |text: &str| want(&policy, text, percent, mode, body.ttl_seconds);
+        read_keys(&app, &mut work, texts.iter(), want, |want| &want.key).await?
     };
     let ask = Reserve {
         session: session.clone(),
@@ -59,7 +62,10 @@ pub async fn reserve(
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
     };
-    let reply = submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?;
+    let reply = match work {
+        None => submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?,
+        Some(mut work) => submit_patterns(&app, &caller, &mut work, actor, ask).await?,
+    };
     let notices = outcome::notices(reply.notices);
     match (reply.outcome, texts) {
         (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
@@ -74,6 +80,35 @@ pub async fn reserve(
             Ok(Json(wire::ReserveReply::Many(reply)))
         }
         (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
+    }
+}
+
+/// Submits a request with patterns. Those that are expensive to compare are compared first, beside the desk.
+async fn submit_patterns(
+    app: &App,
+    caller: &Caller,
+    work: &mut PatternWork,
+    actor: Actor,
+    ask: Reserve,
+) -> ApiResult<Reply> {
+    let mut notices = Vec::new();
+    let mut rounds = 1..=COMPARE_ROUNDS;
+    loop {
+        let round = rounds.next();
+        let (session, command) = (ask.session.clone(), Command::Reserve(ask.clone()));
+        let mut reply = submit_and_wait(&caller.repo, actor.clone(), session, command).await?;
+        notices.append(&mut reply.notices);
+        match reply.outcome {
+            Err(Refusal::Uncompared(pairs)) if round.is_some() => {
+                work.add(reply.work)?;
+                work.compare(app, pairs).await?;
+            }
+            outcome => {
+                // What is granted is granted; the next request pays for it.
+                let _ = work.add(reply.work);
+                return Ok(Reply { outcome, notices, ..reply });
+            }
+        }
     }
 }
 

@@ -1,16 +1,21 @@
 //! Unlock requests: ask a holder to release a key, and answer such requests.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use axum::response::Response;
 use uuid::Uuid;
 
 use crate::desk::Reply;
-use crate::engine::{Command, Outcome, ReservationId, Text, UnlockAnswer};
+use crate::engine::{Command, Outcome, Refusal, ReservationId, Text, UnlockAnswer};
+use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, created};
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
+use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork};
 use crate::http::request_fields::{named_key, reason};
 use crate::http::submit::{read_state, submit};
 use crate::wire::limits::REASON_CHARS_MAX;
@@ -26,13 +31,29 @@ use crate::wire::{self, Code, Encoding};
     request_body = wire::UnlockRequest,
     responses((status = 201, description = "The request: a new one, or the one that is already pending.", body = wire::UnlockRequestInfo), refusals::Ask),
 )]
-pub async fn ask(caller: Caller, At(id): At<String>, Json(body): Json<wire::UnlockRequest>) -> ApiResult<Response> {
+pub async fn ask(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    At(id): At<String>,
+    Json(body): Json<wire::UnlockRequest>,
+) -> ApiResult<Response> {
     let (actor, session) = caller.act_for(&id)?;
     let Some(reason) = reason(Some(&body.reason))? else {
         return Err(wire::BadBody::field("reason", "must not be empty").into());
     };
+    let mut work = PatternWork::of(&caller, std::iter::once(&*body.file_path))?;
     let key = named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
     let command = Command::Ask { session, request: Uuid::new_v4(), key, reason };
+    let Some(work) = &mut work else { return Ok(created(request(submit(&caller.repo, actor, command).await?)?)) };
+    let mut notices = Vec::new();
+    for _ in 1..COMPARE_ROUNDS {
+        let mut reply = submit(&caller.repo, actor.clone(), command.clone()).await?;
+        notices.append(&mut reply.notices);
+        match reply.outcome {
+            Err(Refusal::Uncompared(pairs)) => work.compare(&app, pairs).await?,
+            outcome => return Ok(created(request(Reply { outcome, notices, ..reply })?)),
+        }
+    }
     Ok(created(request(submit(&caller.repo, actor, command).await?)?))
 }
 
