@@ -25,6 +25,7 @@ use git_dibs::wire;
 
 const SMALL: usize = 30;
 const LARGE: usize = 100_000;
+const HUGE: usize = 300_000;
 const COMMITS: usize = 5_000;
 
 fn main() {
@@ -38,6 +39,12 @@ fn main() {
     }
     if wants("commit") || wants("large") {
         commits(&place, &quiet, "large", LARGE, 15);
+    }
+    if wants("push") || wants("small") {
+        push_checks(&place, &quiet, "quiet-small", SMALL, 60);
+    }
+    if wants("push") || wants("large") {
+        push_checks(&place, &quiet, "quiet-huge", HUGE, 15);
     }
     let busy = serve(&place, "busy", &[]);
     if wants("push") {
@@ -74,6 +81,19 @@ fn commits(place: &World, server: &Server, name: &str, files: usize, rounds: usi
     row(&format!("commit, {files} files, beside a no-op in the place of each hook"), &samples[0], &samples[1]);
     row(&format!("commit, {files} files, beside a no-op pre-commit alone"), &samples[0], &samples[2]);
     row(&format!("commit, {files} files, beside no hook at all"), &samples[0], &samples[3]);
+}
+
+/// The check of a push of one commit while nothing is held.
+fn push_checks(place: &World, server: &Server, name: &str, files: usize, rounds: usize) {
+    let repo = repository(place, name, files);
+    use_hooks(&repo, "none");
+    fs::write(repo.join("d0/f0"), "new\n").expect("a file");
+    place.git_in(&repo, &["commit", "-q", "-a", "-m", "m"]);
+    let samples = turns(rounds, &["dibs", "no-op"], |hooks| {
+        use_hooks(&repo, hooks);
+        time(place.command("git", &repo).args(["push", "-q", "--dry-run"]).envs(variables(server)))
+    });
+    row(&format!("push --dry-run of one commit, {files} files, beside a no-op hook"), &samples[0], &samples[1]);
 }
 
 /// A push of one commit while others hold 10,000 keys.

@@ -54,6 +54,11 @@ impl Client {
         self.post(&check_path(session), request)
     }
 
+    /// Whether anything is held, by the session or by others.
+    pub fn held(&mut self, session: Option<&str>) -> Result<wire::Held, ClientError> {
+        self.get(&held_path(session))
+    }
+
     /// Announces what the session is about to push: at most [`PUSH_UPDATES_MAX`](wire::limits::PUSH_UPDATES_MAX) updates.
     pub fn announce_push(
         &mut self,
@@ -206,6 +211,12 @@ const NO_BODY: Option<&wire::Override> = None;
 /// The path of a check for a session, or for a caller without one.
 pub(super) fn check_path(session: Option<&str>) -> String {
     session.map_or_else(|| "/api/check-conflicts".to_owned(), |session| own(session, "files/check-conflicts"))
+}
+
+/// The path of the question whether anything is held.
+pub(super) fn held_path(session: Option<&str>) -> String {
+    let query = session.map_or_else(String::new, |session| format!("?session={}", part(session)));
+    format!("/api/held{query}")
 }
 
 /// The path of the announcement of a push.

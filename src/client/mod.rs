@@ -20,4 +20,4 @@ pub use calls::{HistoryFilter, ReservationFilter};
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};
-pub use quick::{QuickCall, QuickReply, quick_announce, quick_check};
+pub use quick::{QuickCall, QuickReply, quick_announce, quick_check, quick_held};

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::address::part;
-use super::calls::{announce_path, check_path};
+use super::calls::{announce_path, check_path, held_path};
 use super::{Address, Credential, Endpoint, Limits, peer};
 use crate::wire;
 
@@ -40,7 +40,7 @@ pub struct QuickCall<'a> {
 
 /// Asks which reservations conflict with the session, or with a caller without one.
 pub fn quick_check(call: QuickCall<'_>, question: &wire::Check, limits: Limits) -> QuickReply<wire::CheckReply> {
-    exchange(call, &check_path(call.session), question, limits)
+    exchange(call, &check_path(call.session), Some(question), limits)
 }
 
 /// Announces what the session is about to push.
@@ -50,13 +50,18 @@ pub fn quick_announce(
     request: &wire::AnnouncePush,
     limits: Limits,
 ) -> QuickReply<wire::PushAnnounced> {
-    exchange(call, &announce_path(session), request, limits)
+    exchange(call, &announce_path(session), Some(request), limits)
+}
+
+/// Asks whether anything is held, by the session or by others.
+pub fn quick_held(call: QuickCall<'_>, limits: Limits) -> QuickReply<wire::Held> {
+    exchange(call, &held_path(call.session), None::<&()>, limits)
 }
 
 fn exchange<T: DeserializeOwned>(
     call: QuickCall<'_>,
     path: &str,
-    request: &impl Serialize,
+    request: Option<&impl Serialize>,
     limits: Limits,
 ) -> QuickReply<T> {
     let deadline = Deadline(Instant::now() + limits.total);
@@ -64,8 +69,9 @@ fn exchange<T: DeserializeOwned>(
     if !peer::may_get(call.credential, call.endpoint, &socket) {
         return QuickReply::Unclear;
     }
-    let Ok(body) = serde_json::to_vec(request) else { return QuickReply::Unclear };
-    let reply = send(&socket, &head(call, path, body.len()), &body, deadline)
+    let Ok(body) = request.map(serde_json::to_vec).transpose() else { return QuickReply::Unclear };
+    let head = head(call, path, body.as_ref().map(Vec::len));
+    let reply = send(&socket, &head, body.as_deref().unwrap_or_default(), deadline)
         .and_then(|()| receive(&socket, deadline, limits.answer_bytes));
     match reply {
         Ok(bytes) => match success_body(&bytes).and_then(|body| serde_json::from_slice(body).ok()) {
@@ -93,16 +99,22 @@ fn connect(address: &Address, limit: Duration) -> Option<Socket> {
     Some(socket)
 }
 
-/// The request up to its body. HTTP 1.0, because its reply ends when the connection does.
-fn head(call: QuickCall<'_>, path: &str, body_bytes: usize) -> String {
+/// The request up to its body; GET without one. HTTP 1.0, because its reply ends when the connection does.
+fn head(call: QuickCall<'_>, path: &str, body_bytes: Option<usize>) -> String {
     let token_names_repo = call.credential.is_some_and(|credential| credential.repo.is_some());
-    let repo = call.repo.filter(|_| !token_names_repo).map_or_else(String::new, |repo| format!("?repo={}", part(repo)));
+    let mark = if path.contains('?') { '&' } else { '?' };
+    let repo = call.repo.filter(|_| !token_names_repo);
+    let repo = repo.map_or_else(String::new, |repo| format!("{mark}repo={}", part(repo)));
     let token = call
         .credential
         .map_or_else(String::new, |credential| format!("authorization: Bearer {}\r\n", credential.token()));
+    let (method, body) = match body_bytes {
+        Some(bytes) => ("POST", format!("content-type: application/json\r\ncontent-length: {bytes}\r\n")),
+        None => ("GET", String::new()),
+    };
     format!(
-        "POST {}{path}{repo} HTTP/1.0\r\nhost: {}\r\naccept: application/json\r\nuser-agent: git-dibs/{}\r\n{token}\
-         content-type: application/json\r\ncontent-length: {body_bytes}\r\n\r\n",
+        "{method} {}{path}{repo} HTTP/1.0\r\nhost: {}\r\naccept: application/json\r\nuser-agent: git-dibs/{}\r\n{token}\
+         {body}\r\n",
         call.endpoint.address.prefix(),
         call.endpoint.address.authority(),
         env!("CARGO_PKG_VERSION"),

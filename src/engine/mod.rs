@@ -48,5 +48,5 @@ pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
-pub use view::{Numbers, SessionView, WaitView};
+pub use view::{Numbers, SessionView, WaitView, WhoHolds};
 pub use work::{Pair, WorkReport};

@@ -42,7 +42,23 @@ pub struct Numbers {
     pub sessions: usize,
 }
 
+/// Whether anything is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WhoHolds {
+    /// The session holds something.
+    pub own: bool,
+    /// Another session holds something.
+    pub others: bool,
+}
+
 impl Engine {
+    /// Whether a session holds anything, and whether others do. A caller without a session holds nothing.
+    pub fn who_holds(&self, session: Option<&SessionId>) -> WhoHolds {
+        let slot = session.and_then(|id| self.session_ids.get(id));
+        let own = slot.map_or(0, |slot| self.sessions[*slot].held.len());
+        WhoHolds { own: own > 0, others: self.reservations.len() > own }
+    }
+
     pub fn session(&self, id: &SessionId) -> Option<SessionView> {
         self.session_ids.get(id).map(|slot| self.view_session(&self.sessions[*slot]))
     }

@@ -64,6 +64,9 @@ pub fn staged(repo: &Repo) -> Result<Vec<Change>, GitError> {
 
 /// Paths that a merge of `others` into HEAD changes by itself, as far as the parents tell without merging file contents.
 pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Change>, GitError> {
+    if let Some(changes) = staged_nearby(repo, others) {
+        return Ok(changes);
+    }
     let ours = staged(repo)?;
     if others.is_empty() {
         return Ok(ours);
@@ -83,6 +86,20 @@ pub fn staged_merge(repo: &Repo, others: &[Oid]) -> Result<Vec<Change>, GitError
     Ok(beyond_parents(repo, &parents, differing))
 }
 
+/// The same, without starting a process. `None` if that takes git.
+pub fn staged_nearby(repo: &Repo, others: &[Oid]) -> Option<Vec<Change>> {
+    let library = repo.library()?;
+    let against = |commit: &str| library.index_against(&repo.index_file(), commit);
+    let ours = against("HEAD")?;
+    if others.is_empty() {
+        return Some(ours);
+    }
+    let parents: Vec<Oid> = [&[library.head()?], others].concat();
+    let theirs = others.iter().map(|other| against(other.as_str()));
+    let differing = [Some(ours)].into_iter().chain(theirs).collect::<Option<_>>()?;
+    Some(beyond_parents(repo, &parents, differing))
+}
+
 /// Paths that an existing merge changes by itself, in the same way; used where git does not compute it.
 pub(super) fn committed_merge(repo: &Repo, commit: &Oid, parents: &[Oid]) -> Result<Vec<Change>, GitError> {
     let differing = parents.iter().map(|parent| between(repo, parent.as_str(), After::Commit(commit)));
@@ -93,7 +110,7 @@ pub(super) fn committed_merge(repo: &Repo, commit: &Oid, parents: &[Oid]) -> Res
 ///
 /// If one side changed a path since the parents' common commit, the merge must have that side's version: a merge that has
 /// the other one discards a change. If several sides changed it, only the merge itself can have decided.
-fn beyond_parents(repo: &Repo, parents: &[Oid], differing: Vec<Vec<Change>>) -> Vec<Change> {
+pub(super) fn beyond_parents(repo: &Repo, parents: &[Oid], differing: Vec<Vec<Change>>) -> Vec<Change> {
     let mut all: BTreeMap<Path, (Option<Entry>, Vec<bool>)> = BTreeMap::new();
     for (n, changes) in differing.into_iter().enumerate() {
         for Change { path, after } in changes {

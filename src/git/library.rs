@@ -10,8 +10,12 @@ use std::path::Path as FilePath;
 use std::sync::{Arc, Mutex};
 
 use super::changed::{Change, Entry, Merge};
+use super::known_refs::KnownRefs;
 use super::walk::index_against_tree;
 use super::{Oid, Path, SetBy, Settings};
+
+/// The most refs whose commits are looked up. With more, the git program is faster.
+const REFS_MAX: usize = 500;
 
 /// A repository that libgit2 has opened.
 #[derive(Clone)]
@@ -20,6 +24,11 @@ pub struct Library(Arc<Mutex<git2::Repository>>);
 impl Library {
     pub fn new(repository: git2::Repository) -> Library {
         Library(Arc::new(Mutex::new(repository)))
+    }
+
+    /// Uses the repository in another file of this room.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&git2::Repository) -> Option<T>) -> Option<T> {
+        work(&*self.0.lock().ok()?)
     }
 
     /// Paths that differ between an index file and a commit, which is `HEAD` or an object id.
@@ -68,6 +77,24 @@ impl Library {
         let repo = self.0.lock().ok()?;
         let found = repo.references_glob(&format!("{prefix}*")).ok()?;
         found.map(|reference| Some(reference.ok()?.name().ok()?.to_owned())).collect()
+    }
+
+    /// The commits of the refs in any of these sets. A ref that leads to no commit is left out.
+    pub fn commits_of(&self, sets: &[KnownRefs]) -> Option<Vec<Oid>> {
+        let repo = self.0.lock().ok()?;
+        let mut found = Vec::new();
+        for reference in repo.references().ok()? {
+            let reference = reference.ok()?;
+            let name = String::from_utf8_lossy(reference.name_bytes());
+            let belongs = sets.iter().map(|set| set.contains(&name)).collect::<Option<Vec<_>>>()?;
+            if belongs.contains(&true) {
+                if found.len() == REFS_MAX {
+                    return None;
+                }
+                found.extend(reference.peel_to_commit().ok().map(|commit| Oid::of_bytes(commit.id().as_bytes())));
+            }
+        }
+        Some(found)
     }
 
     /// A setting in the files of the user and of the repository.

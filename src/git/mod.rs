@@ -1,7 +1,7 @@
 //! Git for the other rooms: where a repository is, its settings, and which paths a change touches.
 //!
-//! libgit2 finds and opens repositories. `walk` compares the index with a commit, and the `git` program lists what commits
-//! change: libgit2's own comparison is many times slower than either. If libgit2 or `walk` cannot read a repository, the
+//! libgit2 finds and opens repositories. `walk` compares the index with a commit, `nearby` reads a few commits, and the
+//! `git` program lists what many commits change: libgit2's own comparison is many times slower than any of these. If libgit2 or `walk` cannot read a repository, the
 //! program is used instead, so every kind of repository works. Nothing in here knows what a reservation is.
 //!
 //! Start at [`Repo::from_environment`]; [`changed`] lists what an index changes, [`range`] and [`history`] what commits
@@ -10,7 +10,9 @@
 pub mod changed;
 pub mod history;
 mod index;
+pub mod known_refs;
 mod library;
+mod nearby;
 mod oid;
 pub mod range;
 pub mod remote;

@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 
 use super::changed::{After, Change, Step, between};
 use super::history::History;
+use super::known_refs::KnownRefs;
+use super::nearby;
 use super::remote::{self, Protected, REMOTE_LIMIT};
 use super::{GitError, Oid, Path, Repo};
 
@@ -21,8 +23,10 @@ pub struct Range {
     pub tips: Vec<Oid>,
     /// Commits that are not part of the range, with all their ancestors. This repository may not have them.
     pub known: Vec<Oid>,
-    /// The same as options of `git log`, such as `--branches`.
-    pub known_refs: Vec<OsString>,
+    /// The same, as refs.
+    pub known_refs: Vec<KnownRefs>,
+    /// Some of the commits of `known_refs`, on which the range is most likely based.
+    pub near: Vec<Oid>,
     /// The remotes that may know more than their tracking refs tell.
     pub remotes: Vec<OsString>,
     /// Branches that exist on the other side: their commit there, and the one they are moved to.
@@ -90,31 +94,66 @@ impl Update {
 
 /// Refs whose commits were checked when they got there. Any other ref, such as `refs/pull/1/head` or `refs/stash`, may have
 /// commits that were never checked.
-const CHECKED: [&str; 2] = ["--branches", "--tags"];
+const CHECKED: [KnownRefs; 2] = [KnownRefs::Branches, KnownRefs::Tags];
+const CHECKED_PREFIXES: [&str; 2] = ["refs/heads/", "refs/tags/"];
+
+/// Commits that are read to find those of a range between its tips and the commits it is most likely based on.
+const VISITS_NEAR: usize = 32;
+/// Commits that are read if the commits of all known refs are known. With more, the git program is faster.
+const VISITS_MAX: usize = 300;
 
 impl Range {
     /// What a push adds to a remote; `None` if it adds nothing, or if the remote is empty.
     pub fn of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Result<Option<Range>, GitError> {
-        let working: Vec<&Update> = updates.iter().filter(|update| update.brings_work()).collect();
-        if working.is_empty() {
-            return Ok(None);
-        }
-        let tips: Vec<Oid> = working.iter().map(|update| update.new.clone()).collect();
-        let protected = Protected::of_push(repo, remote, url, updates)?;
-        let mut known: Vec<Oid> =
-            updates.iter().map(|update| update.old.clone()).filter(|old| !old.is_zero()).collect();
-        if known.is_empty() && !has_any(repo, &protected.own_tracking)? {
+        let Some(near) = Range::of_updates(updates) else { return Ok(None) };
+        let (mut range, own_tracking) = near.with_tracking_refs(repo, remote, url, updates)?;
+        if range.known.is_empty() && !has_any(repo, &own_tracking)? {
             // Nothing was ever fetched from this remote: it is empty, or its branches are unknown.
-            match remote::commits(repo, url, &tips, REMOTE_LIMIT) {
+            match remote::commits(repo, url, &range.tips, REMOTE_LIMIT) {
                 Ok(commits) if commits.is_empty() => return Ok(None),
-                Ok(commits) => known = commits,
+                Ok(commits) => range.known = commits,
                 // The push will most likely fail for the same reason. If it does not, everything counts.
                 Err(_) => {}
             }
         }
-        let moved = moved_branches(&working);
-        let (known_refs, remotes) = (protected.tracking, protected.addresses);
-        Ok(Some(Range { tips, known, known_refs, remotes, moved }))
+        Ok(Some(range))
+    }
+
+    /// What a push changes, found without starting a process: at least what [`Range::of_push`] changes. `None` if that
+    /// takes git.
+    pub fn nearby_of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Option<Vec<Change>> {
+        let range = Range::of_updates(updates)?;
+        if let Some(changes) = range.nearby(repo) {
+            return Some(changes);
+        }
+        let (range, own_tracking) = range.with_tracking_refs(repo, remote, url, updates).ok()?;
+        // If nothing is known about the remote, git asks it.
+        let is_known = !range.known.is_empty() || !repo.library()?.commits_of(&own_tracking)?.is_empty();
+        is_known.then(|| range.nearby(repo)).flatten()
+    }
+
+    /// What updates of a remote's refs add, as far as the updates tell; `None` if they add nothing.
+    fn of_updates(updates: &[Update]) -> Option<Range> {
+        let working: Vec<&Update> = updates.iter().filter(|update| update.brings_work()).collect();
+        if working.is_empty() {
+            return None;
+        }
+        let tips = working.iter().map(|update| update.new.clone()).collect();
+        let known = updates.iter().map(|update| update.old.clone()).filter(|old| !old.is_zero()).collect();
+        Some(Range { tips, known, moved: moved_branches(&working), ..Range::default() })
+    }
+
+    /// The range without the commits that the protected repository had at the last fetch. Returns the tracking refs of the
+    /// remote itself too.
+    fn with_tracking_refs(
+        self,
+        repo: &Repo,
+        remote: &OsStr,
+        url: &OsStr,
+        updates: &[Update],
+    ) -> Result<(Range, Vec<KnownRefs>), GitError> {
+        let Protected { addresses, tracking, own_tracking } = Protected::of_push(repo, remote, url, updates)?;
+        Ok((Range { known_refs: tracking, remotes: addresses, ..self }, own_tracking))
     }
 
     /// What a push adds to this repository, seen from `pre-receive`.
@@ -125,17 +164,15 @@ impl Range {
             return Ok(None);
         }
         let tips = working.iter().map(|update| update.new.clone()).collect();
-        let known_refs = CHECKED.map(OsString::from).to_vec();
-        Ok(Some(Range { tips, known_refs, moved: moved_branches(&working), ..Range::default() }))
+        let (known_refs, near) = (CHECKED.to_vec(), checked_before(updates));
+        Ok(Some(Range { tips, known_refs, near, moved: moved_branches(&working), ..Range::default() }))
     }
 
     /// What a ref transaction makes visible: commits on branches and tags (or a detached HEAD) that none of them had before.
     ///
     /// Commits fetched from a remote do not count, also if they were fetched by URL and only `FETCH_HEAD` names them.
     pub fn of_transaction(repo: &Repo, updates: &[Update]) -> Option<Range> {
-        let checked = ["refs/heads/", "refs/tags/"];
-        let local =
-            |update: &&Update| update.name == "HEAD" || checked.iter().any(|prefix| update.name.starts_with(prefix));
+        let local = |update: &&Update| update.name == "HEAD" || is_checked(update);
         let moved = |update: &&Update| !update.new.is_zero() && update.new != update.old;
         let mut tips: Vec<Oid> = updates.iter().filter(local).filter(moved).map(|update| update.new.clone()).collect();
         tips.sort_unstable();
@@ -147,8 +184,8 @@ impl Range {
         let mut known: Vec<Oid> = fetched.map(|update| update.new.clone()).collect();
         known.extend(remote::fetched_by_url(repo));
         known.extend(repo.shallow());
-        let known_refs = CHECKED.iter().chain(&["--remotes"]).map(OsString::from).collect();
-        Some(Range { tips, known, known_refs, ..Range::default() })
+        let known_refs = [&CHECKED[..], &[KnownRefs::Remotes]].concat();
+        Some(Range { tips, known, known_refs, near: checked_before(updates), ..Range::default() })
     }
 
     /// The range that text such as `A..B` means.
@@ -180,6 +217,19 @@ impl Range {
         Ok(RangeChanges { history, lost })
     }
 
+    /// Every path with every content it gets, found without starting a process: at least what [`Range::changes`] lists.
+    /// `None` if that takes git.
+    pub fn nearby(&self, repo: &Repo) -> Option<Vec<Change>> {
+        let near = [&self.known[..], &self.near].concat();
+        let changes = |known: &[Oid], visits: usize| nearby::changes(repo, &self.tips, known, &self.moved, visits);
+        let first = if near.is_empty() { None } else { changes(&near, VISITS_NEAR) };
+        if first.is_some() || self.known_refs.is_empty() {
+            return first;
+        }
+        let known = repo.library()?.commits_of(&self.known_refs)?;
+        changes(&[near, known].concat(), VISITS_MAX)
+    }
+
     /// The commits of the range, without what they change.
     pub fn commits(&self, repo: &Repo) -> Result<HashSet<Oid>, GitError> {
         let call = repo.git().args(["rev-list", "--ignore-missing", "--stdin"]).args(self.known_options());
@@ -188,7 +238,8 @@ impl Range {
     }
 
     fn known_options(&self) -> Vec<OsString> {
-        [&["--not".into()], self.known_refs.as_slice()].concat()
+        let refs = self.known_refs.iter().flat_map(KnownRefs::options);
+        [OsString::from("--not")].into_iter().chain(refs).collect()
     }
 
     /// Those of `paths` that the range changed and changed back: in the end they are as the known commits have them.
@@ -274,14 +325,28 @@ fn steps_lost(repo: &Repo, old: &Oid, new: &Oid) -> Result<Vec<Step>, GitError> 
     lost.map(|Change { path, after }| Ok(Step { before: repo.entry(old, &path)?, path, after })).collect()
 }
 
-/// Whether these options of `git log` stand for any commit.
-fn has_any(repo: &Repo, options: &[OsString]) -> Result<bool, GitError> {
-    let call = repo.git().args(["rev-parse", "--revs-only"]).args(options);
-    Ok(!options.is_empty() && !call.output()?.is_empty())
+/// Whether there is any of these refs.
+fn has_any(repo: &Repo, refs: &[KnownRefs]) -> Result<bool, GitError> {
+    let call = repo.git().args(["rev-parse", "--revs-only"]).args(refs.iter().flat_map(KnownRefs::options));
+    Ok(!refs.is_empty() && !call.output()?.is_empty())
+}
+
+/// Whether the commits of the ref were checked when they got there.
+fn is_checked(update: &Update) -> bool {
+    CHECKED_PREFIXES.iter().any(|prefix| update.name.starts_with(prefix))
+}
+
+/// What the branches and tags among the updated refs have now.
+fn checked_before(updates: &[Update]) -> Vec<Oid> {
+    let checked = updates.iter().filter(|update| is_checked(update) && !update.old.is_zero());
+    checked.map(|update| update.old.clone()).collect()
 }
 
 /// Whether the repository has any ref but our own.
 fn has_refs(repo: &Repo) -> Result<bool, GitError> {
+    if let Some(names) = repo.library().and_then(|library| library.refs("refs/")) {
+        return Ok(names.iter().any(|name| !name.starts_with("refs/dibs/")));
+    }
     let listed = repo.git().args(["for-each-ref", "--count=2", "--format=%(refname)"]).output()?;
     Ok(listed.split(|&b| b == b'\n').any(|name| !name.is_empty() && !name.starts_with(b"refs/dibs/")))
 }

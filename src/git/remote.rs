@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
+use super::known_refs::{Except, KnownRefs};
 use super::range::Update;
 use super::{Git, GitError, Oid, Repo};
 
@@ -16,10 +17,10 @@ pub const REMOTE_LIMIT: Duration = Duration::from_secs(2);
 pub struct Protected {
     /// What is pushed to, and the other names of the protected repository.
     pub addresses: Vec<OsString>,
-    /// Options of `git log` that stand for all their tracking refs.
-    pub tracking: Vec<OsString>,
+    /// Their tracking refs.
+    pub tracking: Vec<KnownRefs>,
     /// The same for the remote that is pushed to, alone.
-    pub own_tracking: Vec<OsString>,
+    pub own_tracking: Vec<KnownRefs>,
 }
 
 /// The name and the URLs of a remote.
@@ -54,10 +55,9 @@ impl Protected {
         let addresses = address.into_iter().chain(known.iter().map(|one| one.0.clone().into())).collect();
         let (mut tracking, mut own_tracking) = (Vec::new(), Vec::new());
         for (name, _) in known {
-            let excluded = misleading(repo, name, &remotes, updates.iter().filter(|_| target == Some(name)));
+            let except = misleading(repo, name, &remotes, updates.iter().filter(|_| target == Some(name)));
             for prefix in ["refs/remotes/", "refs/original/refs/remotes/"] {
-                tracking.extend(excluded.iter().map(|pattern| format!("--exclude={pattern}").into()));
-                tracking.push(format!("--glob={prefix}{}/*", literal(name)).into());
+                tracking.push(KnownRefs::Below { prefix: format!("{prefix}{name}/"), except: except.clone() });
             }
             if target == Some(name) {
                 own_tracking.clone_from(&tracking);
@@ -73,22 +73,22 @@ fn misleading<'a>(
     name: &str,
     remotes: &[Remote],
     updates: impl Iterator<Item = &'a Update>,
-) -> Vec<String> {
+) -> Vec<Except> {
     let own = format!("refs/remotes/{name}/");
     let longer = remotes.iter().map(|(other, _)| format!("refs/remotes/{other}/"));
     // The remote `origin/fork` keeps its refs among those of `origin`.
-    let mut all: Vec<String> = longer
-        .filter(|other| *other != own && other.starts_with(&own))
-        .map(|other| format!("{}*", literal(&other)))
-        .collect();
+    let mut all: Vec<Except> =
+        longer.filter(|other| *other != own && other.starts_with(&own)).map(Except::Below).collect();
     // The remote has just told what the pushed branches are there, or that it has deleted them.
     for update in updates.filter(|update| update.old.is_zero() || repo.has(&update.old)) {
-        all.extend(update.name.strip_prefix("refs/heads/").map(|branch| literal(format!("{own}{branch}"))));
+        all.extend(update.name.strip_prefix("refs/heads/").map(|branch| Except::Ref(format!("{own}{branch}"))));
     }
     // `git filter-branch` rewrites tracking refs too, and keeps the real ones here.
     let original = "refs/original/";
     let rewritten = repo.library().and_then(|library| library.refs(&format!("{original}{own}"))).unwrap_or_default();
-    all.extend(rewritten.iter().filter_map(|name| name.strip_prefix(original)).map(literal));
+    all.extend(
+        rewritten.iter().filter_map(|name| name.strip_prefix(original)).map(|name| Except::Ref(name.to_owned())),
+    );
     all
 }
 
@@ -172,12 +172,4 @@ fn is_same_address(one: &str, other: &str) -> bool {
     };
     let file = |url: &str| std::fs::canonicalize(url.strip_prefix("file://").unwrap_or(url)).ok();
     plain(one) == plain(other) || file(one).is_some_and(|one| file(other) == Some(one))
-}
-
-/// A ref name as a pattern that matches only itself.
-fn literal(name: impl AsRef<str>) -> String {
-    name.as_ref()
-        .chars()
-        .flat_map(|c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\').into_iter().chain([c]))
-        .collect()
 }

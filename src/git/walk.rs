@@ -37,7 +37,7 @@ struct Walk<'a> {
 }
 
 /// No work tree is deeper. A damaged index or tree that is deeper must not overflow the stack.
-const DEPTH_MAX: usize = 512;
+pub(super) const DEPTH_MAX: usize = 512;
 
 /// A file or a directory.
 #[derive(Clone, Copy)]
@@ -139,12 +139,12 @@ impl Walk<'_> {
     }
 }
 
-fn is_tree(entry: &git2::TreeEntry<'_>) -> bool {
+pub(super) fn is_tree(entry: &git2::TreeEntry<'_>) -> bool {
     entry.kind() == Some(ObjectType::Tree)
 }
 
 /// The mode as git writes it today; old trees have other modes.
-fn canonical(mode: i32) -> u32 {
+pub(super) fn canonical(mode: i32) -> u32 {
     match mode.cast_unsigned() & 0o170_000 {
         0o100_000 if mode & 0o100 != 0 => 0o100_755,
         0o100_000 => 0o100_644,

@@ -103,19 +103,33 @@ impl Plan {
         Plan::Index(changed::merge_heads(repo))
     }
 
+    /// Reads the changed paths without starting a process: all that [`Plan::collect`] lists, and perhaps more. If none of
+    /// them is held, none of those is. `None` if it takes git.
+    pub fn nearby(&self, repo: &Repo) -> Option<Vec<Change>> {
+        match self {
+            Plan::Index(others) => changed::staged_nearby(repo, others),
+            Plan::Transaction(range) => range.nearby(repo),
+            Plan::Push(remote, url, updates) => Range::nearby_of_push(repo, remote, url, updates),
+            Plan::Receive(updates) => match Range::of_receive(repo, updates).ok()? {
+                Some(range) => range.nearby(repo),
+                None => Some(Vec::new()),
+            },
+        }
+    }
+
     /// Reads the changed paths.
-    pub fn collect(self, repo: &Repo) -> Result<Collected, GitError> {
+    pub fn collect(&self, repo: &Repo) -> Result<Collected, GitError> {
         let range = match self {
             Plan::Index(others) => {
-                let changes = changed::staged_merge(repo, &others)?;
-                return Ok(Collected { changes, kind: ChangeKind::Index(others) });
+                let changes = changed::staged_merge(repo, others)?;
+                return Ok(Collected { changes, kind: ChangeKind::Index(others.clone()) });
             }
             Plan::Transaction(range) => {
                 let all = range.changes(repo)?;
-                return Ok(Collected { changes: all.changes(), kind: ChangeKind::Transaction(range, all) });
+                return Ok(Collected { changes: all.changes(), kind: ChangeKind::Transaction(range.clone(), all) });
             }
-            Plan::Push(remote, url, updates) => Range::of_push(repo, &remote, &url, &updates)?,
-            Plan::Receive(updates) => Range::of_receive(repo, &updates)?,
+            Plan::Push(remote, url, updates) => Range::of_push(repo, remote, url, updates)?,
+            Plan::Receive(updates) => Range::of_receive(repo, updates)?,
         };
         // No range means that the other side has no commits yet, so nothing can be reserved.
         let range = range.unwrap_or_default();

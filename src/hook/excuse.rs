@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::git::changed::{self, Base, Change, Entry, Step};
 use crate::git::history::{Commit, History, had_before};
+use crate::git::known_refs::KnownRefs;
 use crate::git::range::Range;
 use crate::git::remote::{self, REMOTE_LIMIT};
 use crate::git::{GitError, Oid, Path, Repo};
@@ -105,7 +106,7 @@ impl Inquiry<'_> {
         if !others.is_empty() {
             // In a merge an earlier commit is no reference: going back to it is how a merge discards work.
             bases.retain(|base| base.is_tip);
-            let range = Range { tips: parents.clone(), known_refs: vec!["--remotes".into()], ..Range::default() };
+            let range = Range { tips: parents.clone(), known_refs: vec![KnownRefs::Remotes], ..Range::default() };
             history.commits.extend(range.changes(repo)?.history.commits);
             let new: HashSet<&Oid> = history.commits.iter().filter_map(|commit| commit.oid.as_ref()).collect();
             let published = parents.iter().filter(|parent| !new.contains(parent));
@@ -154,7 +155,7 @@ impl Inquiry<'_> {
             }
         }
         if self.repo.common_dir.join("objects/info/alternates").exists() && range.remotes.is_empty() {
-            known.known_refs.push("--alternate-refs".into());
+            known.known_refs.push(KnownRefs::Alternates);
         }
         if known != *range {
             let new = known.commits(self.repo)?;

@@ -1,8 +1,9 @@
 //! The git hooks: when git calls us, what a change touches, installing the hooks, and the doctor.
 //!
-//! [`main`] runs one hook: [`collect`] lists the changed paths, and the room [`judge`] asks the server and
+//! [`main`] runs one hook: [`collect`] lists the changed paths, [`check`] asks the server about them, and the room [`judge`]
 //! decides. No rule about reservations is in here.
 
+mod check;
 pub mod collect;
 mod commits;
 pub mod doctor;
@@ -15,8 +16,6 @@ mod outage;
 mod passed;
 pub mod shim;
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -24,17 +23,15 @@ use std::time::{Duration, Instant};
 
 pub use moment::Moment;
 
+use check::ChangeCheck;
 use collect::HookInput;
-use excuse::Helpers;
 use once::Source;
-use outage::Outage;
 
-use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::git::remote::REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
-use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Objections, Unchecked, Verdict};
-use crate::local::{Environment, Lookup, ServerAccess, Side, clock, discover, session_file};
+use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Unchecked, Verdict};
+use crate::local::{Environment, Lookup, ServerAccess, Side, discover};
 
 /// If this variable is set, a hook only tells the doctor that it was reached.
 pub const PROBE: &str = "DIBS_PROBE";
@@ -167,78 +164,20 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
         Source::File => {}
     }
     let Some(plan) = collect::plan(&repo, input) else { return Verdict::Pass.into() };
-    // If both need the git program, both run at the same time.
+    // If git must read the settings, it does so meanwhile.
     let settings = SettingsCall::start(&repo);
-    let collected = plan.collect(&repo);
+    let nearby = plan.nearby(&repo);
     let settings = match settings.and_then(SettingsCall::finish) {
         Ok(settings) => settings,
         Err(error) => return unread(&Settings::default(), error),
     };
     let policy = CheckPolicy::read(&occasion, input.environment, &settings);
-    if policy.enforce.value == Enforce::Off {
+    let nothing_changes = nearby.as_ref().is_some_and(Vec::is_empty);
+    if policy.enforce.value == Enforce::Off || nothing_changes {
         return Verdict::Pass.into();
     }
-    let collected = match collected {
-        Ok(collected) => collected,
-        Err(error) => return unread(&settings, error),
-    };
-    if collected.changes.is_empty() {
-        return Verdict::Pass.into();
-    }
-    let updates = collect::updates(input);
     let access = find_server(&repo, input, &settings);
-    let outage = Outage::recall(&repo, access.as_ref().ok(), occasion.noun);
-    let reply = access.and_then(|mut access| {
-        access.reply_limit = outage.is_known.then_some(outage::PROBE_TIME);
-        let ask = |access: &mut ServerAccess| match input.moment {
-            Moment::PreReceive => judge::ask_about_push(access, &updates, &collected.changes, deadline),
-            _ => judge::ask_about(access, &collected.changes, true, deadline)
-                .map(|reply| (reply, access.session.clone())),
-        };
-        let (mut reply, mut session) = ask(&mut access)?;
-        // The session of a `git-dibs run` that was killed blocks no commit.
-        if !reply.conflicts.is_empty() && !session_file::end_abandoned(&repo).is_empty() {
-            (reply, session) = ask(&mut access)?;
-        }
-        Ok((access, reply, session))
-    });
-    outage.note(&reply);
-    let mut announcement = None;
-    let verdict = match reply {
-        Err(error) => {
-            let is_outage = matches!(error, CheckError::Unreachable(_));
-            let verdict = judge::verdict(&occasion, &policy, Err(&Unchecked::Server(error)));
-            if is_outage { outage.without_repetition(verdict) } else { verdict }
-        }
-        Ok((access, reply, session)) => {
-            let now = reply.server_time.unwrap_or_else(clock::now);
-            let committed = |contents: &[Change]| judge::committed_by_holder(&access, contents, deadline);
-            let helpers = Helpers { committed_by_holder: &committed, deadline };
-            let notes = RefCell::default();
-            let excused = |suspects: &[git::Path]| -> HashSet<git::Path> {
-                // If git cannot tell whether a path counts, it does.
-                let excused = collected.excused(&repo, &policy, suspects, helpers).unwrap_or_default();
-                notes.replace(excused.notes);
-                excused.paths
-            };
-            let objections = Objections::find(&policy, &collected.paths(), session.as_deref(), reply, now, excused);
-            let mut objections = Objections { notes: notes.into_inner(), ..objections };
-            let mut occasion = occasion;
-            if !objections.conflicts.is_empty() {
-                objections.commits = commits::of_paths(&repo, input, &objections.conflicting_paths());
-                // Git commits a merge as a whole.
-                occasion.is_staged &= !repo.git_dir.join("MERGE_HEAD").exists();
-            }
-            let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
-            let verdict = verdict.with_sentence(access.token_problem.as_deref());
-            announcement = (input.moment == Moment::PrePush && session.is_some()).then_some((access, updates));
-            verdict
-        }
-    };
-    if matches!(input.moment, Moment::PreCommit | Moment::PreMergeCommit) && !matches!(verdict, Verdict::Block(_)) {
-        passed::note(&repo);
-    }
-    Checked { verdict, announcement }
+    ChangeCheck { repo: &repo, input, plan: &plan, policy: &policy, deadline }.run(nearby, access)
 }
 
 fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result<ServerAccess, CheckError> {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::git::Repo;
-use crate::judge::{CheckError, Verdict};
+use crate::judge::Verdict;
 use crate::local::{ServerAccess, data_dir};
 
 /// How long a failure is remembered.
@@ -61,17 +61,16 @@ impl Outage {
     }
 
     /// Notes how the call went, for the next hooks. Nothing is written while the server answers.
-    pub fn note<T>(&self, result: &Result<T, CheckError>) {
-        match result {
+    pub fn note(&self, is_outage: bool) {
+        match is_outage {
             // The first failure counts: otherwise a long rebase would extend it again and again.
-            Err(CheckError::Unreachable(_)) if !self.is_known || !self.was_told => {
+            true if !self.is_known || !self.was_told => {
                 let text = format!("{}\n{}", self.audience, self.addresses);
                 // Only into a directory that exists: it belongs to the user who installed the hooks. If it cannot be
                 // written, the next hook waits again.
                 let _ = data_dir::write_private(&self.file, text.as_bytes());
             }
-            Err(CheckError::Unreachable(_)) => {}
-            _ if self.exists => drop(std::fs::remove_file(&self.file)),
+            false if self.exists => drop(std::fs::remove_file(&self.file)),
             _ => {}
         }
     }
@@ -105,13 +104,12 @@ mod tests {
         let repo = Repo::at(dir.path()).unwrap();
         std::fs::create_dir(data_dir::dibs_dir(&repo)).unwrap();
         let (one, other) = (access("http://x:1"), access("http://x:2"));
-        let down: Result<(), CheckError> = Err(CheckError::Unreachable("down".to_owned()));
         let warning = || Verdict::Warn("down".to_owned());
 
         let first = Outage::recall(&repo, Some(&one), "commit");
         assert!(!first.is_known);
         assert_eq!(first.without_repetition(warning()), warning());
-        first.note(&down);
+        first.note(true);
         let second = Outage::recall(&repo, Some(&one), "commit");
         assert!(second.is_known);
         assert_eq!(second.without_repetition(warning()), Verdict::Pass);
@@ -132,7 +130,7 @@ mod tests {
         let long_ago = SystemTime::now() - 2 * REMEMBERED;
         std::fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
         assert!(!Outage::recall(&repo, Some(&one), "commit").is_known);
-        Outage::recall(&repo, Some(&one), "commit").note(&Ok(()));
+        Outage::recall(&repo, Some(&one), "commit").note(false);
         assert!(!file.exists());
     }
 }

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{
-    check, docs, events, health, history, metrics, pushes, release, renew, reservations, reserve, sessions, stats,
-    unlock_requests,
+    check, docs, events, health, held, history, metrics, pushes, release, renew, reservations, reserve, sessions,
+    stats, unlock_requests,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -39,6 +39,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(unlock_requests::reject))
         .routes(routes!(pushes::announce))
         .routes(routes!(check::check_without_session))
+        .routes(routes!(held::held))
         .routes(routes!(pushes::claim))
         .routes(routes!(reservations::reservations))
         .routes(routes!(reservations::take_away))

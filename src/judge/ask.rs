@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::objections::path_of;
-use crate::client::{ClientError, Limits, QuickCall, QuickReply, quick_announce, quick_check};
+use crate::client::{Client, ClientError, Limits, QuickCall, QuickReply, quick_announce, quick_check, quick_held};
 use crate::git::Path;
 use crate::git::changed::Change;
 use crate::git::range::Update;
@@ -304,11 +304,28 @@ pub fn ask(
     question: &wire::Check,
     deadline: Instant,
 ) -> Result<wire::CheckReply, CheckError> {
+    let most = time_for(question.paths.as_ref().map_or(0, Vec::len));
+    let quick = |call: QuickCall<'_>, limits| quick_check(call, question, limits);
+    exchange(access, most, deadline, quick, |client, session| client.check(session, question))
+}
+
+/// Asks whether anything is held at all, which takes the server no time.
+pub fn ask_who_holds(access: &mut ServerAccess, deadline: Instant) -> Result<wire::Held, CheckError> {
+    exchange(access, time_for(0), deadline, quick_held, |client, session| client.held(session))
+}
+
+/// Makes a call in the quick way, or else with the full client.
+fn exchange<T>(
+    access: &mut ServerAccess,
+    most: Duration,
+    deadline: Instant,
+    quick: impl Fn(QuickCall<'_>, Limits) -> QuickReply<T>,
+    full: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
+) -> Result<T, CheckError> {
     let start = Instant::now();
-    let paths = question.paths.as_ref().map_or(0, Vec::len);
     let deadline = match access.reply_limit {
         Some(limit) => start + limit,
-        None => deadline.clamp(start + ASK_TIME_MIN, start + time_for(paths)),
+        None => deadline.clamp(start + ASK_TIME_MIN, start + most),
     };
     // To the tenth of a second, because people read it.
     let time_left = || {
@@ -319,7 +336,7 @@ pub fn ask(
         let limits = Limits { total: time_left(), ..Limits::default() };
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
         let session = access.session.as_deref();
-        match quick_check(QuickCall { endpoint, credential, session, repo }, question, limits) {
+        match quick(QuickCall { endpoint, credential, session, repo }, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut => {
                 return Err(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }.into());
@@ -328,12 +345,12 @@ pub fn ask(
         }
     }
     // The quick exchange knows only success; the full client finds out what is wrong and has a sentence for it.
-    let check = |access: &ServerAccess| -> Result<Result<wire::CheckReply, ClientError>, CheckError> {
+    let call = |access: &ServerAccess| -> Result<Result<T, ClientError>, CheckError> {
         let limits = Limits { total: time_left(), ..Limits::default() };
-        Ok(access.client(limits)?.check(access.session.as_deref(), question))
+        Ok(full(&mut access.client(limits)?, access.session.as_deref()))
     };
-    match check(access)? {
-        Err(error) if access.reject_token(&error) => Ok(check(access)??),
+    match call(access)? {
+        Err(error) if access.reject_token(&error) => Ok(call(access)??),
         Err(error) => match (&access.token_problem, CheckError::from(error)) {
             // There is no other token, and the reason is that this one cannot be used.
             (Some(problem), CheckError::Unauthorized(_)) if access.credential.is_none() => {

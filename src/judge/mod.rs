@@ -14,7 +14,8 @@ mod policy;
 mod tests;
 
 pub use ask::{
-    ASK_TIME_MIN, CheckError, announce, ask, ask_about, ask_about_push, committed_by_holder, in_pieces, question,
+    ASK_TIME_MIN, CheckError, announce, ask, ask_about, ask_about_push, ask_who_holds, committed_by_holder, in_pieces,
+    question,
 };
 pub use explain::verdict;
 pub use objections::{Objections, path_of};

@@ -51,6 +51,21 @@ pub struct ReservationList {
     pub notices: Vec<Notice>,
 }
 
+/// `GET /api/held`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    /// The session holds something.
+    pub own: bool,
+    /// Another session holds something.
+    pub others: bool,
+    /// The session's feature is paused.
+    pub paused: bool,
+    /// What the calling session should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
 /// `DELETE /api/reservations/{reservationId}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

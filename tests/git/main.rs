@@ -13,6 +13,7 @@ mod managers;
 mod moments;
 mod names;
 mod outage;
+mod processes;
 mod record;
 mod server;
 mod situations;

@@ -117,3 +117,27 @@ fn an_admin_overrides_a_reservation_with_a_reason() {
     ana.post("files/renew", json!({ "filePath": "a" })).refused("LOCK_NOT_HELD");
     ana.hold("a");
 }
+
+#[test]
+fn whether_anything_is_held_is_told_to_every_token() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session_with("bo", json!({ "feature": "F-1" })));
+    let held = |token: &str, query: &str| world.get(&format!("/api/held{query}"), token).ok();
+    let answer = |own: bool, others: bool, paused: bool| json!({ "own": own, "others": others, "paused": paused });
+    for token in [&ana.token, &world.reader(), &world.admin()] {
+        assert_eq!(held(token, ""), answer(false, false, false));
+    }
+    ana.hold("src/**");
+    assert_eq!(held(&ana.token, ""), answer(true, false, false));
+    assert_eq!(held(&bo.token, ""), answer(false, true, false));
+    assert_eq!(held(&world.reader(), ""), answer(false, true, false), "a caller without a session holds nothing");
+    assert_eq!(held(&world.reader(), "?session=ana"), answer(true, false, false));
+    assert_eq!(held(&world.reader(), "?session=unknown"), answer(false, true, false));
+    ana.hold("feature:F-1:pause");
+    assert_eq!(held(&bo.token, ""), answer(false, true, true));
+    ana.end();
+    assert_eq!(held(&bo.token, ""), answer(false, false, false));
+    world.get("/api/held?session=a/b", &bo.token).refused("INVALID_REQUEST");
+    world.get("/api/held", "").refused("UNAUTHENTICATED");
+    world.get("/api/held", &ana.token).refused("SESSION_ENDED");
+}

@@ -6,6 +6,7 @@ pub mod events;
 #[cfg(test)]
 mod events_tests;
 pub mod health;
+pub mod held;
 pub mod history;
 pub mod metrics;
 pub mod pushes;

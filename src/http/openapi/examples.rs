@@ -133,6 +133,7 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
                 json!({ "conflicts": [conflict], "clear": ["src/b.rs"], "held": [], "serverTime": "2026-01-31T09:30:10.000Z" }),
             )
         }
+        "isAnythingHeld" => ("200", "others", json!({ "own": false, "others": true, "paused": false })),
         "listReservedFiles" | "listReservations" => ("200", "held", json!({ "reservations": [listed] })),
         "getHistory" => {
             let event = json!({

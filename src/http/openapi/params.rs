@@ -74,6 +74,16 @@ pub struct ReservationQuery {
     session: String,
 }
 
+/// Query parameters of `GET /api/held`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct HeldQuery {
+    /// The session whose reservations are its own. Default: the session of the token.
+    #[param(required = false, pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "ana")]
+    session: String,
+}
+
 /// Query parameters of `GET /api/events`.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -1,0 +1,156 @@
+//! One check of a change: what it touches, what the server says about that, and the verdict.
+//!
+//! The order keeps the usual case short. What the change touches is read without a process if possible. If git must be
+//! started to read it, the server is asked first whether anything is held at all. Git decides only where a path is held.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::collect::{self, Collected, HookInput, Plan};
+use super::excuse::Helpers;
+use super::outage::{self, Outage};
+use super::{Checked, Moment, commits, passed};
+use crate::git::changed::Change;
+use crate::git::range::Update;
+use crate::git::{self, Repo};
+use crate::judge::{self, CheckError, CheckPolicy, Objections, Require, Unchecked, Verdict};
+use crate::local::{ServerAccess, clock, session_file};
+use crate::wire;
+
+/// A change that is about to happen.
+pub struct ChangeCheck<'a> {
+    pub repo: &'a Repo,
+    pub input: HookInput<'a>,
+    pub plan: &'a Plan,
+    pub policy: &'a CheckPolicy,
+    pub deadline: Instant,
+}
+
+/// What the server said.
+enum Finding {
+    /// No session holds anything that matters.
+    NothingHeld,
+    Checked {
+        /// The changed paths; some may be listed that git would not list, unless git did.
+        changes: Vec<Change>,
+        /// The change as git lists it, if it was asked already.
+        collected: OnceCell<Option<Collected>>,
+        reply: wire::CheckReply,
+        /// The session that makes the change.
+        session: Option<String>,
+    },
+}
+
+impl ChangeCheck<'_> {
+    /// Checks the change. `nearby` is what it touches, if that could be read without git.
+    pub fn run(&self, nearby: Option<Vec<Change>>, access: Result<ServerAccess, CheckError>) -> Checked {
+        let occasion = self.input.moment.occasion();
+        let updates = collect::updates(self.input);
+        let outage = Outage::recall(self.repo, access.as_ref().ok(), occasion.noun);
+        let finding = access.map_err(Unchecked::Server).and_then(|mut access| {
+            access.reply_limit = outage.is_known.then_some(outage::PROBE_TIME);
+            let finding = self.ask(&mut access, nearby, &updates)?;
+            Ok((access, finding))
+        });
+        let is_outage = matches!(finding, Err(Unchecked::Server(CheckError::Unreachable(_))));
+        if !matches!(finding, Err(Unchecked::Paths(_))) {
+            outage.note(is_outage);
+        }
+        let mut announcement = None;
+        let verdict = match finding {
+            Err(unchecked) => {
+                let verdict = judge::verdict(&occasion, self.policy, Err(&unchecked));
+                if is_outage { outage.without_repetition(verdict) } else { verdict }
+            }
+            Ok((access, finding)) => {
+                let verdict = self.verdict(&access, finding).with_sentence(access.token_problem.as_deref());
+                let announces = self.input.moment == Moment::PrePush && access.session.is_some();
+                announcement = announces.then_some((access, updates));
+                verdict
+            }
+        };
+        let is_commit = matches!(self.input.moment, Moment::PreCommit | Moment::PreMergeCommit);
+        if is_commit && !matches!(verdict, Verdict::Block(_)) {
+            passed::note(self.repo);
+        }
+        Checked { verdict, announcement }
+    }
+
+    fn ask(
+        &self,
+        access: &mut ServerAccess,
+        nearby: Option<Vec<Change>>,
+        updates: &[Update],
+    ) -> Result<Finding, Unchecked> {
+        let (changes, collected) = match nearby {
+            Some(changes) => (changes, OnceCell::new()),
+            None => {
+                match judge::ask_who_holds(access, self.deadline) {
+                    Ok(held) if self.is_free(&held, access) => return Ok(Finding::NothingHeld),
+                    Err(error @ CheckError::Unreachable(_)) => return Err(Unchecked::Server(error)),
+                    // An earlier version of the server does not know the question.
+                    _ => {}
+                }
+                let collected = self.plan.collect(self.repo);
+                let collected = collected.map_err(|error| Unchecked::Paths(error.to_string()))?;
+                (collected.changes.clone(), OnceCell::from(Some(collected)))
+            }
+        };
+        if changes.is_empty() {
+            return Ok(Finding::NothingHeld);
+        }
+        let mut ask = || match self.input.moment {
+            Moment::PreReceive => judge::ask_about_push(access, updates, &changes, self.deadline),
+            _ => judge::ask_about(access, &changes, true, self.deadline).map(|reply| (reply, access.session.clone())),
+        };
+        let (mut reply, mut session) = ask().map_err(Unchecked::Server)?;
+        // The session of a `git-dibs run` that was killed blocks no commit.
+        if !reply.conflicts.is_empty() && !session_file::end_abandoned(self.repo).is_empty() {
+            (reply, session) = ask().map_err(Unchecked::Server)?;
+        }
+        Ok(Finding::Checked { changes, collected, reply, session })
+    }
+
+    /// Whether nothing can speak against any change, and the server has nothing to remember about it.
+    fn is_free(&self, held: &wire::Held, access: &ServerAccess) -> bool {
+        let must_hold = self.policy.require.value == Require::Held && access.session.is_some();
+        !held.own && !held.others && !held.paused && !must_hold
+    }
+
+    fn verdict(&self, access: &ServerAccess, finding: Finding) -> Verdict {
+        let Finding::Checked { changes, collected, reply, session } = finding else { return Verdict::Pass };
+        let now = reply.server_time.unwrap_or_else(clock::now);
+        let committed = |contents: &[Change]| judge::committed_by_holder(access, contents, self.deadline);
+        let helpers = Helpers { committed_by_holder: &committed, deadline: self.deadline };
+        let notes = RefCell::default();
+        let excused = |suspects: &[git::Path]| -> HashSet<git::Path> {
+            // If git cannot tell whether a path counts, it does.
+            let Some(collected) = collected.get_or_init(|| self.plan.collect(self.repo).ok()) else {
+                return HashSet::new();
+            };
+            let listed: HashSet<git::Path> = collected.paths().into_iter().collect();
+            let (suspects, unlisted): (Vec<_>, Vec<_>) =
+                suspects.iter().cloned().partition(|path| listed.contains(path));
+            let excused = collected.excused(self.repo, self.policy, &suspects, helpers).unwrap_or_default();
+            notes.replace(excused.notes);
+            excused.paths.into_iter().chain(unlisted).collect()
+        };
+        let objections = Objections::find(self.policy, &paths_of(&changes), session.as_deref(), reply, now, excused);
+        let mut objections = Objections { notes: notes.into_inner(), ..objections };
+        let mut occasion = self.input.moment.occasion();
+        if !objections.conflicts.is_empty() {
+            objections.commits = commits::of_paths(self.repo, self.input, &objections.conflicting_paths());
+            // Git commits a merge as a whole.
+            occasion.is_staged &= !self.repo.git_dir.join("MERGE_HEAD").exists();
+        }
+        judge::verdict(&occasion, self.policy, Ok(&objections))
+    }
+}
+
+/// The paths of sorted changes, each once.
+fn paths_of(changes: &[Change]) -> Vec<git::Path> {
+    let mut paths: Vec<git::Path> = changes.iter().map(|change| change.path.clone()).collect();
+    paths.dedup();
+    paths
+}
