@@ -1,7 +1,9 @@
 //! One call: connect, send, receive, all within limits.
 
+use std::cell::OnceCell;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -16,9 +18,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
 
 use super::address::part;
-use super::{Address, ClientError, Credential, Endpoint, peer};
+use super::{Address, ClientError, Credential, Endpoint, peer, tls};
 use crate::wire::{ErrorBody, Time};
 
 /// How long to wait before connecting again to a socket whose queue is full.
@@ -27,7 +30,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Limits on what a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Until the connection is accepted, for each address of the server.
+    /// Until the connection is accepted, for each address of the server. The handshake of HTTPS counts as part of the call.
     pub connect: Duration,
     /// For the whole call. A call that waits in the server's queue has the waiting time on top.
     pub total: Duration,
@@ -51,6 +54,10 @@ pub struct Client {
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
+    /// A file with more authorities that certificates may be signed by.
+    ca_file: Option<PathBuf>,
+    /// Made for the first HTTPS connection.
+    tls: OnceCell<TlsConnector>,
     /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
@@ -87,10 +94,12 @@ struct RawReply {
     body: Bytes,
 }
 
-/// The server must not get the token.
-#[derive(Debug, thiserror::Error)]
-#[error("another user runs the server there")]
-struct OtherUser;
+/// Why there is no connection to an address.
+enum OpenError {
+    NoConnection(String),
+    /// A server answers there, but must not be used.
+    Refused(ClientError),
+}
 
 /// Why an exchange failed.
 enum ExchangeError {
@@ -105,7 +114,23 @@ impl Client {
     pub fn new(endpoints: Vec<Endpoint>, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let latest = LatestReply::default();
-        Ok(Client { endpoints, credential, limits, idle_connection: None, repo: None, latest, runtime: Some(runtime) })
+        Ok(Client {
+            endpoints,
+            credential,
+            limits,
+            idle_connection: None,
+            repo: None,
+            latest,
+            ca_file: None,
+            tls: OnceCell::new(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// The same client, which also trusts the certificate authorities in this file.
+    pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
+        self.ca_file = ca_file;
+        self
     }
 
     /// The same client for one repository of a server that has several. A token may already name its repository; then
@@ -251,56 +276,81 @@ impl Client {
     /// Connects to the first address that answers.
     async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
-        let mut of_other_user = None;
+        let mut refused = None;
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            let why = match timeout(self.limits.connect, self.open(endpoint)).await {
-                Ok(Ok((sender, driver))) => return Ok(ClientConnection { sender, driver, endpoint: index }),
-                Ok(Err(error)) => {
-                    if error.get_ref().is_some_and(|inner| inner.is::<OtherUser>()) {
-                        of_other_user = Some(endpoint.to_string());
-                    }
-                    plain(&error)
+            let why = match self.open(endpoint).await {
+                Ok((sender, driver)) => return Ok(ClientConnection { sender, driver, endpoint: index }),
+                Err(OpenError::NoConnection(why)) => why,
+                Err(OpenError::Refused(error)) => {
+                    refused = refused.or(Some(error));
+                    continue;
                 }
-                Err(_) => format!("no connection within {} ms", self.limits.connect.as_millis()),
             };
             failures.push(why);
         }
-        if let Some(at) = of_other_user {
-            return Err(ClientError::OtherUser { at });
+        if let Some(error) = refused {
+            return Err(error);
         }
         failures.dedup();
         Err(ClientError::Unreachable { at: self.at(), why: failures.join("; ") })
     }
 
     /// Opens a connection. A task drives it beside the calls.
-    async fn open(&self, endpoint: &Endpoint) -> io::Result<NewConnection> {
+    async fn open(&self, endpoint: &Endpoint) -> Result<NewConnection, OpenError> {
         match &endpoint.address {
-            Address::Unix(path) => loop {
-                match UnixStream::connect(path).await {
-                    Ok(stream) => {
-                        self.check_peer(endpoint, &stream)?;
-                        return handshake(stream).await;
+            Address::Unix(path) => {
+                let connect = async {
+                    loop {
+                        match UnixStream::connect(path).await {
+                            // With a Unix socket a full queue is an error, not a wait as with TCP.
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
+                            connected => return connected,
+                        }
                     }
-                    // With a Unix socket a full queue is an error, not a wait as with TCP. The caller has a time limit.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
-                    Err(error) => return Err(error),
-                }
-            },
-            Address::Tcp { host, port, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
+                };
+                let stream = self.in_time(connect).await?;
                 self.check_peer(endpoint, &stream)?;
+                handshake(stream).await
+            }
+            Address::Tcp { host, port, tls, .. } => {
+                let stream = self.in_time(TcpStream::connect((host.as_str(), *port))).await?;
+                let _ = stream.set_nodelay(true);
+                self.check_peer(endpoint, &stream)?;
+                if !tls {
+                    return handshake(stream).await;
+                }
+                let stream = tls::handshake(self.tls_connector()?, host, stream)
+                    .await
+                    .map_err(|what| OpenError::Refused(ClientError::Garbage { at: endpoint.to_string(), what }))?;
                 handshake(stream).await
             }
         }
     }
 
+    /// Waits for a connection until the limit for connecting.
+    async fn in_time<S>(&self, connect: impl Future<Output = io::Result<S>>) -> Result<S, OpenError> {
+        let limit = self.limits.connect;
+        match timeout(limit, connect).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(OpenError::NoConnection(plain(&error))),
+            Err(_) => Err(OpenError::NoConnection(format!("no connection within {} ms", limit.as_millis()))),
+        }
+    }
+
     /// Refuses a server that must not get the token.
-    fn check_peer(&self, endpoint: &Endpoint, stream: &impl AsFd) -> io::Result<()> {
+    fn check_peer(&self, endpoint: &Endpoint, stream: &impl AsFd) -> Result<(), OpenError> {
         if peer::may_get(self.credential.as_ref(), endpoint, stream) {
             return Ok(());
         }
-        Err(io::Error::other(OtherUser))
+        Err(OpenError::Refused(ClientError::OtherUser { at: endpoint.to_string() }))
+    }
+
+    fn tls_connector(&self) -> Result<&TlsConnector, OpenError> {
+        if let Some(connector) = self.tls.get() {
+            return Ok(connector);
+        }
+        let connector = tls::connector(self.ca_file.as_deref()).map_err(OpenError::NoConnection)?;
+        Ok(self.tls.get_or_init(|| connector))
     }
 
     fn request(
@@ -345,11 +395,12 @@ impl Drop for Client {
     }
 }
 
-async fn handshake<S>(stream: S) -> io::Result<NewConnection>
+async fn handshake<S>(stream: S) -> Result<NewConnection, OpenError>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.map_err(|error| OpenError::NoConnection(error.to_string()))?;
     // An error of the connection shows in the call that uses it.
     Ok((sender, tokio::spawn(connection)))
 }

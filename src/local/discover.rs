@@ -89,6 +89,8 @@ pub struct ServerAccess {
     pub person: PersonTokens,
     /// Which tokens the server may get.
     pub destination: Destination,
+    /// A file with certificate authorities that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
     /// The longest time for a reply, if the server failed a moment ago.
     pub reply_limit: Option<Duration>,
 }
@@ -102,7 +104,7 @@ impl ServerAccess {
     /// A client for this server, with another token.
     pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let client = Client::new(self.endpoints.clone(), credential, limits)?;
-        Ok(client.for_repo(self.repo.clone()))
+        Ok(client.for_repo(self.repo.clone()).trusting(self.ca_file.clone()))
     }
 
     /// A token that belongs to no session, with which a person can look.
@@ -208,6 +210,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         token_problem,
         person,
         destination,
+        ca_file: identity::ca_file(lookup),
         reply_limit: None,
     })
 }

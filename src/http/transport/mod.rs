@@ -2,4 +2,5 @@
 
 pub mod read_timeout;
 pub mod server;
+pub mod tls;
 pub mod write_timeout;
