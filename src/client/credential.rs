@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -79,6 +79,8 @@ pub struct Credential {
     /// The id of the server that it is for, if it names one.
     pub server_id: Option<String>,
     pub from: Origin,
+    /// The mode of its file, if other users can read it.
+    pub open_mode: Option<u32>,
 }
 
 impl Credential {
@@ -108,6 +110,7 @@ impl Credential {
             repo: claims.repo.clone(),
             session: claims.session(),
             from,
+            open_mode: None,
         })
     }
 
@@ -132,10 +135,15 @@ impl Credential {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(format!("cannot be read ({error})")),
         };
+        let mode = file.metadata().map_err(|error| format!("cannot be read ({error})"))?.mode() & 0o7777;
+        let open_mode = Some(mode).filter(|mode| mode & 0o077 != 0);
         let mut text = String::new();
         file.take(TOKEN_MAX).read_to_string(&mut text).map_err(|error| format!("cannot be read ({error})"))?;
         let (token, session) = text.trim().split_once('\n').unwrap_or((&text, ""));
-        let credential = Credential::new(token, from).map_err(str::to_owned)?;
+        let credential = Credential { open_mode, ..Credential::new(token, from).map_err(str::to_owned)? };
+        if let (Some(mode), Origin::Worktree(_)) = (open_mode, &credential.from) {
+            return Err(format!("is in a file that other users can read (mode {mode:04o})"));
+        }
         match session.trim() {
             "" => Ok(Some(credential)),
             session if credential.is_worker => Ok(Some(credential.acting_for(session))),

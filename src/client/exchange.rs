@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -23,6 +23,12 @@ use tokio_rustls::TlsConnector;
 use super::address::part;
 use super::{Address, ClientError, Credential, Endpoint, peer, tls};
 use crate::wire::{ErrorBody, Time};
+
+/// The most pages of one list. A list of a million entries has a thousand.
+const PAGES_MAX: usize = 10_000;
+
+/// A list may take this many times as long as a call.
+const LIST_CALLS_MAX: u32 = 10;
 
 /// How long to wait before connecting again to a socket whose queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -79,6 +85,29 @@ struct ClientConnection {
 impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.driver.abort();
+    }
+}
+
+/// What is left for a list.
+pub(super) struct ListBudget {
+    pages: usize,
+    bytes: usize,
+    deadline: Instant,
+}
+
+impl ListBudget {
+    /// Counts the page that the client has just received.
+    pub fn spend(&mut self, client: &Client) -> Result<(), ClientError> {
+        let garbage = |what: String| Err(ClientError::Garbage { at: client.at(), what });
+        match (self.pages.checked_sub(1), self.bytes.checked_sub(client.latest.body.len())) {
+            (None, _) => garbage(format!("a list of more than {PAGES_MAX} pages")),
+            (_, None) => garbage(format!("a list of more than {} bytes", client.limits.answer_bytes)),
+            _ if Instant::now() > self.deadline => garbage("a list that did not end in time".to_owned()),
+            (Some(pages), Some(bytes)) => {
+                (self.pages, self.bytes) = (pages, bytes);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -180,6 +209,7 @@ impl Client {
     pub fn pages<T: DeserializeOwned>(&mut self, query: &str, list: &str) -> Result<Vec<T>, ClientError> {
         let mut all: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
+        let mut budget = self.list_budget();
         loop {
             let mut page: Value = match &cursor {
                 None => self.get(query)?,
@@ -190,6 +220,7 @@ impl Client {
                 return Err(ClientError::Garbage { at: self.at(), what });
             };
             let is_only = cursor.is_none();
+            budget.spend(self)?;
             all.extend(items);
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // The same cursor again would mean an endless loop.
@@ -207,6 +238,12 @@ impl Client {
                 ClientError::Garbage { at: self.at(), what }
             });
         }
+    }
+
+    /// What a list may take, all its pages together. A server could otherwise send pages for ever.
+    pub(super) fn list_budget(&self) -> ListBudget {
+        let deadline = Instant::now() + self.limits.total * LIST_CALLS_MAX;
+        ListBudget { pages: PAGES_MAX, bytes: self.limits.answer_bytes, deadline }
     }
 
     fn call<T: DeserializeOwned>(
