@@ -112,7 +112,7 @@ impl RunFile {
         let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
         let pid = std::process::id();
         let owner = Some(Owner { pid, started: start_of(pid).flatten() });
-        let (token, session) = (credential.token().to_owned(), credential.session.clone());
+        let (token, session) = (credential.token().to_owned(), credential.chosen_session.clone());
         let ca_file = access.ca_file.clone();
         let content = serde_json::to_vec(&Content { token, session, url, ca_file, owner })?;
         let write = || -> std::io::Result<File> {
