@@ -72,6 +72,7 @@
 //!   that are not committed yet.
 //! * **Limit**: a bound with a name in the configuration. **Policy**: what the configuration allows.
 //! * **Token**: a JWT. **Claims**: its contents. **Scope**: what it permits. **Keyring**: the keys that verify it.
+//! * **Destination**: a server as the recipient of a token; it does not get every token.
 //! * **Moment**: the git hook that runs. **Occasion**: a moment as `judge` sees it: its name and its defaults.
 //! * **Verdict**: pass, warn or block.
 

@@ -64,6 +64,9 @@ impl Context {
             let workspace = Workspace::open().map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
             let ServerArgs { url, token_file, repo } = args.server.clone();
             let access = workspace.discover(Flags { url, token_file, repo, session: args.session.clone() })?;
+            if let Some(warning) = access.token_warning() {
+                talk::say(&warning);
+            }
             let client = access.client(LIMITS)?;
             for session in workspace.repo.iter().flat_map(session_file::end_abandoned) {
                 let id = clean(&session, NAME_MAX);

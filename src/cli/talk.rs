@@ -1,4 +1,7 @@
 //! Printing: data goes to stdout, messages go to stderr.
+//!
+//! Everything that is printed passes [`clean_lines`], so no text of a server or a repository can control the terminal, also
+//! if a command forgets to clean it. A command still cleans each name itself, because a name may have a line feed.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -6,10 +9,16 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::client::Endpoint;
 pub use crate::local::describe::count;
-use crate::text::terminal::is_harmful;
+use crate::text::terminal::{clean, clean_lines, is_harmful};
 
-/// Writes data to stdout. A closed pipe is not an error: the reader has seen enough.
+/// Writes data to stdout.
 pub fn data(text: &str) -> io::Result<()> {
+    program_text(&clean_lines(text))
+}
+
+/// Writes text that this program has made alone: a script, a manual page. A closed pipe is not an error: the reader has
+/// seen enough.
+pub fn program_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -34,12 +43,26 @@ pub fn document(bytes: &[u8]) -> io::Result<()> {
         }
     }
     line.push('\n');
-    data(&line)
+    program_text(&line)
 }
 
 /// Writes a message to stderr. If stderr is closed, the message is dropped.
 pub fn say(sentence: &str) {
-    let _ = io::stderr().write_all(format!("git-dibs: {sentence}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("git-dibs: {}\n", clean_lines(sentence)).as_bytes());
+}
+
+/// Stderr, for a hook's messages.
+pub struct CleanStderr;
+
+impl Write for CleanStderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(clean_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Formats rows under a heading, in columns that fit the terminal.
@@ -59,7 +82,8 @@ pub fn table_with_whole(heading: &[&str], rows: Vec<Vec<String>>, whole: &[usize
             table.set_content_arrangement(ContentArrangement::Disabled);
         }
     }
-    table.add_rows(rows);
+    // A cell never begins a new line.
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(|cell| clean(&cell, usize::MAX))));
     for (n, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if whole.contains(&n) {

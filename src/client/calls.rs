@@ -180,10 +180,12 @@ impl Client {
             }
         }
         let mut all = wire::HistoryReply::default();
+        let mut budget = self.list_budget();
         loop {
             let left = u32::try_from(most - all.events.len()).unwrap_or(PAGE_ITEMS_MAX).clamp(1, PAGE_ITEMS_MAX);
             let cursor = all.next_cursor.take().map_or_else(String::new, |cursor| format!("&cursor={}", part(&cursor)));
             let page: wire::HistoryReply = self.get(&format!("{query}limit={left}{cursor}"))?;
+            budget.spend(self)?;
             all.events.extend(page.events);
             all.missing.extend(page.missing);
             all.notices.extend(page.notices);

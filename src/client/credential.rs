@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -60,8 +60,10 @@ impl fmt::Display for Origin {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     token: String,
-    /// The session that the token belongs to; none for a read, admin or worker token.
+    /// The session that the token belongs to, or that a worker uses it for; none for a read or admin token.
     pub session: Option<String>,
+    /// The session of a worker's token that does not name it.
+    pub chosen_session: Option<String>,
     /// When the token expires, in seconds since 1970, if it says so.
     pub expires: Option<i64>,
     /// Whether its claims can be read. A token of which they cannot is never accepted.
@@ -79,6 +81,8 @@ pub struct Credential {
     /// The id of the server that it is for, if it names one.
     pub server_id: Option<String>,
     pub from: Origin,
+    /// The mode of its file, if other users can read it.
+    pub open_mode: Option<u32>,
 }
 
 impl Credential {
@@ -107,20 +111,23 @@ impl Credential {
             server_id: claims.srv.as_str().map(str::to_owned),
             repo: claims.repo.clone(),
             session: claims.session(),
+            chosen_session: None,
             from,
+            open_mode: None,
         })
     }
 
     /// The token of a worker, used for this session.
     pub fn acting_for(self, session: &str) -> Credential {
-        Credential { session: Some(session.to_owned()), ..self }
+        let session = Some(session.to_owned());
+        Credential { session: session.clone(), chosen_session: session, ..self }
     }
 
-    /// What a token file of this worktree has in it. A worker's token has the session on a line of its own.
+    /// What a token file of this worktree has in it. A session that the token does not name is on a line of its own.
     pub fn file_text(&self) -> String {
-        match &self.session {
-            Some(session) if self.is_worker => format!("{}\n{session}\n", self.token),
-            _ => format!("{}\n", self.token),
+        match &self.chosen_session {
+            Some(session) => format!("{}\n{session}\n", self.token),
+            None => format!("{}\n", self.token),
         }
     }
 
@@ -132,10 +139,15 @@ impl Credential {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(format!("cannot be read ({error})")),
         };
+        let about = file.metadata().map_err(|error| format!("cannot be read ({error})"))?;
+        let open_mode = Some(about.mode() & 0o7777).filter(|mode| about.is_file() && mode & 0o077 != 0);
         let mut text = String::new();
         file.take(TOKEN_MAX).read_to_string(&mut text).map_err(|error| format!("cannot be read ({error})"))?;
         let (token, session) = text.trim().split_once('\n').unwrap_or((&text, ""));
-        let credential = Credential::new(token, from).map_err(str::to_owned)?;
+        let credential = Credential { open_mode, ..Credential::new(token, from).map_err(str::to_owned)? };
+        if let (Some(mode), Origin::Worktree(_)) = (open_mode, &credential.from) {
+            return Err(format!("is in a file that other users can read (mode {mode:04o})"));
+        }
         match session.trim() {
             "" => Ok(Some(credential)),
             session if credential.is_worker => Ok(Some(credential.acting_for(session))),

@@ -1,8 +1,10 @@
 //! One call: connect, send, receive, all within limits.
 
+use std::cell::OnceCell;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -16,10 +18,17 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
 
 use super::address::part;
-use super::{Address, ClientError, Credential, Endpoint, peer};
+use super::{Address, ClientError, Credential, Endpoint, peer, tls};
 use crate::wire::{ErrorBody, Time};
+
+/// The most pages of one list. A list of a million entries has a thousand.
+const PAGES_MAX: usize = 10_000;
+
+/// A list may take this many times as long as a call.
+const LIST_CALLS_MAX: u32 = 10;
 
 /// How long to wait before connecting again to a socket whose queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -27,7 +36,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Limits on what a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Until the connection is accepted, for each address of the server.
+    /// Until the connection is accepted, for each address of the server. The handshake of HTTPS counts as part of the call.
     pub connect: Duration,
     /// For the whole call. A call that waits in the server's queue has the waiting time on top.
     pub total: Duration,
@@ -51,6 +60,10 @@ pub struct Client {
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
+    /// A file with more authorities that certificates may be signed by.
+    ca_file: Option<PathBuf>,
+    /// Made for the first HTTPS connection.
+    tls: OnceCell<TlsConnector>,
     /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
@@ -75,6 +88,29 @@ impl Drop for ClientConnection {
     }
 }
 
+/// What is left for a list.
+pub(super) struct ListBudget {
+    pages: usize,
+    bytes: usize,
+    deadline: Instant,
+}
+
+impl ListBudget {
+    /// Counts the page that the client has just received.
+    pub fn spend(&mut self, client: &Client) -> Result<(), ClientError> {
+        let garbage = |what: String| Err(ClientError::Garbage { at: client.at(), what });
+        match (self.pages.checked_sub(1), self.bytes.checked_sub(client.latest.body.len())) {
+            (None, _) => garbage(format!("a list of more than {PAGES_MAX} pages")),
+            (_, None) => garbage(format!("a list of more than {} bytes", client.limits.answer_bytes)),
+            _ if Instant::now() > self.deadline => garbage("a list that did not end in time".to_owned()),
+            (Some(pages), Some(bytes)) => {
+                (self.pages, self.bytes) = (pages, bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// The sender of a new connection, and the task that drives the connection.
 type NewConnection = (http1::SendRequest<Full<Bytes>>, JoinHandle<hyper::Result<()>>);
 
@@ -87,10 +123,12 @@ struct RawReply {
     body: Bytes,
 }
 
-/// The server must not get the token.
-#[derive(Debug, thiserror::Error)]
-#[error("another user runs the server there")]
-struct OtherUser;
+/// Why there is no connection to an address.
+enum OpenError {
+    NoConnection(String),
+    /// A server answers there, but must not be used.
+    Refused(ClientError),
+}
 
 /// Why an exchange failed.
 enum ExchangeError {
@@ -105,7 +143,23 @@ impl Client {
     pub fn new(endpoints: Vec<Endpoint>, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let latest = LatestReply::default();
-        Ok(Client { endpoints, credential, limits, idle_connection: None, repo: None, latest, runtime: Some(runtime) })
+        Ok(Client {
+            endpoints,
+            credential,
+            limits,
+            idle_connection: None,
+            repo: None,
+            latest,
+            ca_file: None,
+            tls: OnceCell::new(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// The same client, which also trusts the certificate authorities in this file.
+    pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
+        self.ca_file = ca_file;
+        self
     }
 
     /// The same client for one repository of a server that has several. A token may already name its repository; then
@@ -155,6 +209,7 @@ impl Client {
     pub fn pages<T: DeserializeOwned>(&mut self, query: &str, list: &str) -> Result<Vec<T>, ClientError> {
         let mut all: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
+        let mut budget = self.list_budget();
         loop {
             let mut page: Value = match &cursor {
                 None => self.get(query)?,
@@ -165,6 +220,7 @@ impl Client {
                 return Err(ClientError::Garbage { at: self.at(), what });
             };
             let is_only = cursor.is_none();
+            budget.spend(self)?;
             all.extend(items);
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // The same cursor again would mean an endless loop.
@@ -182,6 +238,12 @@ impl Client {
                 ClientError::Garbage { at: self.at(), what }
             });
         }
+    }
+
+    /// What a list may take, all its pages together. A server could otherwise send pages for ever.
+    pub(super) fn list_budget(&self) -> ListBudget {
+        let deadline = Instant::now() + self.limits.total * LIST_CALLS_MAX;
+        ListBudget { pages: PAGES_MAX, bytes: self.limits.answer_bytes, deadline }
     }
 
     fn call<T: DeserializeOwned>(
@@ -251,56 +313,81 @@ impl Client {
     /// Connects to the first address that answers.
     async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
-        let mut of_other_user = None;
+        let mut refused = None;
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            let why = match timeout(self.limits.connect, self.open(endpoint)).await {
-                Ok(Ok((sender, driver))) => return Ok(ClientConnection { sender, driver, endpoint: index }),
-                Ok(Err(error)) => {
-                    if error.get_ref().is_some_and(|inner| inner.is::<OtherUser>()) {
-                        of_other_user = Some(endpoint.to_string());
-                    }
-                    plain(&error)
+            let why = match self.open(endpoint).await {
+                Ok((sender, driver)) => return Ok(ClientConnection { sender, driver, endpoint: index }),
+                Err(OpenError::NoConnection(why)) => why,
+                Err(OpenError::Refused(error)) => {
+                    refused = refused.or(Some(error));
+                    continue;
                 }
-                Err(_) => format!("no connection within {} ms", self.limits.connect.as_millis()),
             };
             failures.push(why);
         }
-        if let Some(at) = of_other_user {
-            return Err(ClientError::OtherUser { at });
+        if let Some(error) = refused {
+            return Err(error);
         }
         failures.dedup();
         Err(ClientError::Unreachable { at: self.at(), why: failures.join("; ") })
     }
 
     /// Opens a connection. A task drives it beside the calls.
-    async fn open(&self, endpoint: &Endpoint) -> io::Result<NewConnection> {
+    async fn open(&self, endpoint: &Endpoint) -> Result<NewConnection, OpenError> {
         match &endpoint.address {
-            Address::Unix(path) => loop {
-                match UnixStream::connect(path).await {
-                    Ok(stream) => {
-                        self.check_peer(endpoint, &stream)?;
-                        return handshake(stream).await;
+            Address::Unix(path) => {
+                let connect = async {
+                    loop {
+                        match UnixStream::connect(path).await {
+                            // With a Unix socket a full queue is an error, not a wait as with TCP.
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
+                            connected => return connected,
+                        }
                     }
-                    // With a Unix socket a full queue is an error, not a wait as with TCP. The caller has a time limit.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BUSY_PAUSE).await,
-                    Err(error) => return Err(error),
-                }
-            },
-            Address::Tcp { host, port, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
+                };
+                let stream = self.in_time(connect).await?;
                 self.check_peer(endpoint, &stream)?;
+                handshake(stream).await
+            }
+            Address::Tcp { host, port, tls, .. } => {
+                let stream = self.in_time(TcpStream::connect((host.as_str(), *port))).await?;
+                let _ = stream.set_nodelay(true);
+                self.check_peer(endpoint, &stream)?;
+                if !tls {
+                    return handshake(stream).await;
+                }
+                let stream = tls::handshake(self.tls_connector()?, host, stream)
+                    .await
+                    .map_err(|what| OpenError::Refused(ClientError::Garbage { at: endpoint.to_string(), what }))?;
                 handshake(stream).await
             }
         }
     }
 
+    /// Waits for a connection until the limit for connecting.
+    async fn in_time<S>(&self, connect: impl Future<Output = io::Result<S>>) -> Result<S, OpenError> {
+        let limit = self.limits.connect;
+        match timeout(limit, connect).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(OpenError::NoConnection(plain(&error))),
+            Err(_) => Err(OpenError::NoConnection(format!("no connection within {} ms", limit.as_millis()))),
+        }
+    }
+
     /// Refuses a server that must not get the token.
-    fn check_peer(&self, endpoint: &Endpoint, stream: &impl AsFd) -> io::Result<()> {
+    fn check_peer(&self, endpoint: &Endpoint, stream: &impl AsFd) -> Result<(), OpenError> {
         if peer::may_get(self.credential.as_ref(), endpoint, stream) {
             return Ok(());
         }
-        Err(io::Error::other(OtherUser))
+        Err(OpenError::Refused(ClientError::OtherUser { at: endpoint.to_string() }))
+    }
+
+    fn tls_connector(&self) -> Result<&TlsConnector, OpenError> {
+        if let Some(connector) = self.tls.get() {
+            return Ok(connector);
+        }
+        let connector = tls::connector(self.ca_file.as_deref()).map_err(OpenError::NoConnection)?;
+        Ok(self.tls.get_or_init(|| connector))
     }
 
     fn request(
@@ -345,11 +432,12 @@ impl Drop for Client {
     }
 }
 
-async fn handshake<S>(stream: S) -> io::Result<NewConnection>
+async fn handshake<S>(stream: S) -> Result<NewConnection, OpenError>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.map_err(|error| OpenError::NoConnection(error.to_string()))?;
     // An error of the connection shows in the call that uses it.
     Ok((sender, tokio::spawn(connection)))
 }

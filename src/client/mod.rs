@@ -14,6 +14,7 @@ mod peer;
 mod quick;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use address::{Address, Endpoint};
 pub use calls::{HistoryFilter, ReservationFilter};

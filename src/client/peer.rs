@@ -12,8 +12,12 @@ use super::{Credential, Endpoint};
 
 /// Whether the token may be sent over this connection to the endpoint.
 pub fn may_get(credential: Option<&Credential>, endpoint: &Endpoint, connection: &impl AsFd) -> bool {
-    let is_bound = endpoint.own_server_only && credential.is_some_and(|credential| !credential.from.is_repository());
-    !is_bound || is_own_server(connection)
+    let needs_own_server = |credential: &Credential| {
+        endpoint.own_server_only
+            && !credential.from.is_repository()
+            && !credential.addresses.contains(&endpoint.address)
+    };
+    !credential.is_some_and(needs_own_server) || is_own_server(connection)
 }
 
 /// Whether the server at the other end runs on this machine, as this user or as root.

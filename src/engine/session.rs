@@ -2,7 +2,7 @@
 
 use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionName};
 use super::ids::{SessionId, Text, Timestamp};
-use super::record::{EndState, Event, LeftWhy, UnlockAnswer, Why};
+use super::record::{EndState, Event, LeftWhy, Owner, UnlockAnswer, Why};
 use super::slab::SessionSlot;
 use super::state::{EarlierEnd, Engine};
 use super::turn::Turn;
@@ -31,6 +31,10 @@ impl Engine {
         let SessionIdentity { id, name, feature, owner, issued } = identity;
         let opened = || (id.clone(), name.clone(), feature.clone(), Some(owner.clone()));
         let Some(slot) = self.find_session(id) else {
+            // A worker cannot end a session that it does not own, and it does not own one that never was.
+            if repeats_end && matches!(owner, Owner::Worker { .. }) {
+                return Err(Refusal::UnknownSession(id.clone()));
+            }
             self.refuse_if_full()?;
             let (session, name, feature, owner) = opened();
             self.emit(turn, Event::Opened { session, name, feature, owner });
@@ -81,6 +85,7 @@ impl Engine {
         Err(Refusal::OverQuota { what: "sessions in this repository", limit })
     }
 
+    /// Opens a session for an admin. It belongs to the token that is made for it, and to no worker.
     pub(super) fn create(
         &mut self,
         turn: &mut Turn,
@@ -88,15 +93,25 @@ impl Engine {
         name: Option<&Text>,
         feature: Option<&Text>,
     ) -> Result<Outcome, Refusal> {
-        let known = self.session_ids.get(session).map(|slot| self.sessions[*slot].end.is_some());
-        if known == Some(false) {
+        let known = self.session_ids.get(session).map(|slot| &self.sessions[*slot]);
+        let owner = Owner::Itself;
+        if let Some(active) = known.filter(|session| session.end.is_none()) {
+            match &active.owner {
+                Some(Owner::Itself) => {}
+                // A token for it would not be accepted.
+                Some(Owner::Worker { .. }) => return Err(Refusal::NotOwner),
+                None => {
+                    self.emit(turn, Event::Bound { session: session.clone(), owner });
+                }
+            }
             return Ok(Outcome::Done);
         }
+        let is_known = known.is_some();
         self.refuse_if_full()?;
-        let (session, name, feature) = (session.clone(), name.cloned(), feature.cloned());
-        let event = match known {
-            None => Event::Opened { session, name, feature, owner: None },
-            Some(_) => Event::Reopened { session, name, feature, owner: None },
+        let (session, name, feature, owner) = (session.clone(), name.cloned(), feature.cloned(), Some(owner));
+        let event = match is_known {
+            false => Event::Opened { session, name, feature, owner },
+            true => Event::Reopened { session, name, feature, owner },
         };
         self.emit(turn, event);
         Ok(Outcome::Done)

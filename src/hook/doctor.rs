@@ -193,6 +193,9 @@ impl Findings {
                 self.note("there is no token here".to_owned(), "Get one with: git dibs session start");
             }
         }
+        if let Some(warning) = access.token_warning() {
+            self.note(warning, "Whoever reads a token can act with it.");
+        }
         if let Some((theirs, ours)) = server.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();
             if skew > SKEW_MAX {

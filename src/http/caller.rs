@@ -110,7 +110,8 @@ impl Caller {
         }
         let session_in_path = || {
             let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
-            SessionId::parse(id)
+            // As the handler reads it: `%61na` is `ana`.
+            SessionId::parse(&percent_encoding::percent_decode_str(id).decode_utf8().ok()?)
         };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),

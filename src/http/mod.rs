@@ -35,3 +35,4 @@ pub use limits::ServerLimits;
 pub use middleware::host_check::HostCheck;
 pub use router::router;
 pub use transport::server::{HttpServer, Listener, runtime};
+pub use transport::tls::TlsIdentity;

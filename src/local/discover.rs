@@ -13,6 +13,7 @@ use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem}
 use super::server;
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
+use crate::text::shell;
 use crate::text::terminal::clean;
 use crate::wire::Code;
 
@@ -89,6 +90,8 @@ pub struct ServerAccess {
     pub person: PersonTokens,
     /// Which tokens the server may get.
     pub destination: Destination,
+    /// A file with certificate authorities that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
     /// The longest time for a reply, if the server failed a moment ago.
     pub reply_limit: Option<Duration>,
 }
@@ -102,12 +105,24 @@ impl ServerAccess {
     /// A client for this server, with another token.
     pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let client = Client::new(self.endpoints.clone(), credential, limits)?;
-        Ok(client.for_repo(self.repo.clone()))
+        Ok(client.for_repo(self.repo.clone()).trusting(self.ca_file.clone()))
     }
 
     /// A token that belongs to no session, with which a person can look.
     pub fn reader(&self) -> Option<Credential> {
         self.person.without_session(None)
+    }
+
+    /// A sentence about a token file of the user that other users can read too.
+    pub fn token_warning(&self) -> Option<String> {
+        let credential = self.credential.as_ref()?;
+        let (Origin::Flag(path) | Origin::TokenFile(path)) = &credential.from else { return None };
+        let mode = credential.open_mode?;
+        Some(format!(
+            "other users can read the token in {} (mode {mode:04o}); run: chmod 600 {}",
+            path.display(),
+            shell::word(&path.to_string_lossy()).unwrap_or_default()
+        ))
     }
 
     /// If the server refused the caller's token, the caller becomes a person without a session. Returns whether there is
@@ -208,6 +223,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         token_problem,
         person,
         destination,
+        ca_file: identity::ca_file(lookup),
         reply_limit: None,
     })
 }
@@ -268,7 +284,8 @@ mod tests {
         fn file(self, name: &str, text: &str) -> Place {
             let path = self.dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
             self
         }
 
@@ -499,6 +516,10 @@ mod tests {
         let empty = problem(Place::new().served().file("worktree/dibs/token", "\n"));
         let end = "worktree/dibs/token is empty and counts as none; to repair this: git dibs session start";
         assert!(empty.ends_with(end), "{empty}");
+        let open = Place::new().served().file("worktree/dibs/token", ANA);
+        std::fs::set_permissions(open.path().join("worktree/dibs/token"), PermissionsExt::from_mode(0o640)).unwrap();
+        let open = problem(open);
+        assert!(open.contains("is in a file that other users can read (mode 0640) and counts as none"), "{open}");
         let unreadable = problem(Place::new().served().file("worktree/dibs/token/x", ""));
         assert!(unreadable.contains("worktree/dibs/token cannot be read"), "{unreadable}");
         let missing = problem(Place::new().served().setting("tokenFile", "/nowhere/token"));

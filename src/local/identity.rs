@@ -181,6 +181,16 @@ impl PersonTokens {
     }
 }
 
+/// The file that `dibs.caFile` names. Only a setting outside of the repository counts: with an authority of its own, a
+/// repository could make another server look like the one that a token names.
+pub(super) fn ca_file(lookup: &Lookup<'_>) -> Option<PathBuf> {
+    let name = lookup.settings.of_user("caFile").last().filter(|name| !name.trim().is_empty())?;
+    Some(match (name.strip_prefix("~/"), lookup.variable("HOME")) {
+        (Some(rest), Some(home)) => Path::new(&home).join(rest),
+        _ => PathBuf::from(name),
+    })
+}
+
 /// The path in `dibs.tokenFile`: `~/` is the home directory, and a relative path starts in the common git directory.
 fn token_file(lookup: &Lookup<'_>, name: &str) -> PathBuf {
     match (name.strip_prefix("~/"), lookup.variable("HOME"), lookup.common_dir) {

@@ -64,6 +64,9 @@ struct Content {
     /// The address of the server that the token is for; none for the repository's local server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
+    /// A file with certificate authorities for that address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca_file: Option<PathBuf>,
     /// The process that the session ends with; none if it does not end with a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
@@ -109,8 +112,9 @@ impl RunFile {
         let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
         let pid = std::process::id();
         let owner = Some(Owner { pid, started: start_of(pid).flatten() });
-        let (token, session) = (credential.token().to_owned(), credential.session.clone());
-        let content = serde_json::to_vec(&Content { token, session, url, owner })?;
+        let (token, session) = (credential.token().to_owned(), credential.chosen_session.clone());
+        let ca_file = access.ca_file.clone();
+        let content = serde_json::to_vec(&Content { token, session, url, ca_file, owner })?;
         let write = || -> std::io::Result<File> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             // Locked before it has content: a file with content and without a lock counts as abandoned. A file system
@@ -211,7 +215,8 @@ fn client(repo: &Repo, content: &Content, credential: Credential) -> Option<Clie
     if endpoints.is_empty() {
         return None;
     }
-    Client::new(endpoints, Some(credential), Limits::default()).ok()
+    let client = Client::new(endpoints, Some(credential), Limits::default()).ok()?;
+    Some(client.trusting(content.ca_file.clone()))
 }
 
 /// Opens a session file. A link or a pipe in its place is not followed and not waited for.

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::config::FixedSettings;
-use crate::http::{HostCheck, Listener};
+use crate::http::{HostCheck, Listener, TlsIdentity};
 use crate::local::data_dir;
 
 /// The address if none is configured.
@@ -25,6 +25,8 @@ const BACKLOG: i32 = 4096;
 #[derive(Default)]
 pub struct ServerSockets {
     pub listeners: Vec<(Listener, HostCheck)>,
+    /// With which certificate the TCP sockets speak TLS, if they do.
+    tls: Option<TlsIdentity>,
     /// The URL of the first TCP socket.
     pub url: Option<String>,
     /// The path of the first Unix socket.
@@ -32,8 +34,13 @@ pub struct ServerSockets {
 }
 
 /// Uses the inherited sockets; if there are none, opens an address and a Unix socket.
-pub async fn listen(fixed: &FixedSettings, home: &Path, inherited: Vec<OwnedFd>) -> Result<ServerSockets> {
-    let mut sockets = ServerSockets::default();
+pub async fn listen(
+    fixed: &FixedSettings,
+    tls: Option<TlsIdentity>,
+    home: &Path,
+    inherited: Vec<OwnedFd>,
+) -> Result<ServerSockets> {
+    let mut sockets = ServerSockets { tls, ..ServerSockets::default() };
     if inherited.is_empty() {
         sockets.open_tcp(fixed).await?;
         sockets.open_unix(fixed, home)?;
@@ -50,8 +57,12 @@ impl ServerSockets {
         // Behind a proxy, the Host header is the public name, also if the proxy runs on this machine.
         let host_check =
             if address.ip().is_loopback() && !fixed.behind_proxy { HostCheck::Loopback } else { HostCheck::AnyName };
-        self.listeners.push((Listener::Tcp(tcp), host_check));
-        self.url.get_or_insert_with(|| format!("http://{address}"));
+        let (listener, scheme) = match &self.tls {
+            Some(identity) => (Listener::Tls(tcp, identity.clone()), "https"),
+            None => (Listener::Tcp(tcp), "http"),
+        };
+        self.listeners.push((listener, host_check));
+        self.url.get_or_insert_with(|| format!("{scheme}://{address}"));
         Ok(())
     }
 
@@ -125,14 +136,14 @@ impl ServerSockets {
     }
 }
 
-/// Refuses addresses that other machines can reach, unless a proxy in front of the server speaks TLS with them.
+/// Refuses addresses that other machines can reach, unless the server or a proxy in front of it speaks TLS with them.
 pub fn check_address(addresses: &[SocketAddr], fixed: &FixedSettings, shown: &str) -> Result<()> {
-    if fixed.behind_proxy || addresses.iter().all(|address| address.ip().is_loopback()) {
+    if fixed.behind_proxy || fixed.speaks_tls || addresses.iter().all(|address| address.ip().is_loopback()) {
         return Ok(());
     }
     bail!(
-        "other machines can reach {shown}, and git-dibs does not speak TLS; \
-         listen on 127.0.0.1, or put a TLS proxy in front and add --behind-proxy"
+        "other machines can reach {shown}, and would send their tokens without TLS; give a certificate with --tls-cert and \
+         --tls-key, listen on 127.0.0.1, or put a TLS proxy in front and add --behind-proxy"
     );
 }
 

@@ -6,6 +6,7 @@
 //! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
 //! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
 //! * `discovery` writes the files by which clients on this machine find the server.
+//! * `tls` reads the certificate with which the server speaks TLS.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
 //! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
@@ -23,6 +24,7 @@ mod repository_lock;
 mod shutdown;
 mod signals;
 mod systemd;
+mod tls;
 pub mod upkeep;
 
 use std::io::Write;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use arc_swap::ArcSwap;
 
 pub use config::{CommandLine, ConfigValue, Options, check_config};
 pub use logging::LogFormat;
@@ -85,6 +88,8 @@ pub fn run(
     let secret_file = keys.secret_file.clone();
     let keyring = Arc::new(Keyring::new(keys)?);
 
+    let tls = tls::load(&settings.reloadable)?.map(|config| Arc::new(ArcSwap::from(config)));
+
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
@@ -92,7 +97,7 @@ pub fn run(
 
     let runtime = runtime().context("cannot start the server's threads")?;
     let discovery = runtime.block_on(async {
-        let sockets = listen::listen(&fixed, &home, inherited).await?;
+        let sockets = listen::listen(&fixed, tls.clone(), &home, inherited).await?;
         let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
         let (url, socket) = (sockets.url, sockets.unix_path);
         let record = ServerRecord {
@@ -121,6 +126,7 @@ pub fn run(
             app: app.clone(),
             log_level: log.level(),
             discovery: discovery.clone(),
+            tls,
         };
         signals::handle(shutdown.clone(), reloader)?;
         systemd::notify(systemd::READY);
@@ -153,8 +159,9 @@ fn open_app(
     }
     let mut app = App::new(repositories, keyring.clone(), unix_seconds);
     app.gauges = gauges;
-    // With several repositories, a session of one of them must not learn the names of the others.
-    app.open_metrics = !settings.fixed.behind_proxy && served.len() == 1;
+    // With several repositories, a session of one of them must not learn the names of the others. With a proxy or TLS, other
+    // machines can ask.
+    app.open_metrics = !settings.fixed.behind_proxy && !settings.fixed.speaks_tls && served.len() == 1;
     app.set_limits(settings.reloadable.limits.clone());
     app.set_hosts(settings.reloadable.hosts.clone());
     app.set_public_url(settings.reloadable.public_url.as_ref().map(|url| url.value.as_str().into()));

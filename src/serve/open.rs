@@ -1,9 +1,11 @@
 //! Opens a repository: its journal, its desk, its ledger.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::config::ServerSettings;
 use super::history::RepositoryHistory;
@@ -40,6 +42,20 @@ impl Workers {
     }
 }
 
+/// Refuses a journal that other users can change, and reports one that they can read: it has every reason and name.
+fn check_mode(journal: &Path) -> Result<()> {
+    let Ok(found) = std::fs::metadata(journal) else { return Ok(()) };
+    let mode = found.mode() & 0o7777;
+    let shown = journal.display();
+    if mode & 0o022 != 0 {
+        bail!("other users can change the journal {shown} (mode {mode:04o}); run: chmod 600 {journal:?}");
+    }
+    if mode & 0o044 != 0 {
+        tracing::warn!("other users can read the journal {shown} (mode {mode:04o}); run: chmod 600 {journal:?}");
+    }
+    Ok(())
+}
+
 /// Opens a repository and starts its threads. The server is shut down if its journal cannot be written any more.
 pub fn open(
     served: &ServedRepository,
@@ -48,6 +64,7 @@ pub fn open(
     workers: &mut Workers,
 ) -> Result<(Repository, Vec<Gauge>)> {
     data_dir::make_private(&served.dir)?;
+    check_mode(&data_dir::journal(&served.dir))?;
     let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&served.dir))?);
     let history_reader = journal.reader()?;
     let ledger = match settings.fixed.no_ledger {

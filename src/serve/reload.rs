@@ -11,7 +11,8 @@ use anyhow::Result;
 use super::config::{CommandLine, ReloadableSettings, ServerSettings};
 use super::discovery::DiscoveryFiles;
 use super::logging::LogLevel;
-use crate::http::App;
+use super::tls;
+use crate::http::{App, TlsIdentity};
 
 pub struct Reloader {
     /// Flags and environment variables, which still take precedence over the file.
@@ -23,6 +24,8 @@ pub struct Reloader {
     pub app: Arc<App>,
     pub log_level: LogLevel,
     pub discovery: Arc<DiscoveryFiles>,
+    /// The certificate in use, if the server speaks TLS.
+    pub tls: Option<TlsIdentity>,
 }
 
 impl Reloader {
@@ -57,7 +60,11 @@ impl Reloader {
         let keys = new.keyring(self.default_secret_file.clone())?;
         let secret_file = keys.secret_file.clone();
         let level = self.log_level.parse(new.log_level.as_deref())?;
+        let certificate = tls::load(new)?;
         self.app.keyring.reconfigure(keys)?;
+        if let (Some(identity), Some(certificate)) = (&self.tls, certificate) {
+            identity.store(certificate);
+        }
         self.log_level.set(level);
         self.discovery.set(secret_file, new.public_url.as_ref().map(|url| url.value.clone()));
         self.discovery.write_or_warn();

@@ -2,6 +2,7 @@
 //!
 //! What comes out cannot move the cursor, change a colour, reorder or hide the text around it, or begin a new line.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Escapes every harmful character. Text longer than `max` characters is cut and ends in `…`.
@@ -25,6 +26,19 @@ pub fn path(bytes: &[u8]) -> String {
         chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
     }
     out
+}
+
+/// Escapes every harmful character of text that may have several lines. Only line feeds and tabs stay as they are.
+pub fn clean_lines(text: &str) -> Cow<'_, str> {
+    let is_layout = |c: char| c == '\n' || c == '\t';
+    if !text.chars().any(|c| is_harmful(c) && !is_layout(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_layout(c) { out.push(c) } else { push_clean(&mut out, c) }
+    }
+    Cow::Owned(out)
 }
 
 /// A duration for a person: at most two units, rounded down.
@@ -67,6 +81,7 @@ mod tests {
         assert_eq!(clean("ana\x1b[31m\n\u{9b}2J\u{202e}x", 99), "ana\\x1b[31m\\n\\x9b2J\\u{202e}x");
         assert_eq!(clean("für alle 日本", 99), "für alle 日本");
         assert_eq!(clean("abcdef", 3), "abc…");
+        assert_eq!(clean_lines("a\tb\nc\x1b[2Jd\r\u{202e}"), "a\tb\nc\\x1b[2Jd\\r\\u{202e}");
         assert_eq!(path(b"a\xffb\n\"c\" d"), "a\\xffb\\n\"c\" d");
     }
 

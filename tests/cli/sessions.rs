@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
+use crate::support::world::write_private;
 use crate::world::{Said, World};
 
 #[test]
@@ -56,13 +57,13 @@ fn a_second_session_needs_the_replace_flag() {
     let ended = world.dibs(["session", "start", "--id", "ended"]).ok();
     let token = std::fs::read_to_string(world.path("app/.git/dibs/token")).unwrap();
     world.dibs(["session", "end"]).ok();
-    world.write(".git/dibs/token", &token);
+    write_private(&world.path("app/.git/dibs/token"), &token);
     world.dibs(["reserve", "a"]).fails(6);
     world.dibs(["session", "end"]).ok();
     assert!(!world.path("app/.git/dibs/token").exists(), "a dead binding is removed: {ended:?}");
     let expired = world.token(json!({ "sub": "x", "exp": 1 }));
     for bad in [token.as_str(), "", "garbled token", "abc.def.ghi", &expired] {
-        world.write(".git/dibs/token", bad);
+        write_private(&world.path("app/.git/dibs/token"), bad);
         world.dibs(["session", "start", "--name", "new"]).ok();
         world.dibs(["session", "end"]).ok();
     }

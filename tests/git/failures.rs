@@ -111,7 +111,7 @@ fn a_server_that_does_not_answer_properly_is_reported() {
         (answering(b"\x00\x01\x02 not http at all\r\n\r\n"), "something that is not HTTP"),
         (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"), "an incomplete reply"),
         ("nonsense".to_owned(), "which is not an address"),
-        ("https://x".to_owned(), "plain HTTP only"),
+        ("https://127.0.0.1:1".to_owned(), "connection refused"),
         ("unix:/nowhere".to_owned(), "no server answers at unix:/nowhere"),
     ];
     // All at once, because several of them take long.

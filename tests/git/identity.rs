@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::support::mint;
 use crate::support::session::Session;
+use crate::support::world::write_private;
 use crate::world::{Process, World, said};
 
 /// A world whose `work` has a staged change of `a`, which Ana holds, and a commit of it to push.
@@ -99,7 +100,7 @@ fn a_bad_token_file_is_never_weaker_than_none() {
     let file = world.path("work/.git/dibs/token");
     let session_start = "to repair this: git dibs session start";
     for (text, why) in [("\n", "is empty"), (&*gone.token, "session gone has ended"), ("x.y.z", "is not accepted")] {
-        std::fs::write(&file, text).unwrap();
+        write_private(&file, text);
         blocked(why, session_start);
     }
     std::fs::remove_file(&file).unwrap();

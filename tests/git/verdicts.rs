@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::names::NAMES;
 use crate::server::Shared;
 use crate::support::session::Session;
+use crate::support::world::write_private;
 use crate::world::{Snapshot, World, said};
 
 /// The files at the start, and one that never exists.
@@ -133,7 +134,7 @@ fn a_worktree_has_a_session_of_its_own() {
     let ana = world.session("ana");
     ana.hold_as("a", Mode::Exclusive);
     world.shell("work", "git worktree add -q -b side ../side; echo 1 >>../side/a; mkdir -p .git/worktrees/side/dibs");
-    std::fs::write(world.path("work/.git/worktrees/side/dibs/token"), &ana.token).unwrap();
+    write_private(&world.path("work/.git/worktrees/side/dibs/token"), &ana.token);
     let output = world.try_shell("side", "git commit -qam m", &[]);
     assert!(output.status.success(), "{}", said(&output));
     let output = world.try_shell("work", "echo 2 >>a; git commit -qam m", &[]);

@@ -54,3 +54,4 @@ mod config;
 mod limits;
 mod packaging;
 mod security;
+mod tls;

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -257,7 +258,9 @@ impl World {
     // ---- calls ----
 
     pub fn connect(&self) -> Connection {
-        Connection::open(&self.tcp()).unwrap()
+        // This client speaks no TLS; a server that does has a socket too.
+        let address = if self.url().starts_with("https:") { self.unix() } else { self.tcp() };
+        Connection::open(&address).unwrap()
     }
 
     #[track_caller]
@@ -340,6 +343,12 @@ pub fn scratch_dir(parent: &Path) -> TempDir {
 /// The secret in a server's directory.
 pub fn secret_in(dir: &Path) -> Vec<u8> {
     fs::read_to_string(dir.join("secret")).unwrap().trim_end().as_bytes().to_vec()
+}
+
+/// Writes a file that only this user can read, as the program does with tokens.
+pub fn write_private(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
 }
 
 /// A value that must be text.

@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     match args.shell {
-        Some(shell) => talk::data(&script(shell))?,
+        Some(shell) => talk::program_text(&script(shell))?,
         None => install(&Destination::find(args.dir)?)?,
     }
     Ok(Exit::Ok)

@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Runs a hook; its messages go to stderr.
 pub fn run_call(call: &Call) -> Exit {
-    exit(hook::main(call, &mut std::io::stdin(), &mut std::io::stderr()))
+    exit(hook::main(call, &mut std::io::stdin(), &mut talk::CleanStderr))
 }
 
 fn exit(code: i32) -> Exit {

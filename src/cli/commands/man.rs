@@ -18,7 +18,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     match args.dir {
         Some(dir) => write_pages(&dir)?,
-        None => talk::data(&page(&built())?)?,
+        None => talk::program_text(&page(&built())?)?,
     }
     Ok(Exit::Ok)
 }

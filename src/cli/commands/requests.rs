@@ -7,7 +7,11 @@ use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::client::ClientError;
 use crate::local::describe;
+use crate::text::terminal::clean;
 use crate::wire::{Code, Notice, UnlockRequestInfo};
+
+/// The longest id of a request that is shown, in characters.
+const ID_MAX: usize = 64;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,7 +56,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 fn row(request: &UnlockRequestInfo, other: String) -> Vec<String> {
     vec![
-        request.id.clone(),
+        clean(&request.id, ID_MAX),
         describe::key(&request.file_path, request.encoding),
         other,
         request.status.as_str().to_owned(),

@@ -14,11 +14,12 @@ use http::request::Parts;
 use crate::desk::{Counts, Histogram};
 use crate::engine::Text;
 use crate::http::app::{App, Repository};
-use crate::http::caller::authenticate;
+use crate::http::caller::{Caller, authenticate, choose_repository};
 use crate::http::error::ApiResult;
 use crate::http::middleware::request_count::RequestCount;
 use crate::http::openapi::refusals;
-use crate::token::Scope;
+use crate::http::submit::read_state;
+use crate::token::{Claims, Scope};
 
 /// A number that another room keeps.
 pub struct Gauge {
@@ -51,6 +52,7 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
         true => None,
         false => {
             let claims = authenticate(&parts, &app)?;
+            refuse_ended(&app, &claims).await?;
             let all = claims.scope == Scope::Admin || app.only_repository().is_some();
             // With several repositories, a token that names none is for none of them.
             claims.repo.or_else(|| (!all).then(|| "".into()))
@@ -58,6 +60,16 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
     };
     let text = render(&app, only.as_deref());
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// Refuses the token of a session that has ended, as every other call does.
+async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
+    if claims.session.is_none() {
+        return Ok(());
+    }
+    let caller = Caller { claims: claims.clone(), repo: choose_repository(app, claims, None)? };
+    read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
+    Ok(())
 }
 
 fn render(app: &App, only: Option<&str>) -> String {

@@ -26,8 +26,9 @@ const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
 /// Create a session and a token for it.
 ///
 /// Needs scope `admin`. A session also starts with its first authenticated call, so this is for programs that start
-/// sessions for others. For a session that is already active, the call only creates another token. A session that has ended
-/// starts again, with nothing; its earlier tokens stay invalid.
+/// sessions for others. The session belongs to its token: no worker can act for it. For a session that is already active, the
+/// call only creates another token; the session of a worker gets none. A session that has ended starts again, with nothing;
+/// its earlier tokens stay invalid.
 #[utoipa::path(
     post,
     path = "/api/sessions",

@@ -63,7 +63,7 @@ refusals! {
     /// Overriding a reservation.
     Override = TOKEN, BODY, &[NotFound];
     /// Metrics, if they need a token.
-    Metrics = CONNECTION, &[Unauthenticated];
+    Metrics = TOKEN, ENDED;
     /// Calls without a token, including a server that is not ready.
     NoToken = CONNECTION;
     NoSuchFile = CONNECTION, &[NotFound];

@@ -3,4 +3,5 @@
 pub mod connections;
 pub mod read_timeout;
 pub mod server;
+pub mod tls;
 pub mod write_timeout;

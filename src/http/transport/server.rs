@@ -30,6 +30,7 @@ use crate::http::middleware::host_check::HostCheck;
 use crate::http::router::router;
 use crate::http::transport::connections::Connections;
 use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
+use crate::http::transport::tls::{TlsIdentity, TlsStream};
 use crate::http::transport::write_timeout::WriteTimeout;
 
 /// How long a client may accept no bytes of its reply.
@@ -60,6 +61,8 @@ pub fn runtime() -> io::Result<Runtime> {
 /// A socket that clients connect to.
 pub enum Listener {
     Tcp(TcpListener),
+    /// TLS over TCP.
+    Tls(TcpListener, TlsIdentity),
     /// With the path of its file, if the file is to be removed when the server stops.
     Unix(UnixListener, Option<PathBuf>),
 }
@@ -141,6 +144,7 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
                 let _ = stream.set_nodelay(true);
                 acceptor.serve(stream);
             }
+            Ok(AcceptedStream::Tls(stream)) => acceptor.serve(stream),
             Ok(AcceptedStream::Unix(stream)) => acceptor.serve(stream),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
@@ -155,12 +159,17 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
 
 enum AcceptedStream {
     Tcp(tokio::net::TcpStream),
+    Tls(TlsStream<tokio::net::TcpStream>),
     Unix(tokio::net::UnixStream),
 }
 
 async fn next(listener: &Listener) -> io::Result<AcceptedStream> {
     match listener {
         Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| AcceptedStream::Tcp(stream)),
+        Listener::Tls(listener, identity) => listener.accept().await.map(|(stream, _)| {
+            let _ = stream.set_nodelay(true);
+            AcceptedStream::Tls(TlsStream::new(stream, identity))
+        }),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| AcceptedStream::Unix(stream)),
     }
 }

@@ -9,6 +9,7 @@ use crate::local::data_dir;
 use crate::serve::listen::{check_address, check_socket, not_an_address};
 use crate::serve::logging;
 use crate::serve::repositories::{self, split_name};
+use crate::serve::tls;
 use crate::token::sign::secret_from_environment;
 use crate::token::{Keyring, KeyringConfig};
 
@@ -64,6 +65,10 @@ fn check_surroundings(settings: &ServerSettings, problems: &mut Vec<ConfigProble
         && let Err(error) = check_socket(&socket.value)
     {
         add(socket.line, format!("{error:#}"));
+    }
+
+    if let Err(error) = tls::load(reloadable) {
+        add(reloadable.tls_cert.as_ref().and_then(|file| file.line), format!("{error:#}"));
     }
 
     // Each key by itself, so that one error does not hide another. A missing file is not created.

@@ -194,6 +194,10 @@ impl Model {
             _ => Ok(()),
         };
         match (who, known) {
+            // A worker cannot end a session that never was.
+            (ModelActor::Session(_, owner, ..), None) if owner != 0 && matches!(ask, ModelCommand::End(_)) => {
+                Err(Refusal::UnknownSession(id.clone()))
+            }
             (ModelActor::Session(_, owner, feature, _), None) => {
                 self.room_for_a_session()?;
                 Ok(Some(self.open(id, Some(owner), feature, now)))
@@ -278,14 +282,15 @@ impl Model {
             ModelCommand::Create(feature) => match number {
                 Some(number) if self.sessions[number].ended.is_some() => {
                     self.room_for_a_session()?;
-                    self.reopen(number, None, *feature);
+                    self.reopen(number, Some(0), *feature);
                     self.sessions[number].seen(now);
                     Ok(Outcome::Done)
                 }
+                Some(number) if self.sessions[number].owner != Some(0) => Err(Refusal::NotOwner),
                 Some(_) => Ok(Outcome::Done),
                 None => {
                     self.room_for_a_session()?;
-                    self.open(id, None, *feature, now);
+                    self.open(id, Some(0), *feature, now);
                     Ok(Outcome::Done)
                 }
             },

@@ -1,5 +1,6 @@
 //! To whom a token goes: not to an address that only a repository's own files name, not where a redirection or a proxy
-//! leads, and not to another user's server.
+//! leads, and not to another user's server. And what a token is good for: a worker's sessions are its own, an ended
+//! session's token is dead everywhere, and a server's answer cannot harm the client that asked.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ use serde_json::json;
 use crate::mint;
 use crate::support::process::printed;
 use crate::support::server::Server;
-use crate::world::{PROGRAM, Run, World, skip, text};
+use crate::world::{PROGRAM, Run, World, skip, text, until};
 
 /// A server of a stranger: it replies to everything with the same bytes, and remembers what it received.
 struct Recorder {
@@ -305,8 +306,303 @@ fn a_server_of_another_user_gets_no_token() {
         trap(&world, &dir, &format!("[dibs]\nurl = {url}\n"));
         let output = run_in(&world, &dir, &["reserve", "a"], &[("DIBS_TOKEN", &token)]);
         assert_eq!(output.status.code(), Some(4), "{output:?}");
-        // If the user names it, it gets the token.
+        // If the token or the user names it, it gets the token.
+        let claims = mint::claims(json!({ "sub": "ana", "url": url }));
+        let naming = mint::hs256(&claims, b"a secret of at least thirty-two bytes");
+        let output = run_in(&world, &dir, &["reserve", "a"], &[("DIBS_TOKEN", &naming)]);
+        assert!(output.status.success(), "{output:?}");
         let output = run_in(&world, &dir, &["reserve", "a"], &[("DIBS_TOKEN", &token), ("DIBS_URL", &url)]);
         assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_session_that_an_admin_created_is_not_a_workers() {
+    let world = World::new();
+    let worker = |sub: &str, more: serde_json::Value| {
+        let mut claims = json!({ "sub": sub, "scope": "worker" });
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.token(claims)
+    };
+    let thief = worker("thief", json!({}));
+    let made = world.post("/api/sessions", &world.admin(), json!({ "sessionId": "ana" })).expect(201);
+    // Before its own first call.
+    for (call, body) in [("files/reserve", json!({ "filePath": "a" })), ("heartbeat", json!({})), ("end", json!({}))] {
+        world.post(&format!("/api/sessions/ana/{call}"), &thief, body).refused("FORBIDDEN");
+    }
+    world.post("/api/sessions/ana/files/reserve", text(&made["token"]), json!({ "filePath": "a" })).ok();
+    for call in ["end", "files/release-all", "heartbeat"] {
+        world.post(&format!("/api/sessions/ana/{call}"), &thief, json!({})).refused("FORBIDDEN");
+    }
+    assert_eq!(world.held(), ["ana a"]);
+    // Neither does it end what never was, so that its owner finds it dead.
+    world.post("/api/sessions/bo/end", &thief, json!({})).refused("NOT_FOUND");
+    world.session("bo").hold("b");
+
+    let limited = worker("host", json!({ "prefix": "host-" }));
+    world.post("/api/sessions/host-1/files/reserve", &limited, json!({ "filePath": "c" })).ok();
+    for id in ["cy", "hos", "HOST-1", "host_1", "bo"] {
+        for call in ["files/reserve", "heartbeat", "end"] {
+            let body = json!({ "filePath": "d" });
+            world.post(&format!("/api/sessions/{id}/{call}"), &limited, body).refused("FORBIDDEN");
+        }
+        world.get(&format!("/api/sessions/{id}/reserved-files"), &limited).refused("FORBIDDEN");
+    }
+    world.post("/api/sessions/host-1/end", &thief, json!({})).refused("FORBIDDEN");
+    for bad in [json!(""), json!("a b"), json!(7)] {
+        let token = worker("host", json!({ "prefix": bad }));
+        world.get("/api/sessions", &token).refused("UNAUTHENTICATED");
+    }
+    // An admin's second token for a session that a worker owns would be of no use.
+    world.post("/api/sessions", &world.admin(), json!({ "sessionId": "host-1" })).refused("FORBIDDEN");
+}
+
+#[test]
+fn a_workers_token_starts_sessions_of_its_own() {
+    let world = World::new();
+    let output = world.dibs(&["token", "host", "--scope", "worker", "--prefix", "host-"]).run();
+    let worker = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    let dibs = |args: &[&str]| run_in(&world, "repo", args, &[("DIBS_TOKEN", &worker)]);
+    let run = dibs(&["run", "--", PROGRAM, "reserve", "a", "--json"]);
+    let printed_run = printed(&run);
+    assert!(run.status.success() && printed_run.contains("\"sessionId\":\"host-"), "{printed_run}");
+    assert_eq!(world.held(), Vec::<String>::new(), "it ended with the command");
+
+    // A process that loses DIBS_TOKEN finds the session through DIBS_RUN.
+    let script = format!("unset DIBS_TOKEN DIBS_SESSION; {PROGRAM} reserve b && {PROGRAM} status --mine --json");
+    let run = dibs(&["run", "--", "sh", "-c", &script]);
+    assert!(run.status.success() && printed(&run).contains("\"filePath\":\"b\""), "{}", printed(&run));
+
+    let start = dibs(&["session", "start"]);
+    assert!(start.status.success(), "{}", printed(&start));
+    let id = String::from_utf8(start.stdout).unwrap().trim().to_owned();
+    assert!(id.starts_with("host-"), "{id}");
+    // The worktree is bound: no variable is needed.
+    let reserve = run_in(&world, "repo", &["reserve", "c"], &[]);
+    assert!(reserve.status.success(), "{}", printed(&reserve));
+    assert_eq!(world.held(), [format!("{id} c")]);
+    let end = run_in(&world, "repo", &["session", "end"], &[]);
+    assert!(end.status.success() && world.held().is_empty(), "{}", printed(&end));
+    assert!(!world.path("repo/.git/dibs/token").exists());
+
+    let refused = dibs(&["session", "start", "--id", "other-1"]);
+    assert_eq!(refused.status.code(), Some(4), "{}", printed(&refused));
+    let usage = world.dibs(&["token", "host", "--prefix", "host-"]).run();
+    assert_eq!(usage.status.code(), Some(2), "{}", printed(&usage));
+}
+
+#[test]
+fn the_token_command_finds_the_server_that_it_signs_for() {
+    let mut world = World::not_started();
+    world.git_in("", &["init", "--quiet", "--bare", "repo"]);
+    let data = world.path("data").to_str().unwrap().to_owned();
+    world.args(&["--data", &data]);
+    world.start();
+    let token = |world: &World, args: &[&str]| {
+        let output = world.dibs(&[&["token"], args].concat()).run();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).trim().to_owned(), printed(&output))
+    };
+    let (code, ana, said) = token(&world, &["ana"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!world.path("repo/dibs/secret").exists());
+    world.post("/api/sessions/ana/heartbeat", &ana, json!({})).ok();
+    for (args, why) in [
+        (&["ana", "--repo", "other"][..], "the server has no repository \"other\"; it has repo"),
+        (&["ana", "--repo", "other", "--data", &data], "the server has no repository \"other\"; it has repo"),
+    ] {
+        let (code, _, said) = token(&world, args);
+        assert!(code == Some(2) && said.contains(why), "{said}");
+    }
+    world.stop();
+    let (code, _, said) = token(&world, &["ana"]);
+    assert!(code == Some(1) && said.contains("name its directory with --data DIR"), "{said}");
+    assert!(!world.path("repo/dibs/secret").exists());
+    assert_eq!(token(&world, &["ana", "--data", &data]).0, Some(0));
+
+    let (mut two, data) = World::of_two(["app", "web"]);
+    let data = data.to_str().unwrap();
+    for _ in 0..2 {
+        let (code, _, said) = token(&two, &["ana", "--data", data]);
+        assert!(code == Some(2) && said.contains("name one of them with --repo: app, web"), "{said}");
+        let (code, _, said) = token(&two, &["ana", "--data", data, "--repo", "apps"]);
+        assert!(code == Some(2) && said.contains("no repository \"apps\"; it has app, web"), "{said}");
+        assert_eq!(token(&two, &["ana", "--data", data, "--repo", "web"]).0, Some(0));
+        assert_eq!(token(&two, &["ops", "--data", data, "--scope", "admin"]).0, Some(0));
+        // The same from its files alone.
+        if two.path("data/server.json").exists() {
+            two.stop();
+            assert!(!two.path("data/server.json").exists());
+        }
+    }
+}
+
+#[test]
+fn a_rate_limit_sees_the_decoded_session_id() {
+    let world = World::configured("[limits]\nrequests-per-second = 5\n");
+    let worker = world.token(json!({ "sub": "host", "scope": "worker" }));
+    let spellings = ["ana", "%61na", "a%6ea", "an%61", "%61%6E%61", "%61%6e%61"];
+    let mut refused = 0;
+    // Faster than five a second, with whatever machine: each call that is refused costs nothing.
+    for n in 0..200 {
+        let target = format!("/api/sessions/{}/heartbeat", spellings[n % spellings.len()]);
+        let reply = world.post(&target, &worker, json!({}));
+        refused += usize::from(reply.status == 429);
+        if refused > 0 {
+            break;
+        }
+    }
+    assert!(refused > 0, "two hundred calls under six spellings of one id");
+    assert_eq!(world.get("/api/sessions", &world.admin()).ok()["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn metrics_refuse_the_token_of_an_ended_session() {
+    let world = World::with(&["--behind-proxy"]);
+    let metrics = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        world.connect().call("GET", "/metrics", &[("authorization", &bearer)], b"").unwrap()
+    };
+    let ana = world.session("ana");
+    ana.hold("a");
+    assert_eq!(metrics(&ana.token).status, 200);
+    ana.end();
+    metrics(&ana.token).refused("SESSION_ENDED");
+    assert_eq!(metrics(&world.reader()).status, 200);
+    assert_eq!(metrics(&world.admin()).status, 200);
+    let worker = world.token(json!({ "sub": "host", "scope": "worker", "sid": "ana" }));
+    metrics(&worker).refused("FORBIDDEN");
+}
+
+#[test]
+fn files_that_other_users_can_read_are_reported_or_refused() {
+    let mut world = World::new();
+    let mode = |world: &World, path: &str, mode| {
+        fs::set_permissions(world.path(path), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let token = world.token(json!({ "sub": "ana" }));
+    fs::write(world.path("home/token"), &token).unwrap();
+    let file = world.path("home/token").to_str().unwrap().to_owned();
+    for (bits, is_open) in [(0o600, false), (0o644, true), (0o640, true)] {
+        mode(&world, "home/token", bits);
+        let output = run_in(&world, "repo", &["reserve", "a", "--token-file", &file], &[]);
+        let printed = printed(&output);
+        let warning = format!("other users can read the token in {file} (mode {bits:04o}); run: chmod 600 {file}");
+        assert!(output.status.success() && printed.contains(&warning) == is_open, "{printed}");
+    }
+    assert!(world.dibs(&["session", "start"]).run().status.success());
+    mode(&world, "repo/.git/dibs/token", 0o644);
+    let output = run_in(&world, "repo", &["reserve", "b"], &[]);
+    let said = printed(&output);
+    assert!(
+        output.status.code() == Some(4) && said.contains("is in a file that other users can read (mode 0644)"),
+        "{said}"
+    );
+
+    world.stop();
+    mode(&world, "repo/.git/dibs/journal.db", 0o644);
+    world.start();
+    until("the journal is reported", || world.stderr().contains("other users can read the journal").then_some(()));
+    world.stop();
+    mode(&world, "repo/.git/dibs/journal.db", 0o666);
+    let ended = world.start_and_fail();
+    assert!(
+        ended.stderr.contains("other users can change the journal") && ended.stderr.contains("chmod 600"),
+        "{}",
+        ended.stderr
+    );
+}
+
+/// A server whose every text has an escape sequence, a carriage return and a line feed in it.
+fn hostile_body() -> String {
+    let evil = "x\u{1b}[2J\r\nfake\u{202e}\u{7}";
+    let reservation = json!({
+        "reservationId": evil, "filePath": evil, "sessionId": evil, "sessionName": evil, "mode": "exclusive",
+        "reservedAt": "2026-01-01T00:00:00Z", "expiresAt": "2099-01-01T00:00:00Z", "fence": 1, "version": 1, "reason": evil,
+        "key": evil, "reservedBy": evil, "reservedByName": evil, "example": evil,
+    });
+    let request = json!({
+        "id": evil, "reservationId": evil, "filePath": evil, "requestedBy": evil, "requestedByName": evil, "reason": evil,
+        "requestedAt": "2026-01-01T00:00:00Z", "status": "pending", "reservedBy": evil, "note": evil,
+    });
+    let session = json!({
+        "sessionId": evil, "state": "active", "name": evil, "feature": evil, "startedAt": "2026-01-01T00:00:00Z",
+        "lastSeenAt": "2026-01-01T00:00:00Z", "heldCount": 1, "waitingFor": [evil],
+    });
+    let notice = json!({ "kind": "featurePaused", "feature": evil, "reservedBy": evil, "reason": evil });
+    let mut body = json!({
+        "status": "ok", "version": evil, "conflicts": [reservation], "clear": [evil], "held": [evil],
+        "reservations": [reservation], "reserved": [evil], "sessions": [session], "renewedCount": 1, "notices": [notice],
+        "incoming": [request], "outgoing": [request], "releasedCount": 1, "releasedPaths": [evil], "released": true,
+        "ok": true, "state": "completed", "events": [], "error": evil, "code": "NOT_FOUND",
+    });
+    for part in [reservation, request, session] {
+        for (name, value) in part.as_object().unwrap() {
+            body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
+        }
+    }
+    body.to_string()
+}
+
+#[test]
+fn text_of_a_server_cannot_control_the_terminal() {
+    let world = World::new();
+    let token = world.token(json!({ "sub": "ana" }));
+    let body = hostile_body();
+    let mut shown = 0;
+    for status in ["200 OK", "404 Not Found"] {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+        let server = Recorder::start(format!("{head}content-length: {}\r\n\r\n{body}", body.len()));
+        let more: &[&[&str]] = &[
+            &["renew", "x"],
+            &["renew", "--all"],
+            &["release", "--all"],
+            &["request", "x", "--reason", "y"],
+            &["approve", "1"],
+            &["reject", "1"],
+            &["withdraw", "1"],
+        ];
+        for args in COMMANDS.iter().chain(more) {
+            for json in [false, true] {
+                let args: Vec<&str> = args.iter().copied().chain(json.then_some("--json")).collect();
+                let variables = [("DIBS_TOKEN", &*token), ("DIBS_URL", &server.url())];
+                let output = run_in(&world, "repo", &args, &variables);
+                let printed = printed(&output);
+                let harmful = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+                assert!(!printed.contains(harmful), "{args:?}: {printed:?}");
+                shown += usize::from(printed.contains("fake"));
+                let forged = printed.lines().any(|line| line.starts_with("fake"));
+                assert!(!forged, "a line of the server's own: {args:?}: {printed}");
+            }
+        }
+    }
+    assert!(shown > 20, "the commands show something of it: {shown}");
+}
+
+#[test]
+fn a_list_that_never_ends_is_given_up() {
+    let world = World::new();
+    let token = world.token(json!({ "sub": "ana" }));
+    // Each page has a cursor that no page had before.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let padding = " ".repeat(60 << 20);
+        for (n, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 65536]);
+            let page = json!({
+                "reservations": [], "sessions": [], "events": [], "missing": [], "nextCursor": n.to_string(),
+            });
+            let page = page.to_string();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let length = page.len() + padding.len();
+            let _ = write!(stream, "{head}content-length: {length}\r\n\r\n{page}{padding}");
+        }
+    });
+    let url = format!("http://{address}");
+    for args in [&["status"][..], &["session", "list"], &["log"]] {
+        let output = run_in(&world, "repo", args, &[("DIBS_TOKEN", &token), ("DIBS_URL", &url)]);
+        let printed = printed(&output);
+        assert!(!output.status.success() && printed.contains("a list of more than"), "{args:?}: {printed}");
     }
 }
