@@ -2,7 +2,7 @@
 
 use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionName};
 use super::ids::{SessionId, Text, Timestamp};
-use super::record::{EndState, Event, LeftWhy, UnlockAnswer, Why};
+use super::record::{EndState, Event, LeftWhy, Owner, UnlockAnswer, Why};
 use super::slab::SessionSlot;
 use super::state::{EarlierEnd, Engine};
 use super::turn::Turn;
@@ -32,6 +32,7 @@ impl Engine {
         let opened = || (id.clone(), name.clone(), feature.clone(), Some(owner.clone()));
         let Some(slot) = self.find_session(id) else {
             self.refuse_if_full()?;
+            self.refuse_if_worker_full(owner)?;
             let (session, name, feature, owner) = opened();
             self.emit(turn, Event::Opened { session, name, feature, owner });
             return Ok(());
@@ -49,12 +50,14 @@ impl Engine {
         }
         match &session.end {
             None if session.owner.is_none() => {
+                self.refuse_if_worker_full(owner)?;
                 self.emit(turn, Event::Bound { session: id.clone(), owner: owner.clone() });
             }
             None => {}
             Some(_) if repeats_end => {}
             Some(end) if end.state == EndState::Lost || issued_after(end.at) => {
                 self.refuse_if_full()?;
+                self.refuse_if_worker_full(owner)?;
                 let (session, name, feature, owner) = opened();
                 self.emit(turn, Event::Reopened { session, name, feature, owner });
             }
@@ -79,6 +82,14 @@ impl Engine {
             return Ok(());
         }
         Err(Refusal::OverQuota { what: "sessions in this repository", limit })
+    }
+
+    fn refuse_if_worker_full(&self, owner: &Owner) -> Result<(), Refusal> {
+        let limit = self.policy.sessions_per_worker;
+        if self.worker_sessions.get(owner).is_none_or(|count| *count < limit) {
+            return Ok(());
+        }
+        Err(Refusal::OverQuota { what: "sessions of one worker", limit })
     }
 
     pub(super) fn create(
