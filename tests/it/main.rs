@@ -49,6 +49,9 @@ mod kill;
 mod ledger;
 mod linear;
 
+mod attacks;
+mod upgrade;
+
 mod config;
 mod limits;
 mod packaging;
