@@ -201,7 +201,7 @@ impl Worker {
                     }
                     outcome => {
                         let notices = match &actor {
-                            Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                            Actor::Session(intro) => self.engine.take_own_notices(intro),
                             _ => Vec::new(),
                         };
                         let reply = Reply { outcome, notices, seq: self.engine.head(), now, work };
@@ -285,7 +285,7 @@ impl Worker {
         }
         for (actor, refusal, on_read) in outbox.reads.drain(..) {
             let notices = match &actor {
-                Actor::Session(intro) => self.engine.take_notices(&intro.id),
+                Actor::Session(intro) => self.engine.take_own_notices(intro),
                 _ => Vec::new(),
             };
             on_read(StateRead { engine: &self.engine, refusal, notices, now });

@@ -73,12 +73,14 @@ impl Engine {
             Event::Bound { session, owner } => {
                 let slot = self.slot(session);
                 self.sessions[slot].owner = Some(owner.clone());
+                self.count_worker_session(slot, true);
             }
             Event::Reopened { session, name, feature, owner } => {
                 let slot = self.slot(session);
                 self.apply_reopened(seq, at, slot);
                 let session = &mut self.sessions[slot];
                 (session.name, session.feature, session.owner) = (name.clone(), feature.clone(), owner.clone());
+                self.count_worker_session(slot, true);
             }
             Event::Ended { session, state } => self.apply_ended(seq, at, self.slot(session), *state),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
@@ -179,6 +181,7 @@ impl Engine {
             lapsed_dropped: 0,
             lapsed_untold: 0,
             incoming: Vec::new(),
+            outgoing: 0,
             released_at_end: Vec::new(),
             last_seen: at,
             last_heard,
@@ -187,7 +190,22 @@ impl Engine {
         let slot = self.sessions.insert(session);
         self.session_ids.insert(id.clone(), slot);
         self.alive += 1;
+        self.count_worker_session(slot, true);
         self.session_deadlines.set(last_heard.after(self.policy.session_timeout), seq, slot);
+    }
+
+    /// Counts a session of a worker that became alive, or that ended.
+    pub(super) fn count_worker_session(&mut self, slot: SessionSlot, is_alive: bool) {
+        let Some(owner @ Owner::Worker { .. }) = &self.sessions[slot].owner else { return };
+        if is_alive {
+            *self.worker_sessions.entry(owner.clone()).or_default() += 1;
+            return;
+        }
+        let count = self.worker_sessions.get_mut(owner).expect("every session that is alive was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.worker_sessions.remove(owner);
+        }
     }
 
     fn apply_ended(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot, state: EndState) {
@@ -207,6 +225,7 @@ impl Engine {
             session.notices = VecDeque::new();
         }
         self.alive -= 1;
+        self.count_worker_session(slot, false);
         self.ended.insert(seq, slot);
         if self.ended.len() > ENDED_REMEMBERED {
             let (_, oldest) = self.ended.pop_first().expect("not empty");
@@ -377,6 +396,8 @@ impl Engine {
             note: None,
         };
         self.sessions[holder].incoming.push(id);
+        let asker = self.slot(by);
+        self.sessions[asker].outgoing += 1;
         self.pending.entry(reservation).or_default().push(id);
         self.requests.insert(id, request);
     }
@@ -400,6 +421,9 @@ impl Engine {
         }
         if let Some(slot) = self.session_ids.get(&request.holder) {
             self.sessions[*slot].incoming.retain(|other| *other != id);
+        }
+        if let Some(slot) = self.session_ids.get(&request.by) {
+            self.sessions[*slot].outgoing = self.sessions[*slot].outgoing.saturating_sub(1);
         }
         if answer != UnlockAnswer::Withdrawn
             && let Some(slot) = self.session_ids.get(&request.by)

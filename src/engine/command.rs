@@ -361,6 +361,13 @@ pub enum Notice {
     },
     /// The session's feature is paused.
     Paused(Pause),
+    /// There are more than fit into one reply. The newest are listed.
+    More {
+        /// Notices that are delivered once. They come with the next replies.
+        notices: usize,
+        /// Unlock requests without an answer.
+        unlock_requests: usize,
+    },
 }
 
 /// What the caller of a check is about to do with a key.

@@ -225,6 +225,7 @@ impl Engine {
             let released = released.iter().map(|key| self.compared(key)).collect();
             self.sessions[slot].end = Some(End { seq: Seq::ZERO, state, at, released });
             self.alive -= 1;
+            self.count_worker_session(slot, false);
         }
     }
 
@@ -234,6 +235,9 @@ impl Engine {
             self.pending.entry(request.reservation).or_default().push(request.id);
             let holder = self.slot(&request.holder);
             self.sessions[holder].incoming.push(request.id);
+            if let Some(asker) = self.session_ids.get(&request.by) {
+                self.sessions[*asker].outgoing += 1;
+            }
         }
         self.requests.insert(request.id, request);
     }

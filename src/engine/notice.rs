@@ -1,8 +1,10 @@
 //! Notices: what a session is told with its next reply.
+//!
+//! A reply has only the newest few, and the number of the others, because any session can cause notices of another one.
 
 use std::collections::VecDeque;
 
-use super::command::Notice;
+use super::command::{Notice, SessionIdentity};
 use super::ids::SessionId;
 use super::slab::SessionSlot;
 use super::state::Engine;
@@ -13,17 +15,49 @@ pub(super) const NOTICES_KEPT: usize = 256;
 /// Keys that a notice of expired or lost reservations lists.
 pub(super) const LOST_KEYS_LISTED: usize = 20;
 
+/// The most notices of one sort in a reply: of those that are delivered once, and of unlock requests.
+const LISTED_MAX: usize = 10;
+
+/// About how much text the notices of one sort may have in a reply, in bytes. The newest is listed in any case.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
 impl Engine {
-    /// The notices of a session. Expired reservations, releases by an admin and answers to unlock requests are delivered once; unlock requests
-    /// and a pause are repeated as long as they are pending.
+    /// The notices of a session, for its own call. Another caller gets none and takes none away.
+    pub fn take_own_notices(&mut self, caller: &SessionIdentity) -> Vec<Notice> {
+        let slot = self.find_session(&caller.id);
+        match slot.filter(|slot| self.sessions[*slot].owner.as_ref() == Some(&caller.owner)) {
+            Some(slot) => self.take_notices_at(slot),
+            None => Vec::new(),
+        }
+    }
+
+    /// The same for a caller that is known to be the session itself.
     pub fn take_notices(&mut self, id: &SessionId) -> Vec<Notice> {
-        let Some(slot) = self.session_ids.get(id).copied() else { return Vec::new() };
-        let expired = self.take_expired(slot);
-        let once = std::mem::take(&mut self.sessions[slot].notices);
-        let incoming = self.sessions[slot].incoming.iter();
-        let requests = incoming.map(|request| Notice::UnlockRequested(self.requests[request].clone()));
-        let pause = self.pause_of(slot, None).map(Notice::Paused);
-        once.into_iter().chain(expired).chain(requests).chain(pause).collect()
+        match self.find_session(id) {
+            Some(slot) => self.take_notices_at(slot),
+            None => Vec::new(),
+        }
+    }
+
+    /// Expired reservations, releases by an admin and answers to unlock requests are delivered once; unlock requests and a pause are repeated as
+    /// long as they are pending.
+    fn take_notices_at(&mut self, slot: SessionSlot) -> Vec<Notice> {
+        let once = &mut self.sessions[slot].notices;
+        let listed = newest(once.iter().rev().map(text_bytes));
+        let mut notices: Vec<Notice> = once.split_off(once.len() - listed).into();
+        let waiting = once.len();
+        notices.extend(self.take_expired(slot));
+
+        let incoming = &self.sessions[slot].incoming;
+        let sizes = incoming.iter().rev().map(|id| &self.requests[id]);
+        let listed = newest(sizes.map(|request| request.key.spelling().len() + request.reason.len()));
+        let (more, listed) = incoming.split_at(incoming.len() - listed);
+        notices.extend(listed.iter().map(|id| Notice::UnlockRequested(self.requests[id].clone())));
+        notices.extend(self.pause_of(slot, None).map(Notice::Paused));
+        if waiting + more.len() > 0 {
+            notices.push(Notice::More { notices: waiting, unlock_requests: more.len() });
+        }
+        notices
     }
 
     /// What expired since the session was last told. A session that believes to hold more than it does learns it so.
@@ -36,10 +70,48 @@ impl Engine {
     }
 }
 
+/// How many of the newest notices a reply lists. `sizes` begins with that of the newest.
+fn newest(sizes: impl Iterator<Item = usize>) -> usize {
+    let total = sizes.scan(0, |total, bytes| {
+        *total += bytes;
+        Some(*total)
+    });
+    let fits = |(position, total): &(usize, usize)| *position == 0 || *total <= TEXT_BYTES_MAX;
+    total.enumerate().take(LISTED_MAX).take_while(fits).count()
+}
+
+/// About how much text a notice has that another session may have chosen.
+fn text_bytes(notice: &Notice) -> usize {
+    match notice {
+        Notice::UnlockRequested(request) => request.key.spelling().len() + request.reason.len(),
+        Notice::UnlockAnswered(request) => {
+            request.key.spelling().len() + request.note.as_ref().map_or(0, |note| note.len())
+        }
+        Notice::ReleasedEarly { key, .. } => key.spelling().len(),
+        Notice::Lost { keys, .. } | Notice::Expired { keys, .. } => keys.iter().map(|key| key.spelling().len()).sum(),
+        Notice::Paused(_) | Notice::More { .. } => 0,
+    }
+}
+
 /// Appends to a list that keeps the newest `limit` items.
 pub(super) fn push_limited<T>(list: &mut VecDeque<T>, limit: usize, item: T) {
     if list.len() == limit {
         list.pop_front();
     }
     list.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_lists_the_newest_and_never_too_much() {
+        let listed = |sizes: &[usize]| newest(sizes.iter().copied());
+        assert_eq!(listed(&[]), 0);
+        assert_eq!(listed(&[9; 3]), 3);
+        assert_eq!(listed(&[9; 300]), LISTED_MAX);
+        assert_eq!(listed(&[TEXT_BYTES_MAX * 9, 1, 1]), 1, "the newest is always listed");
+        assert_eq!(listed(&[TEXT_BYTES_MAX / 2, TEXT_BYTES_MAX / 2, 1]), 2);
+    }
 }

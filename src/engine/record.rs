@@ -178,7 +178,7 @@ pub struct Content {
 }
 
 /// Whom a session belongs to: fixed by the first call that uses it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Owner {
     /// Tokens that name the session itself.

@@ -36,6 +36,7 @@ impl Engine {
                 return Err(Refusal::UnknownSession(id.clone()));
             }
             self.refuse_if_full()?;
+            self.refuse_if_worker_full(owner)?;
             let (session, name, feature, owner) = opened();
             self.emit(turn, Event::Opened { session, name, feature, owner });
             return Ok(());
@@ -53,12 +54,14 @@ impl Engine {
         }
         match &session.end {
             None if session.owner.is_none() => {
+                self.refuse_if_worker_full(owner)?;
                 self.emit(turn, Event::Bound { session: id.clone(), owner: owner.clone() });
             }
             None => {}
             Some(_) if repeats_end => {}
             Some(end) if end.state == EndState::Lost || issued_after(end.at) => {
                 self.refuse_if_full()?;
+                self.refuse_if_worker_full(owner)?;
                 let (session, name, feature, owner) = opened();
                 self.emit(turn, Event::Reopened { session, name, feature, owner });
             }
@@ -83,6 +86,14 @@ impl Engine {
             return Ok(());
         }
         Err(Refusal::OverQuota { what: "sessions in this repository", limit })
+    }
+
+    fn refuse_if_worker_full(&self, owner: &Owner) -> Result<(), Refusal> {
+        let limit = self.policy.sessions_per_worker;
+        if self.worker_sessions.get(owner).is_none_or(|count| *count < limit) {
+            return Ok(());
+        }
+        Err(Refusal::OverQuota { what: "sessions of one worker", limit })
     }
 
     /// Opens a session for an admin. It belongs to the token that is made for it, and to no worker.

@@ -34,6 +34,14 @@ pub struct Policy {
     pub waiters_per_session: usize,
     /// Sessions that may be alive at once.
     pub sessions: usize,
+    /// Of these, how many may belong to one worker.
+    pub sessions_per_worker: usize,
+    /// Unlock requests without an answer: how many one session may have sent.
+    pub unlock_requests_per_session: usize,
+    /// How many one holder may have received.
+    pub unlock_requests_per_holder: usize,
+    /// How many there may be in total.
+    pub unlock_requests: usize,
 }
 
 impl Default for Policy {
@@ -44,6 +52,10 @@ impl Default for Policy {
             reservations_per_session: 1_100_000,
             waiters_per_session: 1_000,
             sessions: 50_000,
+            sessions_per_worker: 1_000,
+            unlock_requests_per_session: 100,
+            unlock_requests_per_holder: 1_000,
+            unlock_requests: 20_000,
         }
     }
 }
@@ -59,6 +71,8 @@ pub struct Engine {
     pub(super) sessions: Slab<SessionSlot, Session>,
     pub(super) session_ids: HashMap<SessionId, SessionSlot>,
     pub(super) alive: usize,
+    /// How many sessions of each worker are alive.
+    pub(super) worker_sessions: HashMap<Owner, usize>,
     /// Ended sessions by the record that ended them.
     pub(super) ended: BTreeMap<Seq, SessionSlot>,
     /// The queue: waits in the order in which they came.
@@ -182,6 +196,8 @@ pub(super) struct Session {
     pub lapsed_untold: u64,
     /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
+    /// How many unlock requests of this session have no answer.
+    pub outgoing: usize,
     /// Keys that the end of the session has released so far.
     pub released_at_end: Vec<Key>,
     /// Working memory.
@@ -243,6 +259,7 @@ impl Engine {
             sessions: Slab::default(),
             session_ids: HashMap::new(),
             alive: 0,
+            worker_sessions: HashMap::new(),
             ended: BTreeMap::new(),
             waiters: BTreeMap::new(),
             requests: HashMap::new(),

@@ -34,10 +34,37 @@ impl Engine {
         let key = self.reservations[held].key.clone();
         // A second request for the same reservation changes the reason of the pending one.
         let pending = self.pending.get(&reservation).into_iter().flatten();
-        let request = pending.copied().find(|id| self.requests[id].by == *session && *id != request).unwrap_or(request);
+        let known = pending.copied().find(|id| self.requests[id].by == *session && *id != request);
+        if known.is_none() {
+            self.refuse_if_too_many_requests(slot, self.reservations[held].session)?;
+        }
+        let request = known.unwrap_or(request);
         let session = session.clone();
         self.emit(turn, Event::UnlockRequested { request, reservation, key, session, reason });
         Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
+    }
+
+    /// A session may ask for many keys, and many sessions may ask for one; a holder must still be able to read what it gets.
+    fn refuse_if_too_many_requests(&self, asker: SessionSlot, holder: SessionSlot) -> Result<(), Refusal> {
+        let policy = &self.policy;
+        let pending = self.requests.len() - self.answered.len();
+        let limits = [
+            (
+                self.sessions[asker].outgoing,
+                policy.unlock_requests_per_session,
+                "unanswered unlock requests of one session",
+            ),
+            (
+                self.sessions[holder].incoming.len(),
+                policy.unlock_requests_per_holder,
+                "unanswered unlock requests to one holder",
+            ),
+            (pending, policy.unlock_requests, "unanswered unlock requests in this repository"),
+        ];
+        match limits.into_iter().find(|(count, limit, _)| count >= limit) {
+            Some((_, limit, what)) => Err(Refusal::OverQuota { what, limit }),
+            None => Ok(()),
+        }
     }
 
     /// Answers a request as its holder, or withdraws it as its sender.

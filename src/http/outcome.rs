@@ -300,6 +300,9 @@ fn notice(notice: Notice) -> wire::Notice {
             reason: pause.reason,
             expires_at: time(pause.until),
         },
+        Notice::More { notices, unlock_requests } => {
+            wire::Notice::More { notices: notices as u64, unlock_requests: unlock_requests as u64 }
+        }
     }
 }
 

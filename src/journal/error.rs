@@ -90,6 +90,13 @@ pub enum JournalError {
         .path.display()
     )]
     Broken { path: PathBuf },
+    /// The files were deleted or replaced while the journal was open.
+    #[error(
+        "{} was deleted or replaced while the server was running, and what is written to it now would be lost; \
+         put it back or restore a backup, then stop this server and start it again",
+        .path.display()
+    )]
+    Gone { path: PathBuf },
     /// There were too many restores.
     #[error(
         "an earlier journal was restored here so often that no new record numbers are left; \

@@ -22,8 +22,8 @@ pub use error::JournalError;
 pub use generation::begin_generation;
 pub use memory::MemoryJournal;
 pub use replay::{Replay, ReplayRange, encode_image, replay};
-pub use sqlite::SqliteJournal;
 pub(crate) use sqlite::file::lock_soon;
+pub use sqlite::{JournalFiles, SqliteJournal};
 
 use std::time::Duration;
 

@@ -55,7 +55,31 @@ pub enum LedgerError {
     Journal(#[from] JournalError),
 }
 
+/// What is wrong with a ledger, for a reader that must not see file names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerProblem {
+    /// There is no room for it.
+    Full,
+    /// Something in it is missing or wrong.
+    Damaged,
+    /// It cannot be written for another reason.
+    Unwritable,
+}
+
 impl LedgerError {
+    pub fn problem(&self) -> LedgerProblem {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            LedgerError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
+                LedgerProblem::Full
+            }
+            LedgerError::Damaged { .. } | LedgerError::Diverged { .. } | LedgerError::Foreign { .. } => {
+                LedgerProblem::Damaged
+            }
+            _ => LedgerProblem::Unwritable,
+        }
+    }
+
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LedgerError {
         let path = path.to_owned();
         move |source| LedgerError::Io { doing, path, source }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use git2::Oid;
 
 use super::message::LedgerEvent;
-use super::{LedgerError, LedgerReader};
+use super::{LedgerError, LedgerReader, reader};
 use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
 use crate::key::Key;
@@ -124,8 +124,7 @@ impl HistoryReader {
 
     /// The last event in the ledger; zero where there is none that can be read.
     fn ledger_end(&self) -> Seq {
-        let tip = self.ledger.as_deref().map(|path| LedgerReader::open(path)?.tip());
-        tip.and_then(Result::ok).flatten().map_or(Seq::ZERO, |tip| tip.trailers.seq)
+        self.ledger.as_deref().and_then(reader::end).unwrap_or_default()
     }
 }
 

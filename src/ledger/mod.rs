@@ -7,7 +7,7 @@
 //!
 //! Start at [`Ledger::start`]; `thread` is the loop. `writer` turns records into commits, and `recover` finds out where an
 //! existing ledger ends. They use `holdings` (what is held), `tree_path` (where that is in the tree), `tree` and `pack`
-//! (git objects), `message` (commit messages) and `store` (the directory). `reader`, `history` and `verify` read a ledger
+//! (git objects), `message` (commit messages) and `store` (the directory). `pack_check` finds damage. `reader`, `history` and `verify` read a ledger
 //! back. `retain` keeps records in the journal until they are in the ledger.
 
 mod deflate;
@@ -16,6 +16,7 @@ mod history;
 mod holdings;
 mod message;
 mod pack;
+mod pack_check;
 mod reader;
 mod recover;
 mod repack;
@@ -31,11 +32,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use error::LedgerError;
+pub use error::{LedgerError, LedgerProblem};
 pub use history::{Cursor, EventPage, HistoryReader, Query};
 pub use holdings::{Holding, Holdings, Stamp};
 pub use message::{LedgerEvent, Trailers};
-pub use reader::{LedgerReader, path_in_tree};
+pub use reader::{LedgerReader, end, path_in_tree};
 pub use repack::{git, repack};
 pub use retain::RetainingJournal;
 pub use status::{Lag, LedgerStatus};

@@ -11,6 +11,7 @@ use super::message::LedgerEvent;
 use super::store::{self, BRANCH, Commit, SHARED};
 use super::tree_path::{self, EVENTS};
 use super::{LedgerError, OWN};
+use crate::engine::Seq;
 use crate::key::Key;
 
 /// A ledger that is open for reading, also while another process writes it.
@@ -73,6 +74,13 @@ impl LedgerReader {
     pub fn events_blob(&self, commit: &Commit) -> Option<Oid> {
         events_blob(&self.repo, commit)
     }
+}
+
+/// The last event of the ledger that is written at `path`. None where there is no such ledger, or it is empty or cannot be
+/// read.
+pub fn end(path: &Path) -> Option<Seq> {
+    let tip = store::open(path).and_then(|repo| store::tip(&repo, path, BRANCH));
+    tip.ok().flatten().map(|tip| tip.trailers.seq)
 }
 
 /// Where a key is in the tree of the ledger at `path`, or would be if it were held or if there were a ledger.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::LedgerProblem;
 use crate::engine::Seq;
 
 /// The state of the ledger's thread.
@@ -17,7 +18,10 @@ pub struct LedgerStatus {
 #[derive(Debug, Default)]
 struct StatusFields {
     behind_since: Option<Instant>,
-    error: Option<String>,
+    /// Why it cannot be written.
+    error: Option<(LedgerProblem, String)>,
+    /// What is wrong with what was written before.
+    damage: Option<String>,
 }
 
 /// How far behind the journal the ledger is.
@@ -40,9 +44,16 @@ impl LedgerStatus {
         Lag { records, time: self.fields().behind_since.map(|since| since.elapsed()).unwrap_or_default() }
     }
 
+    /// What is wrong with the ledger.
+    pub fn problem(&self) -> Option<LedgerProblem> {
+        let fields = self.fields();
+        let error = fields.error.as_ref().map(|(problem, _)| *problem);
+        error.or(fields.damage.as_ref().map(|_| LedgerProblem::Damaged))
+    }
+
     /// Why the ledger cannot be written, as a sentence.
     pub fn error(&self) -> Option<String> {
-        self.fields().error.clone()
+        self.fields().error.as_ref().map(|(_, sentence)| sentence.clone())
     }
 
     pub(super) fn set_head(&self, head: Seq) {
@@ -57,10 +68,18 @@ impl LedgerStatus {
     }
 
     /// Returns whether the error is another one than before.
-    pub(super) fn set_error(&self, error: Option<String>) -> bool {
+    pub(super) fn set_error(&self, error: Option<(LedgerProblem, String)>) -> bool {
         let mut fields = self.fields();
         let changed = fields.error != error;
         fields.error = error;
+        changed
+    }
+
+    /// Returns whether the damage is another one than before.
+    pub(super) fn set_damage(&self, damage: Option<String>) -> bool {
+        let mut fields = self.fields();
+        let changed = fields.damage != damage;
+        fields.damage = damage;
         changed
     }
 

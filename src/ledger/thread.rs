@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::pack_check::PackCheck;
 use super::repack::Repacker;
 use super::writer::Writer;
 use super::{LedgerError, LedgerStatus};
@@ -29,7 +30,8 @@ impl Ledger {
         let (stop, stopped) = channel();
         let run = move || {
             lower_priority();
-            LedgerThread { path, journal, status, writer: None, repacker: Repacker::default() }.run(&stopped);
+            let (repacker, pack_check) = (Repacker::default(), PackCheck::default());
+            LedgerThread { path, journal, status, writer: None, repacker, pack_check }.run(&stopped);
         };
         let thread = std::thread::Builder::new().name(format!("ledger {name}")).spawn(run);
         Ledger { stop, thread: thread.expect("a thread can be started") }
@@ -48,6 +50,7 @@ struct LedgerThread {
     status: Arc<LedgerStatus>,
     writer: Option<Writer>,
     repacker: Repacker,
+    pack_check: PackCheck,
 }
 
 impl LedgerThread {
@@ -56,6 +59,7 @@ impl LedgerThread {
             let result = self.catch_up();
             let pause = if result.is_ok() { READ_EVERY } else { RETRY_AFTER };
             self.report(result);
+            self.check_packs();
             if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
@@ -87,15 +91,25 @@ impl LedgerThread {
         Ok(())
     }
 
+    /// Looks for damage in what was written before, and logs it once.
+    fn check_packs(&mut self) {
+        let damage = self.pack_check.check(&self.path).err().map(|error| error.to_string());
+        if self.status.set_damage(damage.clone())
+            && let Some(error) = damage
+        {
+            tracing::warn!(%error, "a part of the ledger cannot be read any more; new events are still written to it");
+        }
+    }
+
     /// Updates the status, and logs an error once, when it changes.
     fn report(&self, result: Result<(), LedgerError>) {
-        let error = result.err().map(|error| error.to_string());
+        let error = result.err().map(|error| (error.problem(), error.to_string()));
         if !self.status.set_error(error.clone()) {
             return;
         }
         let ledger = self.path.display();
         match error {
-            Some(error) => {
+            Some((_, error)) => {
                 tracing::warn!(%error, %ledger, "the ledger cannot be written; reservations still work, and the ledger catches up later")
             }
             None => tracing::info!(%ledger, "the ledger is being written"),

@@ -121,6 +121,10 @@ pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
             describe::session(reserved_by, reserved_by_name.as_deref()),
             colon_reason(reason.as_deref()),
         ),
+        Notice::More { unlock_requests: 0, .. } => return None,
+        Notice::More { unlock_requests, .. } => {
+            format!("{unlock_requests} more unlock requests wait for your answer; list them with: git dibs requests")
+        }
         Notice::Unrecognized => return None,
     })
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use crate::http::{HistoryBackend, HistoryError, HistoryPage, HistoryQuery};
-use crate::ledger::{Cursor, EventPage, HistoryReader, LedgerStatus, Query};
-use crate::wire::LedgerHealth;
+use crate::ledger::{Cursor, EventPage, HistoryReader, LedgerProblem, LedgerStatus, Query};
+use crate::wire::{self, LedgerHealth};
 
 pub struct RepositoryHistory {
     pub history: HistoryReader,
@@ -30,7 +30,12 @@ impl HistoryBackend for RepositoryHistory {
     fn ledger(&self) -> Option<LedgerHealth> {
         let status = self.status.as_ref()?;
         let lag = status.lag();
-        let ok = status.error().is_none();
-        Some(LedgerHealth { ok, records_behind: lag.records, seconds_behind: lag.time.as_secs() })
+        let problem = status.problem().map(|problem| match problem {
+            LedgerProblem::Full => wire::LedgerProblem::Full,
+            LedgerProblem::Damaged => wire::LedgerProblem::Damaged,
+            LedgerProblem::Unwritable => wire::LedgerProblem::Unwritable,
+        });
+        let (ok, records_behind, seconds_behind) = (problem.is_none(), lag.records, lag.time.as_secs());
+        Some(LedgerHealth { ok, problem, records_behind, seconds_behind })
     }
 }

@@ -1,6 +1,6 @@
 //! Opens the sockets the server listens on: inherited ones, or an address and a Unix socket of its own.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,21 @@ pub async fn listen(
         sockets.add_inherited(Socket::from(fd), fixed)?;
     }
     Ok(sockets)
+}
+
+/// Refuses addresses and sockets that [`listen`] would refuse, without opening any.
+pub fn check_flags(fixed: &FixedSettings, inherited: &[OwnedFd]) -> Result<()> {
+    if !inherited.is_empty() {
+        return Ok(());
+    }
+    if let Some(listen) = fixed.listen.as_ref().map(|listen| &listen.value) {
+        let addresses: Vec<_> = listen.to_socket_addrs().with_context(|| not_an_address(listen))?.collect();
+        check_address(&addresses, fixed, listen)?;
+    }
+    match &fixed.socket {
+        Some(socket) => check_socket(&std::path::absolute(&socket.value)?),
+        None => Ok(()),
+    }
 }
 
 impl ServerSockets {

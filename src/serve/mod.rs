@@ -43,7 +43,6 @@ use crate::local::data_dir;
 use crate::token::Keyring;
 use crate::wire::Time;
 use config::ServerSettings;
-use deleted_files::JournalFiles;
 use discovery::DiscoveryFiles;
 use open::Workers;
 use reload::Reloader;
@@ -79,6 +78,8 @@ pub fn run(
 
     let fixed = settings.fixed.clone();
     let served = repositories::find(&fixed)?;
+    // A server that may not listen where it is told to leaves no journal behind.
+    listen::check_flags(&fixed, &inherited)?;
     // Before anything is written, and until the end.
     let _locks = served.iter().map(|served| RepositoryLock::take(&served.repo)).collect::<Result<Vec<_>>>()?;
     let home = repositories::home(&fixed, &served);
@@ -93,7 +94,7 @@ pub fn run(
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
-    let journals = JournalFiles::of(&served);
+    let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
     let runtime = runtime().context("cannot start the server's threads")?;
     let discovery = runtime.block_on(async {
@@ -118,7 +119,7 @@ pub fn run(
 
         tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
         tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
-        tokio::spawn(deleted_files::watch(journals, discovery.clone(), app.clone()));
+        tokio::spawn(deleted_files::watch(journals, files_gone, discovery.clone(), app.clone()));
         let reloader = Reloader {
             command_line,
             settings,

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
+use tokio::sync::Notify;
 
 use super::config::ServerSettings;
 use super::history::RepositoryHistory;
 use super::repositories::ServedRepository;
 use super::shutdown::Shutdown;
+use super::upkeep;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::Policy;
 use crate::git::Repo;
 use crate::http::{Gauge, Repository};
-use crate::journal::{Journal, JournalError, SqliteJournal};
+use crate::journal::{Journal, JournalError, JournalFiles, SqliteJournal};
 use crate::ledger::{HistoryReader, Ledger, LedgerStatus, RetainingJournal};
 use crate::local::data_dir;
 
@@ -24,6 +26,10 @@ use crate::local::data_dir;
 pub struct Workers {
     desks: Vec<(Desk, JoinHandle<()>)>,
     ledgers: Vec<Ledger>,
+    /// The files of the journals.
+    pub files: Vec<JournalFiles>,
+    /// Notified when a desk finds that the files of its journal are gone.
+    pub files_gone: Arc<Notify>,
 }
 
 impl Workers {
@@ -65,7 +71,11 @@ pub fn open(
 ) -> Result<(Repository, Vec<Gauge>)> {
     data_dir::make_private(&served.dir)?;
     check_mode(&data_dir::journal(&served.dir))?;
-    let mut journal: Box<dyn Journal> = Box::new(SqliteJournal::open(&data_dir::journal(&served.dir))?);
+    let path = data_dir::ledger(&served.dir);
+    let mut journal = SqliteJournal::open(&data_dir::journal(&served.dir))?;
+    upkeep::journal::continue_after_ledger(&mut journal, &path)?;
+    workers.files.push(journal.files());
+    let mut journal: Box<dyn Journal> = Box::new(journal);
     let history_reader = journal.reader()?;
     let ledger = match settings.fixed.no_ledger {
         true => None,
@@ -78,11 +88,15 @@ pub fn open(
     };
     let fold_case = ignores_case(&served.repo)?;
     let policy = Policy { fold_case, ..settings.reloadable.engine_policy.clone() };
-    let on_failure = move |error: JournalError| shutdown.fail(error.to_string());
+    let files_gone = workers.files_gone.clone();
+    let on_failure = move |error: JournalError| match error {
+        // The server goes on, and says to every client why it cannot decide.
+        JournalError::Gone { .. } => files_gone.notify_one(),
+        error => shutdown.fail(error.to_string()),
+    };
     let opened = Desk::open(&served.name, journal, Box::new(SystemClock::new()), policy, on_failure);
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", served.name))?;
 
-    let path = data_dir::ledger(&served.dir);
     let history = HistoryReader::new(history_reader, ledger.is_some().then(|| path.clone()));
     let status = ledger.as_ref().map(|(status, _)| status.clone());
     let mut repository = Repository::new(served.name.clone(), desk);

@@ -35,7 +35,7 @@ pub use file_replies::{
 pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
 pub use notices::Notice;
-pub use operating::{Health, Held, LedgerHealth, Override, Reservation, ReservationList, Stats};
+pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
 pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,

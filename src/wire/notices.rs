@@ -99,6 +99,14 @@ pub enum Notice {
         /// When the pause expires unless it is renewed.
         expires_at: Time,
     },
+    /// There are more notices than are listed here.
+    #[schema(rename_all = "camelCase")]
+    More {
+        /// How many more notices there are that are sent once. The next answers have them.
+        notices: u64,
+        /// How many more unlock requests wait for an answer of this session. `GET …/unlock-requests` lists them all.
+        unlock_requests: u64,
+    },
     /// A kind that only a newer server knows. Clients read it; no server sends it.
     #[serde(other)]
     Unrecognized,

@@ -121,10 +121,25 @@ pub struct Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerHealth {
-    /// Whether it can be written. If not, the log of the server says why.
+    /// Whether it can be written and is undamaged. If not, the log of the server says more.
     pub ok: bool,
+    /// What is wrong with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<LedgerProblem>,
     /// Records that are not in the ledger yet.
     pub records_behind: u64,
     /// For how long there have been such records, in seconds.
     pub seconds_behind: u64,
+}
+
+/// What is wrong with a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LedgerProblem {
+    /// There is no room for it. It catches up when there is.
+    Full,
+    /// Something that was written before cannot be read any more, or is not the history of this journal.
+    Damaged,
+    /// It cannot be written for another reason.
+    Unwritable,
 }

@@ -43,7 +43,7 @@ fn tight_limits() {
     play(
         3,
         false,
-        Policy { session_timeout, reservations_per_session, waiters_per_session, sessions, fold_case: false },
+        Policy { session_timeout, reservations_per_session, waiters_per_session, sessions, ..Policy::default() },
     );
 }
 
@@ -418,8 +418,10 @@ impl Simulation {
         self.model.resume(self.now);
         // After a restart, notices come again or not at all.
         for session in 0..self.model.sessions.len() {
-            self.engine.take_notices(&self.model.sessions[session].id);
-            self.model.notices(session);
+            let id = &self.model.sessions[session].id;
+            let has_more = |notice: &Notice| matches!(notice, Notice::More { notices: 1.., .. });
+            while self.engine.take_notices(id).iter().any(has_more) {}
+            self.model.sessions[session].notices.clear();
         }
     }
 

@@ -110,6 +110,7 @@ pub fn notice_words(notice: &Notice, requests: &[Uuid]) -> String {
             format!("lost at {}, with {count}: {}", moment(*at), list(keys))
         }
         Notice::Paused(pause) => pause_words(pause),
+        Notice::More { notices, unlock_requests } => format!("{notices} more, and {unlock_requests} more requests"),
     }
 }
 

@@ -34,10 +34,10 @@ fn a_backup_of_a_running_server_can_be_restored() {
     assert_eq!(said(&db(&world, &["check", "--data", world.path("").to_str().unwrap()])).lines().count(), 1);
 
     world.stop();
-    for beside in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(format!("{}{beside}", journal.display()));
-    }
-    fs::copy(&copy, &journal).unwrap();
+    let done = db(&world, &["restore", copy.to_str().unwrap(), "--json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let replaced = format!("{}.replaced-1", journal.display());
+    assert_eq!(report, json!({ "lastKept": 2, "next": 1_u64 << 40, "replaced": replaced }));
     world.start();
     assert_eq!(world.held(), ["ana a"]);
 }
@@ -83,4 +83,14 @@ fn one_of_several_journals_is_selected_by_name() {
     assert_eq!(db(&world, &["check", "--data", data, "--repo", "two"]).status.code(), Some(0));
     let lost = db(&world, &["check", "--data", data, "--repo", "three"]);
     assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
+    for command in [&["db", "check"][..], &["db", "backup", "copy.db"], &["ledger", "verify"], &["ledger", "show-path"]]
+    {
+        let unnamed = world.dibs(&[command, &["--data", data]].concat()).run();
+        assert_eq!(unnamed.status.code(), Some(1), "{}", said(&unnamed));
+        assert!(said(&unnamed).contains("choose one with --repo NAME: one, two"), "{}", said(&unnamed));
+    }
+    let path = world.dibs(&["ledger", "show-path", "--data", data, "--repo", "two"]).run();
+    assert_eq!(said(&path).trim(), format!("{data}/two/ledger.git"));
+    let odd = db(&world, &["check", "--data", data, "--repo", "../repo"]);
+    assert!(said(&odd).contains("is not the name of a repository"), "{}", said(&odd));
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::document::Document;
 use crate::http::{Connection, Response, request};
 use crate::mint;
-use crate::world::{World, text};
+use crate::world::{Run, World, text};
 
 /// An open stream.
 struct Stream {
@@ -359,6 +359,33 @@ fn a_position_that_is_gone_is_reported_with_where_to_continue() {
     // Events that are still there are sent.
     let mut stream = Stream::open(&world, "?after=4", &world.reader(), None);
     assert_eq!(stream.next().unwrap().id, Some(5));
+}
+
+/// The numbers of undone events are not given out again, so a position from before is never mistaken for a later one.
+#[test]
+fn a_position_from_before_a_restore_is_reported_with_where_to_continue() {
+    let mut world = World::new();
+    world.session("ana").hold("a");
+    let copy = world.path("copy.db");
+    let copy = copy.to_str().unwrap();
+    assert!(world.dibs(&["db", "backup", copy]).run().status.success());
+    world.session("ana").reserve(json!({ "filePaths": ["b", "c"] })).ok();
+    world.stop();
+    assert!(world.dibs(&["db", "restore", copy]).run().status.success());
+    world.start();
+    for last_id in [0, 2, 4] {
+        let mut stream = Stream::open(&world, "", &world.reader(), Some(last_id));
+        let event = stream.next().unwrap();
+        let (_, seq) = look(&world);
+        assert_eq!((event.id, &*event.name, &event.data["why"]), (Some(seq), "reset", &json!("restored")));
+        assert!(seq >> 40 == 1 && event.data["after"] == seq, "{seq}");
+        world.session("ana").hold("d");
+        assert_eq!(stream.next().unwrap().data["filePath"], "d", "it goes on after the reset");
+        world.session("ana").release("d");
+        // A position from after the restore is as good as ever.
+        let mut stream = Stream::open(&world, "", &world.reader(), Some(seq));
+        assert_eq!(stream.next().unwrap().data["filePath"], "d");
+    }
 }
 
 /// Truncates the journal, as a server does once it has grown long.

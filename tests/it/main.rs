@@ -50,6 +50,8 @@ mod kill;
 mod ledger;
 mod linear;
 
+mod upgrade;
+
 mod config;
 mod limits;
 mod packaging;

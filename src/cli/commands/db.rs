@@ -1,4 +1,4 @@
-//! `git-dibs db`: backs up, checks and compacts the journal's file.
+//! `git-dibs db`: backs up, checks, compacts and restores the journal's file.
 
 use std::path::{Path, PathBuf};
 
@@ -18,17 +18,13 @@ pub struct Args {
     command: Command,
     #[command(flatten)]
     data: DataDir,
-    /// The name of the repository, if the server's directory contains several
-    #[arg(long, value_name = "NAME", global = true)]
-    repo: Option<String>,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
     /// Copy the journal to a new file; a server may use the journal meanwhile
     ///
-    /// The copy is the journal at one moment. To restore it, stop the server, delete journal.db-wal and journal.db-shm, and
-    /// replace journal.db with the copy.
+    /// The copy is the journal at one moment; `git dibs db restore` puts it back.
     Backup {
         /// The new file; it must not exist yet
         file: PathBuf,
@@ -42,6 +38,17 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Replace the journal by a backup; no server may use it meanwhile
+    ///
+    /// The journal that was there is kept beside the new one. What happened since the backup is undone: what was released is
+    /// held again, and what was reserved is free. Fences and event numbers continue far above those that were used before.
+    Restore {
+        /// A file that `git dibs db backup` wrote
+        file: PathBuf,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Make the file smaller by the space of deleted records; no server may use it meanwhile
     Compact {
         /// Print the result as JSON
@@ -52,14 +59,18 @@ enum Command {
 
 pub fn run(args: Args) -> Result<Exit> {
     let json = match args.command {
-        Command::Backup { json, .. } | Command::Check { json } | Command::Compact { json } => json,
+        Command::Backup { json, .. }
+        | Command::Check { json }
+        | Command::Restore { json, .. }
+        | Command::Compact { json } => json,
     };
     let run = || -> Result<Exit> {
-        let dir = args.repo.iter().fold(args.data.find()?, |dir, name| dir.join(name));
+        let dir = args.data.find()?;
         let path = std::path::absolute(data_dir::journal(&dir))?;
         match args.command {
             Command::Backup { file, .. } => backup(&path, &file, json),
             Command::Check { .. } => check(&path, json),
+            Command::Restore { file, .. } => restore(&dir, &file, json),
             Command::Compact { .. } => compact(&path, json),
         }
     };
@@ -89,6 +100,22 @@ fn check(path: &Path, json: bool) -> Result<Exit> {
     let snapshot = found.snapshot.map_or_else(String::new, |seq| format!(" and a snapshot at record {}", seq.0));
     let last = found.head.0;
     talk::data(&format!("{} is undamaged: {records}, the last is {last}{snapshot}\n", path.display()))?;
+    Ok(Exit::Ok)
+}
+
+fn restore(dir: &Path, backup: &Path, json: bool) -> Result<Exit> {
+    let restored = journal::restore(dir, backup)?;
+    let replaced = restored.replaced.as_ref().map(|path| path.display().to_string());
+    if json {
+        let report = json!({ "lastKept": restored.kept.0, "next": restored.begins.0, "replaced": replaced });
+        talk::document(report.to_string().as_bytes())?;
+        return Ok(Exit::Ok);
+    }
+    let (kept, begins) = (restored.kept.0, restored.begins.0);
+    talk::say(&format!("the journal is as it was after record {kept}; its numbers continue at {begins}"));
+    if let Some(replaced) = replaced {
+        talk::say(&format!("the journal that was there is now {replaced}"));
+    }
     Ok(Exit::Ok)
 }
 

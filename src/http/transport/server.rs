@@ -177,7 +177,7 @@ async fn next(listener: &Listener) -> io::Result<AcceptedStream> {
 impl AsRawFd for Listener {
     fn as_raw_fd(&self) -> RawFd {
         match self {
-            Listener::Tcp(listener) => listener.as_raw_fd(),
+            Listener::Tcp(listener) | Listener::Tls(listener, _) => listener.as_raw_fd(),
             Listener::Unix(listener, _) => listener.as_raw_fd(),
         }
     }

@@ -2,6 +2,7 @@
 //! counts as a connection.
 
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,7 +16,10 @@ use tokio_rustls::{Accept, TlsAcceptor, server};
 pub type TlsIdentity = Arc<ArcSwap<ServerConfig>>;
 
 /// A connection that speaks TLS.
-pub struct TlsStream<S>(State<S>);
+pub struct TlsStream<S> {
+    state: State<S>,
+    socket: RawFd,
+}
 
 enum State<S> {
     Handshake(Box<Accept<S>>),
@@ -23,23 +27,34 @@ enum State<S> {
     Failed,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
+impl<S: AsyncRead + AsyncWrite + AsRawFd + Unpin> TlsStream<S> {
     pub fn new(stream: S, identity: &TlsIdentity) -> Self {
-        Self(State::Handshake(Box::new(TlsAcceptor::from(identity.load_full()).accept(stream))))
+        let socket = stream.as_raw_fd();
+        let handshake = TlsAcceptor::from(identity.load_full()).accept(stream);
+        Self { state: State::Handshake(Box::new(handshake)), socket }
     }
+}
+
+impl<S> AsRawFd for TlsStream<S> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
 
     /// The open stream, after the handshake.
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Pin<&mut server::TlsStream<S>>>> {
-        if let State::Handshake(handshake) = &mut self.0 {
+        if let State::Handshake(handshake) = &mut self.state {
             match ready!(Pin::new(handshake).poll(context)) {
-                Ok(stream) => self.0 = State::Open(Box::new(stream)),
+                Ok(stream) => self.state = State::Open(Box::new(stream)),
                 Err(error) => {
-                    self.0 = State::Failed;
+                    self.state = State::Failed;
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        match &mut self.0 {
+        match &mut self.state {
             State::Open(stream) => Poll::Ready(Ok(Pin::new(stream))),
             _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
@@ -74,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
+        match &mut self.state {
             State::Open(stream) => Pin::new(stream).poll_flush(context),
             // Nothing was written yet.
             _ => Poll::Ready(Ok(())),
@@ -82,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
+        match &mut self.state {
             State::Open(stream) => Pin::new(stream).poll_shutdown(context),
             _ => Poll::Ready(Ok(())),
         }

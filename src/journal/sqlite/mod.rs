@@ -4,6 +4,7 @@
 //! [`rows`]. SQLite's write-ahead log lets readers read while the one writer writes.
 
 pub(super) mod file;
+mod presence;
 pub(super) mod restore;
 pub(super) mod rows;
 mod upgrade;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params, params_from_iter};
 
 use self::file::OwnerLock;
+pub use self::presence::JournalFiles;
+use self::presence::Presence;
 use self::rows::sql;
 use super::{Journal, JournalError, JournalReader, LoadCallback, RecordPage, assert_numbered};
 use crate::engine::{Record, Seq};
@@ -56,6 +59,7 @@ pub struct SqliteJournal {
     buffer: Vec<u8>,
     /// The time that the last append spent in SQLite.
     sync_time: Option<Duration>,
+    presence: Presence,
     /// Held while a snapshot is stored. Only one reader may do that at a time, because it deletes all unknown pieces.
     storing: Arc<Mutex<()>>,
     /// The last field, so that it is released after the connection.
@@ -99,11 +103,18 @@ impl SqliteJournal {
         file::raise_format(&db, &path)?;
         let head = rows::head(&db, &path)?;
         let (buffer, sync_time, storing) = (Vec::new(), None, Arc::default());
-        Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, storing, _lock: lock })
+        // After the first read, which creates the log.
+        let presence = Presence::of(&path);
+        Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, presence, storing, _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files it consists of.
+    pub fn files(&self) -> JournalFiles {
+        self.presence.files.clone()
     }
 
     /// The number of the last record.
@@ -132,8 +143,11 @@ impl SqliteJournal {
         let start = Instant::now();
         let values = params![sql(first), sql(last), text, sql(after)];
         let done = self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(values));
-        self.sync_time = Some(start.elapsed());
-        done.map(|rows| rows == 1).map_err(|error| JournalError::from_sqlite("write", &self.path, error))
+        let end = Instant::now();
+        self.sync_time = Some(end.duration_since(start));
+        let done = done.map_err(|error| JournalError::from_sqlite("write", &self.path, error))?;
+        self.presence.check(end)?;
+        Ok(done == 1)
     }
 }
 

@@ -186,6 +186,20 @@ fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
         ),
         waiters_per_session: number(&mut table, "waiters-per-session", 0..=MANY, engine.waiters_per_session),
         sessions: number(&mut table, "sessions-per-repository", 1..=MANY, engine.sessions),
+        sessions_per_worker: number(&mut table, "sessions-per-worker", 1..=MANY, engine.sessions_per_worker),
+        unlock_requests_per_session: number(
+            &mut table,
+            "unlock-requests-per-session",
+            0..=MANY,
+            engine.unlock_requests_per_session,
+        ),
+        unlock_requests_per_holder: number(
+            &mut table,
+            "unlock-requests-per-holder",
+            0..=MANY,
+            engine.unlock_requests_per_holder,
+        ),
+        unlock_requests: number(&mut table, "unlock-requests-per-repository", 0..=MANY, engine.unlock_requests),
         ..engine
     };
     table.finish();

@@ -1,11 +1,13 @@
-//! The journal's file: back it up, check it, compact it.
+//! The journal's file: back it up, check it, compact it, restore a backup; and what a start does with an old one.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::engine::Seq;
-use crate::journal::db;
+use crate::engine::{Seq, Timestamp};
+use crate::journal::{SqliteJournal, begin_generation, db};
+use crate::ledger;
+use crate::local::data_dir;
 
 /// Copies the journal at `path` to the new file `to`, then reads the copy. Returns the number of its last record.
 pub fn backup(path: &Path, to: &Path) -> Result<Seq> {
@@ -33,9 +35,49 @@ pub fn compact(path: &Path) -> Result<(u64, u64)> {
     Ok(db::compact(path)?)
 }
 
+/// Replaces the journal of a stopped server, in its directory `dir`, by a backup. The replaced one is kept. New records get
+/// numbers above all those that the replaced journal, its predecessors or the ledger have.
+pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
+    let path = data_dir::journal(dir);
+    db::check(backup).context("this backup cannot be restored")?;
+    let is_same =
+        |other: &Path| other.canonicalize().is_ok_and(|other| backup.canonicalize().is_ok_and(|it| it == other));
+    if is_same(&path) {
+        bail!("{} is the journal itself; name a backup of it", backup.display());
+    }
+    data_dir::make_private(dir)?;
+    let used = ledger::end(&data_dir::ledger(dir)).unwrap_or_default();
+    Ok(db::restore(&path, backup, used, Timestamp(super::unix_millis()))?)
+}
+
+/// A journal that ends before its ledger is an earlier copy, or a new one in the place of one that was lost. The ledger's
+/// numbers were given out, so the journal begins a new generation.
+pub fn continue_after_ledger(journal: &mut SqliteJournal, ledger: &Path) -> Result<()> {
+    // A ledger that cannot be read says nothing here; its own thread reports it.
+    let end = ledger::end(ledger).unwrap_or_default();
+    let head = journal.head();
+    if end <= head {
+        return Ok(());
+    }
+    let begins = begin_generation(journal, end, Timestamp(super::unix_millis()))?;
+    tracing::warn!(
+        journal = %journal.path().display(),
+        %head,
+        ledger = %end,
+        %begins,
+        "the journal ends before the ledger: an earlier copy was restored, or the journal was lost; what happened since is \
+         undone, and numbers continue above those of the ledger"
+    );
+    Ok(())
+}
+
 fn require(path: &Path) -> Result<()> {
     if !path.try_exists().unwrap_or(true) {
-        bail!("there is no journal at {}; go into a repository that is served, or give --data DIR", path.display());
+        bail!(
+            "there is no journal at {}; go into a repository that is served, or give --data DIR, \
+             and --repo NAME if that server has several repositories",
+            path.display()
+        );
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ use uuid::Uuid;
 
 use crate::keys::KeySet;
 
+/// How many notices of one sort a reply lists.
+const NOTICES_LISTED: usize = 10;
+
 pub struct Model {
     pub keyset: KeySet,
     pub policy: Policy,
@@ -378,8 +381,11 @@ impl Model {
         KeyCheck { conflicts, held, carried: false }
     }
 
+    /// The newest few of each sort, and how many there are besides.
     pub fn notices(&mut self, session: usize) -> Vec<Notice> {
-        let mut notices = std::mem::take(&mut self.sessions[session].notices);
+        let once = &mut self.sessions[session].notices;
+        let mut notices = once.split_off(once.len().saturating_sub(NOTICES_LISTED));
+        let waiting = once.len();
         let Session { lapsed, untold, ended, .. } = &mut self.sessions[session];
         let count = std::mem::take(untold);
         if count > 0 && ended.is_none() {
@@ -388,8 +394,13 @@ impl Model {
         }
         let id = &self.sessions[session].id;
         let mine = |request: &&UnlockRequest| request.holder == *id && request.answer.is_none();
-        notices.extend(self.requests.iter().filter(mine).cloned().map(Notice::UnlockRequested));
+        let requests: Vec<_> = self.requests.iter().filter(mine).cloned().collect();
+        let unlock_requests = requests.len().saturating_sub(NOTICES_LISTED);
+        notices.extend(requests.into_iter().skip(unlock_requests).map(Notice::UnlockRequested));
         notices.extend(self.pause_of(session, None).map(Notice::Paused));
+        if waiting + unlock_requests > 0 {
+            notices.push(Notice::More { notices: waiting, unlock_requests });
+        }
         notices
     }
 
