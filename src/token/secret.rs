@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::KeyringError;
+use crate::text::hex;
 
 /// The shortest secret, in bytes: HS256 is as strong as its 256 bits, and no stronger than its secret.
 pub const SECRET_MIN: usize = 32;
@@ -81,7 +82,7 @@ fn make(path: &Path) -> io::Result<()> {
 
     // A hard link appears with its complete contents or not at all, and never replaces an existing file.
     let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", hex(&suffix)));
+    draft.push(format!(".{}", hex::encode(&suffix)));
     let draft = Path::new(&draft);
     let linked = write_draft(draft, &random).and_then(|()| fs::hard_link(draft, path));
     let _ = fs::remove_file(draft);
@@ -96,10 +97,6 @@ fn make(path: &Path) -> io::Result<()> {
 
 fn write_draft(draft: &Path, random: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(format!("{}\n", hex(random)).as_bytes())?;
+    file.write_all(format!("{}\n", hex::encode(random)).as_bytes())?;
     file.sync_all()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
