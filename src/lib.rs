@@ -41,7 +41,7 @@
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
-//! `engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·
+//! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
 //! `text, wire, git, client, local, judge ← hook` ·
 //! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·

@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["key"]),
     ("journal", &["engine"]),
     ("desk", &["journal", "engine"]),
-    ("token", &["engine"]),
+    ("token", &["text", "engine"]),
     ("wire", &[]),
     ("git", &[]),
     ("ledger", &["text", "key", "engine", "journal", "git"]),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::failure::{Failure, exit_of, sentence_of};
 use super::{Exit, talk};
@@ -188,12 +188,12 @@ impl Context {
 
     /// Prints the session's notices on stderr. A program finds those of the latest reply in the reply itself.
     pub fn print_notices(&self) {
-        if !self.json {
-            self.print_sentences(&notices::in_reply(self.client.latest_body()));
-        }
+        let mut notices = if self.json { Vec::new() } else { notices::in_reply(self.client.latest_body()) };
         if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
-            self.print_sentences(&notices::take(repo, session));
+            notices = notices::not_shown_lately(repo, session, notices, SystemTime::now());
+            notices.extend(notices::take(repo, session));
         }
+        self.print_sentences(&notices);
     }
 
     /// Prints these notices on stderr, one sentence each.

@@ -386,6 +386,7 @@ impl Engine {
             reservation,
             key,
             holder: self.sessions[holder].id.clone(),
+            holder_name: self.sessions[holder].name.clone(),
             by: by.clone(),
             by_name,
             reason,

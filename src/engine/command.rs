@@ -323,6 +323,9 @@ pub struct UnlockRequest {
     pub reservation: ReservationId,
     pub key: Key,
     pub holder: SessionId,
+    /// The display name of `holder`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder_name: Option<Text>,
     pub by: SessionId,
     /// The display name of `by`.
     pub by_name: Option<Text>,

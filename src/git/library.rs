@@ -97,6 +97,13 @@ impl Library {
         Some(found)
     }
 
+    /// The commit that a ref leads to.
+    pub fn commit_of(&self, name: &str) -> Option<Oid> {
+        let repo = self.0.lock().ok()?;
+        let commit = repo.find_reference(name).ok()?.peel_to_commit().ok()?;
+        Some(Oid::of_bytes(commit.id().as_bytes()))
+    }
+
     /// A setting in the files of the user and of the repository.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.0.lock().ok()?.config().ok()?.get_string(name).ok()

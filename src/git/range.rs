@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::time::{Duration, Instant};
 
 use super::changed::{After, Change, Step, between};
 use super::history::History;
@@ -98,7 +99,7 @@ const CHECKED: [KnownRefs; 2] = [KnownRefs::Branches, KnownRefs::Tags];
 const CHECKED_PREFIXES: [&str; 2] = ["refs/heads/", "refs/tags/"];
 
 /// Commits that are read to find those of a range between its tips and the commits it is most likely based on.
-const VISITS_NEAR: usize = 32;
+const VISITS_NEAR: usize = 100;
 /// Commits that are read if the commits of all known refs are known. With more, the git program is faster.
 const VISITS_MAX: usize = 300;
 
@@ -122,7 +123,11 @@ impl Range {
     /// What a push changes, found without starting a process: at least what [`Range::of_push`] changes. `None` if that
     /// takes git.
     pub fn nearby_of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Option<Vec<Change>> {
-        let range = Range::of_updates(updates)?;
+        let mut range = Range::of_updates(updates)?;
+        if range.known.is_empty() {
+            range.near = main_branch(repo, remote, updates);
+        }
+        // Without the other tracking refs: what they alone know is listed, so that a conflict there leads to the remote.
         if let Some(changes) = range.nearby(repo) {
             return Some(changes);
         }
@@ -130,6 +135,18 @@ impl Range {
         // If nothing is known about the remote, git asks it.
         let is_known = !range.known.is_empty() || !repo.library()?.commits_of(&own_tracking)?.is_empty();
         is_known.then(|| range.nearby(repo)).flatten()
+    }
+
+    /// The same range by what the remotes say now, instead of what their tracking refs tell. The error is a sentence.
+    pub fn asked(&self, repo: &Repo, limit: Duration) -> Result<Range, String> {
+        let start = Instant::now();
+        let mut range = Range { known_refs: Vec::new(), remotes: Vec::new(), ..self.clone() };
+        for address in &self.remotes {
+            let left = limit.saturating_sub(start.elapsed());
+            let commits = remote::commits(repo, address, &self.tips, left);
+            range.known.extend(commits.map_err(|error| remote::no_answer(address, &error.to_string()))?);
+        }
+        Ok(range)
     }
 
     /// What updates of a remote's refs add, as far as the updates tell; `None` if they add nothing.
@@ -323,6 +340,17 @@ fn steps_lost(repo: &Repo, old: &Oid, new: &Oid) -> Result<Vec<Step>, GitError> 
     };
     let lost = different.into_iter().filter(|change| changed.as_ref().is_none_or(|all| all.contains(&change.path)));
     lost.map(|Change { path, after }| Ok(Step { before: repo.entry(old, &path)?, path, after })).collect()
+}
+
+/// The commit of the branch that a remote's other branches usually start from, as its tracking ref tells.
+fn main_branch(repo: &Repo, remote: &OsStr, updates: &[Update]) -> Vec<Oid> {
+    let (Some(library), Some(remote)) = (repo.library(), remote.to_str()) else { return Vec::new() };
+    let find = |branch: &str| {
+        // The remote has just told that it does not have this one.
+        let is_gone = updates.iter().any(|update| update.name.strip_prefix("refs/heads/") == Some(branch));
+        library.commit_of(&format!("refs/remotes/{remote}/{branch}")).filter(|_| !is_gone)
+    };
+    ["main", "master", "HEAD"].into_iter().find_map(find).into_iter().collect()
 }
 
 /// Whether there is any of these refs.

@@ -108,6 +108,11 @@ pub fn fetched_by_url(repo: &Repo) -> Vec<Oid> {
     text.lines().filter_map(fetched).collect()
 }
 
+/// That a remote did not say which commits it has, as a sentence.
+pub fn no_answer(address: &OsStr, why: &str) -> String {
+    format!("{} did not say which commits it has, so its tracking refs decided ({why}).", address.to_string_lossy())
+}
+
 /// Asks a remote for its branches, and for the newest commits below `tips` that it has. Nothing is fetched, and
 /// there is no prompt for a password. Empty if the remote has no branch.
 pub fn commits(repo: &Repo, address: &OsStr, tips: &[Oid], limit: Duration) -> Result<Vec<Oid>, GitError> {

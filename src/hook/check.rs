@@ -15,7 +15,9 @@ use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::git::{self, Repo};
 use crate::judge::{self, CheckError, CheckPolicy, Objections, Require, Unchecked, Verdict};
+use crate::local::describe::NAME_MAX;
 use crate::local::{ServerAccess, clock, session_file};
+use crate::text::terminal;
 use crate::wire;
 
 /// A change that is about to happen.
@@ -64,7 +66,12 @@ impl ChangeCheck<'_> {
                 if is_outage { outage.without_repetition(verdict) } else { verdict }
             }
             Ok((access, finding)) => {
-                let verdict = self.verdict(&access, finding).with_sentence(access.token_problem.as_deref());
+                let unseen = match finding {
+                    Finding::NothingHeld => None,
+                    Finding::Checked { .. } => self.discards_unseen(&updates),
+                };
+                let verdict = self.verdict(&access, finding).with_sentence(unseen.as_deref());
+                let verdict = verdict.with_sentence(access.token_problem.as_deref());
                 let announces = self.input.moment == Moment::PrePush && access.session.is_some();
                 announcement = announces.then_some((access, updates));
                 verdict
@@ -132,9 +139,10 @@ impl ChangeCheck<'_> {
             let listed: HashSet<git::Path> = collected.paths().into_iter().collect();
             let (suspects, unlisted): (Vec<_>, Vec<_>) =
                 suspects.iter().cloned().partition(|path| listed.contains(path));
-            let excused = collected.excused(self.repo, self.policy, &suspects, helpers).unwrap_or_default();
+            let mut excused = collected.excused(self.repo, self.policy, &suspects, helpers).unwrap_or_default();
+            excused.paths.extend(self.known_to_remote(collected, unlisted, helpers, &mut excused.notes));
             notes.replace(excused.notes);
-            excused.paths.into_iter().chain(unlisted).collect()
+            excused.paths
         };
         let objections = Objections::find(self.policy, &paths_of(&changes), session.as_deref(), reply, now, excused);
         let mut objections = Objections { notes: notes.into_inner(), ..objections };
@@ -144,7 +152,49 @@ impl ChangeCheck<'_> {
             // Git commits a merge as a whole.
             occasion.is_staged &= !self.repo.git_dir.join("MERGE_HEAD").exists();
         }
-        judge::verdict(&occasion, self.policy, Ok(&objections))
+        let verdict = judge::verdict(&occasion, self.policy, Ok(&objections));
+        // With a conflict they are in its message.
+        let notes = objections.notes.iter().filter(|_| objections.conflicts.is_empty());
+        notes.fold(verdict, |verdict, note| verdict.with_sentence(Some(note.trim_end_matches('.'))))
+    }
+}
+
+impl ChangeCheck<'_> {
+    /// Those of `paths` that the remote has already. Git left them out because a tracking ref has the commits that change
+    /// them, and a session holds them.
+    fn known_to_remote(
+        &self,
+        collected: &Collected,
+        mut paths: Vec<git::Path>,
+        helpers: Helpers<'_>,
+        notes: &mut Vec<String>,
+    ) -> Vec<git::Path> {
+        if paths.is_empty() {
+            return paths;
+        }
+        match collected.asked(self.repo, self.deadline) {
+            None => {}
+            Some(Err(sentence)) => notes.push(sentence),
+            Some(Ok(asked)) => {
+                let listed: HashSet<git::Path> = asked.paths().into_iter().collect();
+                let suspects: Vec<git::Path> = paths.iter().filter(|path| listed.contains(*path)).cloned().collect();
+                let excused = asked.excused(self.repo, self.policy, &suspects, helpers).unwrap_or_default();
+                paths.retain(|path| !listed.contains(path) || excused.paths.contains(path));
+            }
+        }
+        paths
+    }
+
+    /// What a forced push discards that cannot be seen here, as a sentence without a full stop.
+    fn discards_unseen(&self, updates: &[Update]) -> Option<String> {
+        // Git leaves out a branch that is not moved forward, unless the push is forced.
+        let is_unseen = |update: &&Update| update.brings_work() && !update.old.is_zero() && !self.repo.has(&update.old);
+        let update = updates.iter().filter(|_| self.input.moment == Moment::PrePush).find(is_unseen)?;
+        let name = terminal::clean(&update.name, NAME_MAX);
+        Some(format!(
+            "{name} has commits that were never fetched, so it was not checked what this forced push discards; \
+             to see them first: git fetch"
+        ))
     }
 }
 

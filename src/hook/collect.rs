@@ -153,11 +153,11 @@ impl Collected {
     }
 }
 
-/// The refs that a push updates, on either side.
+/// The refs that a push or a transaction updates.
 pub(super) fn updates(input: HookInput<'_>) -> Vec<Update> {
     match input.moment {
         Moment::PrePush => push(input).2,
-        Moment::PreReceive => Update::of_receive(input.stdin),
+        Moment::PreReceive | Moment::ReferenceTransaction => Update::of_receive(input.stdin),
         _ => Vec::new(),
     }
 }

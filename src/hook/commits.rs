@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 
 use super::Moment;
-use super::collect::HookInput;
-use crate::git::range::Update;
+use super::collect::{HookInput, updates};
 use crate::git::{Path, Repo};
 use crate::text::terminal;
 
@@ -18,11 +17,12 @@ const TEXT_MAX: usize = 80;
 /// The latest pushed commit that changes each path: `1a2b3c4 of Bo: Tidy up`. What git cannot tell is left out.
 pub fn of_paths(repo: &Repo, input: HookInput<'_>, paths: &[Path]) -> HashMap<Path, String> {
     // What the other side has already is not what this push changes.
-    let (updates, known) = match input.moment {
-        Moment::PrePush => (Update::of_push(input.stdin), "--remotes"),
-        Moment::PreReceive | Moment::ReferenceTransaction => (Update::of_receive(input.stdin), "--all"),
+    let known = match input.moment {
+        Moment::PrePush => "--remotes",
+        Moment::PreReceive | Moment::ReferenceTransaction => "--all",
         _ => return HashMap::new(),
     };
+    let updates = updates(input);
     let new = updates.iter().filter(|update| update.brings_work()).map(|update| update.new.as_str());
     let old = updates.iter().filter(|update| !update.old.is_zero()).map(|update| update.old.as_str());
     let tips: Vec<&str> = new.chain(["--not", known]).chain(old).collect();

@@ -70,6 +70,17 @@ pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
     findings.0
 }
 
+/// What to do where a hook is missing.
+fn how_to_install(dir: &HooksDir) -> String {
+    match dir.owner {
+        Owner::Repository => "Run: git dibs install".to_owned(),
+        Owner::Outside => "Run: git dibs install, and follow what it prints.".to_owned(),
+        Owner::Manager(manager) => {
+            format!("Run: git dibs install, and add what it prints to {}", manager.config())
+        }
+    }
+}
+
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
@@ -102,24 +113,32 @@ impl Findings {
         for dir in dirs {
             for top in &dir.worktrees {
                 let there = Moment::ALL.map(|moment| (moment, Effective::find(top, dir, moment, in_config)));
-                for (moment, how) in there.iter().filter(|(moment, _)| is_expected(repo, *moment, &there)) {
+                let expected = there.iter().filter(|(moment, _)| is_expected(repo, *moment, &there));
+                let (missing, present): (Vec<&(Moment, Effective)>, Vec<_>) =
+                    expected.partition(|(_, how)| *how == Effective::Missing);
+                for (moment, how) in present {
                     self.hook(top, dir, *moment, how);
                 }
+                self.missing(top, dir, &missing.iter().map(|(moment, _)| moment.name()).collect::<Vec<_>>());
             }
         }
     }
 
-    fn hook(&mut self, top: &Path, dir: &HooksDir, moment: Moment, how: &Effective) {
-        let place = top.display();
-        let install = match dir.owner {
-            Owner::Repository => "Run: git dibs install".to_owned(),
-            Owner::Outside => "Run: git dibs install, and follow what it prints.".to_owned(),
-            Owner::Manager(manager) => {
-                format!("Run: git dibs install, and add what it prints to {}", manager.config())
-            }
+    /// One finding for all hooks that are missing in a worktree.
+    fn missing(&mut self, top: &Path, dir: &HooksDir, hooks: &[&str]) {
+        let what = match hooks {
+            [] => return,
+            [hook] => format!("{hook} is not installed in {}", top.display()),
+            hooks => format!("{} are not installed in {}", hooks.join(", "), top.display()),
         };
+        self.bad(what, &how_to_install(dir));
+    }
+
+    fn hook(&mut self, top: &Path, dir: &HooksDir, moment: Moment, how: &Effective) {
+        let (place, install) = (top.display(), how_to_install(dir));
         match how {
-            Effective::Missing => self.bad(format!("{moment} is not installed in {place}"), &install),
+            // Reported with the others that are missing.
+            Effective::Missing => {}
             Effective::Foreign => {
                 let file = dir.path.join(moment.name());
                 self.bad(format!("{} in {place} does not run git-dibs", file.display()), &install);

@@ -28,6 +28,14 @@ use super::collect::{ChangeKind, Collected};
 /// A remote is not asked if less time than this is left.
 const REMOTE_TIME_MIN: Duration = Duration::from_millis(200);
 
+const NO_TIME: &str = "there was no time left";
+
+/// How long a remote may take, so that the server still has its time; `None` if that is too short.
+fn time_for_remote(deadline: Instant) -> Option<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(ASK_TIME_MIN);
+    Some(left.min(REMOTE_LIMIT)).filter(|left| *left >= REMOTE_TIME_MIN)
+}
+
 /// The paths that do not count, and what limits that finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Excused {
@@ -46,6 +54,18 @@ pub struct Helpers<'a> {
 }
 
 impl Collected {
+    /// The same push by what the remotes say now. A tracking ref may be of a branch that the remote has deleted, whose
+    /// commits are not published any more. `None` if this is no push to a remote; the error is a sentence.
+    pub fn asked(&self, repo: &Repo, deadline: Instant) -> Option<Result<Collected, String>> {
+        let ChangeKind::Push(range, _) = &self.kind else { return None };
+        let first = range.remotes.first()?;
+        let Some(limit) = time_for_remote(deadline) else { return Some(Err(remote::no_answer(first, NO_TIME))) };
+        Some(range.asked(repo, limit).and_then(|range| {
+            let all = range.changes(repo).map_err(|error| error.to_string())?;
+            Ok(Collected { changes: all.changes(), kind: ChangeKind::Push(range, all) })
+        }))
+    }
+
     /// Those of `suspects` that do not count.
     pub fn excused(
         &self,
@@ -141,17 +161,15 @@ impl Inquiry<'_> {
         }
         let mut known = range.clone();
         for address in &range.remotes {
-            let left = self.helpers.deadline.saturating_duration_since(Instant::now()).saturating_sub(ASK_TIME_MIN);
-            let answer = match left.min(REMOTE_LIMIT) {
-                limit if limit < REMOTE_TIME_MIN => Err("there was no time left".to_owned()),
-                limit => remote::commits(self.repo, address, &range.tips, limit).map_err(|error| error.to_string()),
+            let answer = match time_for_remote(self.helpers.deadline) {
+                None => Err(NO_TIME.to_owned()),
+                Some(limit) => {
+                    remote::commits(self.repo, address, &range.tips, limit).map_err(|error| error.to_string())
+                }
             };
             match answer {
                 Ok(common) => known.known.extend(common),
-                Err(error) => excused.notes.push(format!(
-                    "{} did not say which commits it has, so its tracking refs decided ({error}).",
-                    address.to_string_lossy()
-                )),
+                Err(error) => excused.notes.push(remote::no_answer(address, &error)),
             }
         }
         if self.repo.common_dir.join("objects/info/alternates").exists() && range.remotes.is_empty() {

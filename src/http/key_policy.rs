@@ -143,7 +143,7 @@ fn namespace(key: &Key) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::limits::KEY_BYTES_MAX;
+    use crate::wire::limits::{COMPONENT_BYTES_MAX, KEY_BYTES_MAX};
 
     fn refused(policy: &KeyPolicy, text: &str, mode: Mode) -> Option<Code> {
         let key = Key::parse(text, &policy.rules).unwrap();
@@ -166,6 +166,9 @@ mod tests {
         let parse = |bytes: usize| Key::parse(&path(bytes).replacen("o/", "op", 1), &KeyRules::default());
         assert!(parse(KEY_BYTES_MAX - 1).is_ok());
         assert!(parse(KEY_BYTES_MAX + 1).is_err());
+        let name = |bytes: usize| Key::parse(&"a".repeat(bytes), &KeyRules::default());
+        assert!(name(COMPONENT_BYTES_MAX).is_ok());
+        assert!(name(COMPONENT_BYTES_MAX + 1).is_err());
     }
 
     #[test]

@@ -240,6 +240,7 @@ pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
         reservation_id: request.reservation.to_string(),
         file_path: request.key.shown(),
         reserved_by: Some(request.holder.as_str().into()),
+        reserved_by_name: request.holder_name,
         requested_by: request.by.as_str().into(),
         requested_by_name: request.by_name,
         reason: request.reason,

@@ -11,10 +11,8 @@ use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::local::{DiscoverError, ServerAccess};
 use crate::text::percent;
+use crate::wire::limits::COMPONENT_BYTES_MAX;
 use crate::wire::{self, Code};
-
-/// The longest name of a file or directory that the server accepts, in bytes.
-const COMPONENT_BYTES_MAX: usize = 255;
 
 /// The most contents of one path that the server is asked about. A path with more counts as changed by others.
 const CONTENTS_MAX: usize = 16;

@@ -167,16 +167,18 @@ pub fn conflict_line(conflict: &Conflict, encoding: Option<Encoding>, now: Time)
     let path = describe::key(&conflict.file_path, encoding.or(conflict.encoding));
     let key = describe::key(&conflict.key, conflict.encoding);
     let who = describe::session(&conflict.reserved_by, conflict.reserved_by_name.as_deref());
-    let mut line = match conflict.waiting {
-        true => format!("{path}: {who} is ahead in the queue"),
-        false => format!("{path}: held by {who}"),
+    let is_same = key == path || key.strip_prefix("file:") == Some(&path);
+    // What was asked about is larger than what is held, or only overlaps it.
+    let overlaps = !is_same && encoding.is_none() && describe::covers_several(&conflict.file_path);
+    let example = conflict.example.as_ref().filter(|example| **example != path && **example != key);
+    let example = example.map(|example| format!(" (both match {})", describe::key(example, conflict.encoding)));
+    let example = example.unwrap_or_default();
+    let through = if is_same { String::new() } else { format!(" through {key}") };
+    let mut line = match (conflict.waiting, overlaps) {
+        (true, _) => format!("{path}: {who} is ahead in the queue{through}{example}"),
+        (false, true) => format!("{path}: overlaps {key}{example}, held by {who}"),
+        (false, false) => format!("{path}: held by {who}{through}{example}"),
     };
-    if key != path && key.strip_prefix("file:") != Some(&path) {
-        let _ = write!(line, " through {key}");
-    }
-    if let Some(example) = conflict.example.as_ref().filter(|example| **example != path && **example != key) {
-        let _ = write!(line, " (both match {})", describe::key(example, conflict.encoding));
-    }
     if conflict.mode == Mode::Shared {
         line.push_str(", shared");
     }

@@ -128,7 +128,10 @@ fn a_conflict_line_tells_mode_queue_and_example() {
     let waiting = Conflict { waiting: true, ..plain.clone() };
     assert_eq!(line(&waiting), "src/a.rs: ana (sess_02def) is ahead in the queue through src/**");
     let globs = Conflict { file_path: "*/a.rs".to_owned(), example: Some("src/a.rs".to_owned()), ..plain };
-    assert_eq!(line(&globs), "*/a.rs: held by ana (sess_02def) through src/** (both match src/a.rs), 4 min 10 s left");
+    assert_eq!(
+        line(&globs),
+        "*/a.rs: overlaps src/** (both match src/a.rs), held by ana (sess_02def), 4 min 10 s left"
+    );
 }
 
 #[test]

@@ -38,6 +38,11 @@ pub fn reason(reason: Option<&str>) -> String {
     reason.map_or_else(String::new, |reason| clean(reason.trim(), REASON_MAX))
 }
 
+/// Whether a key may cover more than one name: a directory or a pattern.
+pub fn covers_several(key: &str) -> bool {
+    !key.starts_with("file:") && (key.ends_with('/') || key.contains(['*', '?', '[', '{']))
+}
+
 /// `1 path`, `2 paths`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -46,6 +51,12 @@ pub fn count(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_or_a_pattern_covers_several_names() {
+        assert!(["src/", "src/**", "a?", "[ab].rs", "flag:billing/*"].iter().all(|key| covers_several(key)));
+        assert!(!["src/a.rs", "file:src/[id].ts", "db:slot"].iter().any(|key| covers_several(key)));
+    }
 
     #[test]
     fn names_that_are_not_utf8_are_shown_as_bytes() {

@@ -8,9 +8,11 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
+use super::data_dir;
 use super::describe::{self, colon_reason, key};
 use super::names::Cwd;
 use crate::git::Repo;
@@ -20,6 +22,9 @@ use crate::wire::{Notice, UnlockStatus};
 
 /// The largest file of notices that is read, in bytes.
 const NOTICES_MAX: u64 = 1 << 20;
+
+/// After this time a notice that is still true is shown again.
+const SHOWN_AGAIN: Duration = Duration::from_secs(60);
 
 /// The notices in the body of a reply.
 pub fn in_reply(body: &[u8]) -> Vec<Notice> {
@@ -64,10 +69,35 @@ pub fn take(repo: &Repo, session: &str) -> Vec<Notice> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
+/// Those of the notices that this session has not just been shown. The server repeats a notice with every reply until
+/// the session does something about it; a person needs to read it once a minute.
+pub fn not_shown_lately(repo: &Repo, session: &str, notices: Vec<Notice>, now: SystemTime) -> Vec<Notice> {
+    let repeats = |notice: &Notice| matches!(notice, Notice::UnlockRequested { .. } | Notice::Paused { .. });
+    let text = |notice: &Notice| serde_json::to_string(notice).unwrap_or_default();
+    let repeated: Vec<String> = notices.iter().filter(|notice| repeats(notice)).map(text).collect();
+    let Some(file) = file_of(repo, "shown", session).filter(|_| !repeated.is_empty()) else { return notices };
+    let age = fs::metadata(&file).and_then(|about| about.modified()).ok().and_then(|at| now.duration_since(at).ok());
+    let shown = match age {
+        Some(age) if age < SHOWN_AGAIN => fs::read_to_string(&file).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let is_new = |notice: &Notice| !repeats(notice) || !shown.lines().any(|line| line == text(notice));
+    let (new, known): (Vec<Notice>, Vec<Notice>) = notices.into_iter().partition(is_new);
+    if known.len() < repeated.len() {
+        // If it cannot be written, the notices are shown again.
+        let _ = data_dir::write_private(&file, (repeated.join("\n") + "\n").as_bytes());
+    }
+    new
+}
+
 fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
+    file_of(repo, "notices", session)
+}
+
+fn file_of(repo: &Repo, what: &str, session: &str) -> Option<PathBuf> {
     // A valid session id has no slash; DIBS_SESSION may hold any text.
     let is_name = !session.contains('/');
-    is_name.then(|| repo.common_dir.join("dibs").join(format!("notices-{session}")))
+    is_name.then(|| repo.common_dir.join("dibs").join(format!("{what}-{session}")))
 }
 
 /// A notice as a sentence; none if there is nothing to tell.
@@ -77,13 +107,17 @@ pub fn sentence(notice: &Notice, cwd: &Cwd) -> Option<String> {
         format!("git dibs reserve{word}")
     };
     Some(match notice {
-        Notice::UnlockRequested { request_id, file_path, requested_by, requested_by_name, reason, .. } => format!(
-            "{} asks you to release {}{}\nTo release it: git dibs approve {id} — to keep it: git dibs reject {id}",
-            describe::session(requested_by, requested_by_name.as_deref()),
-            key(file_path, None),
-            colon_reason(Some(reason)),
-            id = clean(request_id, 64),
-        ),
+        Notice::UnlockRequested { request_id, file_path, requested_by, requested_by_name, reason, .. } => {
+            let all_of = if describe::covers_several(file_path) { "all of " } else { "" };
+            format!(
+                "{} asks you to release {all_of}{}{}\nTo release {}: git dibs approve {id} — to keep it: git dibs reject {id}",
+                describe::session(requested_by, requested_by_name.as_deref()),
+                key(file_path, None),
+                colon_reason(Some(reason)),
+                if all_of.is_empty() { "it" } else { "all of it" },
+                id = clean(request_id, 64),
+            )
+        }
         Notice::UnlockAnswered { file_path, status, responded_by, note, .. } => {
             let what = key(file_path, None);
             let who =
@@ -174,6 +208,30 @@ mod tests {
         assert_eq!(take(&repo, "bo"), []);
         assert_eq!(take(&repo, "ana"), [released("one"), released("two")]);
         assert_eq!(take(&repo, "ana"), []);
+    }
+
+    #[test]
+    fn a_notice_that_the_server_repeats_is_shown_once_a_minute() {
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init(dir.path()).unwrap();
+        let repo = Repo::at(dir.path()).unwrap();
+        fs::create_dir(repo.git_dir.join("dibs")).unwrap();
+        let pause = |feature: &str| Notice::Paused {
+            feature: feature.into(),
+            reserved_by: "bo".into(),
+            reserved_by_name: None,
+            reason: None,
+            expires_at: Time(0),
+        };
+        // The file is written at the real time, so the moments are after it.
+        let now = SystemTime::now() + Duration::from_secs(10);
+        let shown = |session, notices: &[Notice], at| not_shown_lately(&repo, session, notices.to_vec(), at);
+        assert_eq!(shown("ana", &[pause("F")], now), [pause("F")]);
+        assert_eq!(shown("ana", &[pause("F"), released("one")], now), [released("one")], "what comes once is shown");
+        assert_eq!(shown("bo", &[pause("F")], now), [pause("F")], "another session");
+        assert_eq!(shown("ana", &[pause("F"), pause("G")], now), [pause("G")]);
+        assert_eq!(shown("ana", &[pause("F"), pause("G")], now), []);
+        assert_eq!(shown("ana", &[pause("F")], now + 2 * SHOWN_AGAIN), [pause("F")]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::process::start_of;
 use super::{data_dir, notices, server};
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::Repo;
+use crate::text::hex;
 use crate::wire::{Code, EndSession, EndState};
 
 /// The variable with the handle that `git-dibs run` gives to its command.
@@ -105,7 +106,7 @@ impl RunFile {
     pub fn create(repo: &Repo, access: &ServerAccess, credential: &Credential) -> Result<RunFile> {
         let mut random = [0; HANDLE_BYTES];
         aws_lc_rs::rand::fill(&mut random).ok().context("the system has no random numbers")?;
-        let handle = hex(&random);
+        let handle = hex::encode(&random);
         let dir = repo.common_dir.join(DIRECTORY);
         data_dir::make_private(&dir)?;
         let path = dir.join(file_name(&handle));
@@ -241,11 +242,7 @@ fn read(path: &Path) -> Result<Option<Content>, String> {
 }
 
 fn file_name(handle: &str) -> String {
-    hex(digest::digest(&digest::SHA256, handle.as_bytes()).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest::digest(&digest::SHA256, handle.as_bytes()).as_ref())
 }
 
 fn is_running(owner: &Owner) -> bool {

@@ -8,6 +8,7 @@ use std::path::Path;
 use aws_lc_rs::hmac;
 
 use super::KeyringError;
+use crate::text::hex;
 
 /// The shortest secret, in bytes: HS256 is as strong as its 256 bits, and no stronger than its secret.
 pub const SECRET_MIN: usize = 32;
@@ -69,7 +70,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyringError> {
 /// The id of the servers that have this secret, which their tokens name. It does not reveal the secret.
 pub(super) fn server_id(secret: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    hex(&hmac::sign(&key, b"git-dibs server id").as_ref()[..SERVER_ID_BYTES])
+    hex::encode(&hmac::sign(&key, b"git-dibs server id").as_ref()[..SERVER_ID_BYTES])
 }
 
 /// Refuses a secret that could be guessed.
@@ -92,7 +93,7 @@ fn make(path: &Path) -> io::Result<()> {
 
     // A hard link appears with its complete contents or not at all, and never replaces an existing file.
     let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", hex(&suffix)));
+    draft.push(format!(".{}", hex::encode(&suffix)));
     let draft = Path::new(&draft);
     let linked = write_draft(draft, &random).and_then(|()| fs::hard_link(draft, path));
     let _ = fs::remove_file(draft);
@@ -107,10 +108,6 @@ fn make(path: &Path) -> io::Result<()> {
 
 fn write_draft(draft: &Path, random: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(format!("{}\n", hex(random)).as_bytes())?;
+    file.write_all(format!("{}\n", hex::encode(random)).as_bytes())?;
     file.sync_all()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

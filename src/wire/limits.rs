@@ -21,6 +21,9 @@ pub const REF_BYTES_MAX: usize = 1_024;
 /// The longest path or key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4096;
 
+/// The longest name of a file or directory in a path, in bytes.
+pub const COMPONENT_BYTES_MAX: usize = 255;
+
 /// The longest a reserve may wait in the queue, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 300;
 

@@ -100,6 +100,10 @@ pub struct UnlockRequestInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub reserved_by: Option<Text>,
+    /// The display name of the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub reserved_by_name: Option<Text>,
     /// The session that asks.
     #[schema(value_type = String)]
     pub requested_by: Text,

@@ -173,7 +173,6 @@ fn check_takes_names_from_every_source() {
     let bad = world.dibs(["check", "--range", "nowhere..HEAD"]).fails(1);
     assert!(bad.err.contains("nowhere"), "{bad:?}");
     world.dibs(["check", "--range", "--all"]).fails(2);
-    world.dibs(["check"]).fails(2);
     world.dibs(["check", "--staged", "a"]).fails(2);
 }
 
@@ -292,4 +291,29 @@ fn the_status_fits_eighty_columns() {
     assert!(id.starts_with("ana-") && shown.contains(&id), "the id is in one piece: {shown}");
     assert!(shown.contains("src/a.rs") && shown.contains("splitting"), "{shown}");
     agent.finish();
+}
+
+#[test]
+fn who_and_check_without_arguments_answer_the_usual_question() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    assert_eq!(world.dibs(["who"]).ok().out, world.dibs(["status"]).ok().out);
+    assert_eq!(world.as_session("bo", ["check"]).ok().err, "git-dibs: there is nothing to check\n");
+    world.write("src/a.rs", "changed");
+    world.git(&["add", "src/a.rs"]);
+    let said = world.as_session("bo", ["check"]).fails(3);
+    assert!(said.out.starts_with("src/a.rs: held by ANA (ana)"), "{said:?}");
+}
+
+#[test]
+fn a_pattern_that_overlaps_a_held_file_is_not_held_through_it() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    let said = world.as_session("bo", ["check", "src/"]).fails(3);
+    assert!(said.out.starts_with("src/: overlaps src/a.rs, held by ANA (ana), "), "{said:?}");
+    let said = world.as_session("bo", ["reserve", "src/**"]).fails(3);
+    assert!(said.err.contains("src/**: overlaps src/a.rs, held by ANA (ana), "), "{said:?}");
+    world.as_session("ana", ["reserve", "lib/"]).ok();
+    let said = world.as_session("bo", ["check", "lib/b.rs"]).fails(3);
+    assert!(said.out.starts_with("lib/b.rs: held by ANA (ana) through lib/**, "), "{said:?}");
 }

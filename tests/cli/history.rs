@@ -94,3 +94,26 @@ fn a_ledger_can_be_checked_found_and_shared() {
     let said = world.dibs(["ledger", "verify"]).fails(1);
     assert!(said.err.contains("was not written by git-dibs"), "{said:?}");
 }
+
+#[test]
+fn the_log_is_in_plain_words_with_the_path() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    world.as_session("bo", ["request", "src/a.rs", "--reason", "a fix"]).ok();
+    world.as_session("bo", ["wait", "src/a.rs", "--timeout", "1"]).fails(7);
+    let waiting = world.as_session("bo", ["reserve", "src/a.rs", "--wait", "60"]).start();
+    world.until_waits_for("bo", &["src/a.rs"]);
+    world.as_session("ana", ["approve"]).ok();
+    assert!(waiting.finish().status.success());
+    world.as_session("bo", ["session", "end"]).run();
+    let log = told(&world.dibs(["log"]).ok().out);
+    let says = |text: &str| assert!(log.iter().any(|line| line.contains(text)), "{text}\n{log:#?}");
+    says("asked to release src/a.rs by BO (bo): a fix");
+    says("stopped waiting for src/a.rs by BO (bo), timed out");
+    says("waiting for src/a.rs by BO (bo)");
+    says("agreed to release src/a.rs by ANA (ana)");
+    says("wait over, granted src/a.rs by BO (bo)");
+    says("session started by ANA (ana)");
+    let raw = ["unlockRequested", "unlockAnswered", "timedOut", "seated", "queued"];
+    assert!(!log.iter().any(|line| raw.iter().any(|word| line.contains(word))), "{log:#?}");
+}

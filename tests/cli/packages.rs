@@ -77,3 +77,27 @@ fn a_ttl_the_server_refuses_is_reported_with_its_line() {
     world.as_session("ana", ["reserve", "--package", "-"]).input(keys).ok();
     world.as_session("ana", ["check", "--package", "-"]).input(keys).ok();
 }
+
+#[test]
+fn check_and_reserve_agree_about_a_package() {
+    let world = World::served();
+    let ttls =
+        ["", ", ttl_minutes: 1", ", ttl_minutes: 5", ", ttl_minutes: 6", ", ttl_minutes: 480", ", ttl_minutes: 0"];
+    let lists = [
+        "files: [src/a.rs]",
+        "keys: ['db:slot']",
+        "files: [src/a.rs], keys: ['db:slot']",
+        "files: []",
+        "keys: ['what:ever']",
+    ];
+    for ttl in ttls {
+        for list in lists {
+            let package = format!("locks: {{{list}{ttl}}}");
+            let run =
+                |command: &str| world.as_session("ana", [command, "--package", "-"]).input(package.as_str()).run();
+            let (check, reserve) = (run("check"), run("reserve"));
+            assert_eq!(check.code, reserve.code, "{package}\n{check:?}\n{reserve:?}");
+            world.as_session("ana", ["release", "--all"]).ok();
+        }
+    }
+}

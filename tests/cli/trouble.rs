@@ -116,7 +116,6 @@ fn invalid_arguments_are_usage_errors() {
         &["reserve"],
         &["reserve", "a", "--wait", "soon"],
         &["reserve", "a", "--retries", "-1"],
-        &["approve"],
         &["session"],
         &["session", "end", "--state", "lost"],
         &["check", "-z"],

@@ -73,3 +73,49 @@ fn several_keys_are_requested_one_by_one() {
     let long = world.as_session("bo", ["request", "src/a.rs", "--reason", &"x".repeat(1001)]).fails(2);
     assert!(long.err.contains("longer than 1000"), "{long:?}");
 }
+
+#[test]
+fn asking_for_one_file_of_a_held_directory_says_that_all_of_it_is_released() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/"]).ok();
+    let asked = world.as_session("bo", ["request", "src/a.rs", "--reason", "a fix"]).ok();
+    assert!(asked.out.ends_with(" asks ANA (ana) to release all of src/**, which src/a.rs is part of\n"), "{asked:?}");
+    let told = world.as_session("ana", ["renew"]).ok();
+    assert!(told.err.contains("BO (bo) asks you to release all of src/**: a fix"), "{told:?}");
+    assert!(told.err.contains("To release all of it: git dibs approve "), "{told:?}");
+    let listed = world.as_session("bo", ["requests"]).ok();
+    assert!(listed.out.contains("ANA (ana)"), "{listed:?}");
+    let json = world.as_session("bo", ["requests", "--json"]).json();
+    assert_eq!(json["outgoing"][0]["reservedByName"], "ANA");
+}
+
+#[test]
+fn a_request_is_named_by_its_beginning_or_not_at_all() {
+    let world = World::served();
+    world.as_session("ana", ["approve"]).fails(1);
+    let id = asked(&world);
+    let unknown = world.as_session("ana", ["approve", "zzz"]).fails(1);
+    assert!(unknown.err.contains("there is no open request whose id begins with \"zzz\""), "{unknown:?}");
+    assert_eq!(world.as_session("ana", ["approve", &id[..8]]).ok().out, "released src/a.rs for BO (bo)\n");
+    asked(&world);
+    assert_eq!(world.as_session("ana", ["reject"]).ok().out, "kept src/a.rs; BO (bo) will be notified\n");
+    world.as_session("ana", ["reserve", "README"]).ok();
+    for file in ["src/a.rs", "README"] {
+        world.as_session("bo", ["request", file, "--reason", "x"]).ok();
+    }
+    let several = world.as_session("bo", ["withdraw"]).fails(2);
+    assert!(several.err.contains("there are 2 such requests; name one of: "), "{several:?}");
+    world.as_session("ana", ["release", "README"]).ok();
+    assert_eq!(world.as_session("bo", ["withdraw"]).ok().out, "no longer asking for src/a.rs\n");
+}
+
+#[test]
+fn a_request_without_an_answer_is_told_once_a_minute() {
+    let world = World::served();
+    asked(&world);
+    let told = |said: crate::world::Said| said.err.matches("asks you to release").count();
+    assert_eq!(told(world.as_session("ana", ["renew"]).ok()), 1);
+    assert_eq!(told(world.as_session("ana", ["renew"]).ok()), 0);
+    world.as_session("cy", ["request", "src/a.rs", "--reason", "too"]).ok();
+    assert_eq!(told(world.as_session("ana", ["status"]).ok()), 1, "the new one alone");
+}

@@ -218,3 +218,41 @@ fn a_named_server_is_asked_whatever_the_record_says() {
         }
     }
 }
+
+/// The record of a server names a socket; another user could write one that leads to a server of its own.
+#[test]
+fn a_server_record_of_another_user_does_not_replace_the_address_that_was_named() {
+    let world = World::with_hooks(false).served();
+    let elsewhere = World::new().served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold_as("a", Mode::Exclusive);
+    // As user `nobody`, in a repository of root, with the record of root's other server in it.
+    let as_nobody = "test $(id -u) = 0 && setpriv --reuid=65534 --regid=65534 --clear-groups true";
+    if !world.try_shell("", as_nobody, &[]).status.success() {
+        eprintln!("skipped: only root can run a command as another user");
+        return;
+    }
+    let (record, other) = (world.path("work/.git/dibs/server.json"), elsewhere.path("work/.git/dibs/server.json"));
+    let of_other_server = std::fs::read(other).unwrap();
+    let variables = [
+        &world.variables(Some(&bo))[..],
+        &[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")],
+    ]
+    .concat();
+    world.shell("", "chmod 755 . work work/.git; chmod -R a+rX bin work");
+    let check = || {
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let output = world.try_shell("work", &format!("{nobody} $TOP/bin/git-dibs check a"), &variables);
+        (output.status.code(), said(&output))
+    };
+    for mode in [0o644, 0o600] {
+        std::fs::write(&record, &of_other_server).unwrap();
+        std::fs::set_permissions(&record, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let (code, text) = check();
+        assert_eq!(code, Some(3), "{mode:o}: {text}");
+        assert!(text.contains("a: held by ana"), "{mode:o}: {text}");
+    }
+    std::fs::write(&record, "not a record").unwrap();
+    let (code, text) = check();
+    assert!(code == Some(3) && text.contains("a: held by ana"), "{text}");
+}

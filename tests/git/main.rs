@@ -18,6 +18,7 @@ mod record;
 mod server;
 mod situations;
 mod stopped;
+mod transports;
 mod upgrade;
 mod verdicts;
 mod words;

@@ -305,3 +305,69 @@ fn a_file_moved_into_a_held_directory_is_blocked() {
         server.ana.release_all();
     }
 }
+
+#[test]
+fn a_merge_that_is_no_fast_forward_only_carries_and_its_push_is_checked() {
+    let world = World::with_hooks(false);
+    world.shell("work", "git checkout -q -b topic; echo 1 >>a; git commit -qam topic; git checkout -q main");
+    let server = Shared::lend();
+    server.ana.hold_as("a", Mode::Exclusive);
+    let output = world.try_shell("work", "git merge -q --no-ff --no-edit topic", &server.variables());
+    assert!(output.status.success() && !said(&output).contains("git-dibs:"), "{}", said(&output));
+    let output = world.try_shell("work", "git push -q", &server.variables());
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("a: held by Ana (ana)") && text.contains(": topic"), "{text}");
+}
+
+#[test]
+fn without_a_session_nothing_must_be_held() {
+    let world = World::with_hooks(true).served();
+    world.shell("work", "git config dibs.require held; echo 1 >>a");
+    let output = world.try_shell("work", "git commit -qam m; git push -q", &[]);
+    assert!(output.status.success() && !said(&output).contains("git-dibs:"), "a person: {}", said(&output));
+    let bo = world.session("bo");
+    let output = world.try_shell("work", "echo 2 >>a; git commit -qam m", &world.variables(Some(&bo)));
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("that you have not reserved (dibs.require=held)"), "{text}");
+}
+
+#[test]
+fn a_tracking_ref_of_another_branch_that_the_remote_deleted_is_not_believed() {
+    let world = World::with_hooks(false);
+    world.shell("work", "git checkout -q -b x; echo 1 >>b; git commit -qam x; git push -q origin x; git checkout -q main; echo 1 >>a; git commit -qam mine; git merge -q --no-edit x");
+    let server = Shared::lend();
+    server.ana.hold_as("b", Mode::Exclusive);
+    let before = world.snapshot();
+    let push = |act: &str| {
+        let output = world.try_shell("work", act, &server.variables());
+        before.restore();
+        (output.status.success(), said(&output))
+    };
+    let acts = ["git push -q", "git push -q origin main:new", "git push -q origin x:again"];
+    for act in acts {
+        let (passed, text) = push(act);
+        assert!(passed && !text.contains("git-dibs:"), "the remote has the branch: {act}\n{text}");
+        let (passed, text) = push(&format!("git -C ../origin.git branch -q -D x; {act}"));
+        assert!(!passed && text.contains("  b: held by Ana (ana)"), "the remote deleted it: {act}\n{text}");
+    }
+}
+
+#[test]
+fn a_forced_push_over_commits_that_were_never_fetched_says_so() {
+    let world = World::with_hooks(false);
+    world.shell("work", "git clone -q $TOP/origin.git ../other; cd ../other; echo 1 >>b; git commit -qam other; git push -q; cd ../work; echo 1 >>a; git commit -qam mine");
+    let server = Shared::lend();
+    let before = world.snapshot();
+    let output = world.try_shell("work", "git push -q --force", &server.variables());
+    assert!(output.status.success() && !said(&output).contains("git-dibs:"), "nothing is held: {}", said(&output));
+    before.restore();
+    server.ana.hold_as("elsewhere", Mode::Exclusive);
+    let output = world.try_shell("work", "git push -q --force", &server.variables());
+    let text = said(&output);
+    assert!(output.status.success() && text.contains("refs/heads/main has commits that were never fetched"), "{text}");
+    before.restore();
+    server.ana.hold_as("a", Mode::Exclusive);
+    let output = world.try_shell("work", "git push -q --force", &server.variables());
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("were never fetched") && text.contains("a: held by"), "{text}");
+}

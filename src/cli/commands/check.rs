@@ -28,8 +28,8 @@ const LINES_MAX: usize = 20;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Files, directories (with a slash at the end), patterns, logical keys or URIs
-    #[arg(value_name = "KEY", required_unless_present = "from")]
+    /// Files, directories (with a slash at the end), patterns, logical keys or URIs [default: what is staged]
+    #[arg(value_name = "KEY")]
     keys: Vec<OsString>,
     #[command(flatten)]
     from: From,
@@ -83,7 +83,8 @@ fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>,
         repo.ok_or_else(|| Failure::new(Exit::Error, "there is no repository here").for_program(context.json))
     };
     let failed = |error: GitError| Failure::new(Exit::Error, error.to_string()).for_program(context.json);
-    if args.from.staged {
+    let is_bare = args.keys.is_empty() && !args.from.stdin && args.from.range.is_none() && args.from.package.is_none();
+    if args.from.staged || is_bare {
         let repo = repo()?;
         let collected = Plan::staged(repo).collect(repo).map_err(failed)?;
         return Ok(Some((Moment::PreCommit, collected)));

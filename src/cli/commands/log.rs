@@ -1,5 +1,6 @@
 //! `git-dibs log`: who held what, when and why.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 
 use anyhow::Result;
@@ -12,7 +13,7 @@ use crate::git::Repo;
 use crate::local::{Cwd, Names, clock, data_dir, describe};
 use crate::serve::upkeep::ledger;
 use crate::text::terminal::clean;
-use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time};
+use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time, UnlockStatus};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -78,7 +79,8 @@ fn print(history: &HistoryReply, json: bool) -> Result<()> {
     if json {
         return Ok(talk::document(&serde_json::to_vec(history)?)?);
     }
-    let text: String = history.events.iter().map(line).collect();
+    let subjects = Subjects::of(&history.events);
+    let text: String = history.events.iter().map(|event| line(event, &subjects)).collect();
     talk::data(&text)?;
     if history.events.is_empty() {
         talk::say("there are no such events");
@@ -106,13 +108,16 @@ struct Details<'a> {
     reason: Option<&'a str>,
 }
 
-fn details(event: &EventKind) -> Details<'_> {
+fn details<'a>(event: &'a EventKind, subjects: &Subjects<'a>) -> Details<'a> {
     use std::slice::from_ref;
     match event {
         EventKind::Opened { session_id, .. }
         | EventKind::Bound { session_id }
-        | EventKind::Reopened { session_id, .. }
-        | EventKind::Seated { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
+        | EventKind::Reopened { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
+        EventKind::Seated { session_id, waiter } => {
+            let (paths, encoding) = subjects.of_wait(*waiter);
+            Details { paths, encoding, session: Some(session_id), ..Details::default() }
+        }
         EventKind::Ended { session_id, state } => {
             Details { session: Some(session_id), why: Some(state.as_str()), ..Details::default() }
         }
@@ -130,7 +135,7 @@ fn details(event: &EventKind) -> Details<'_> {
             encoding: *encoding,
             session: Some(session_id),
             // The verb says it already.
-            why: Some(&**why).filter(|why| *why != "released"),
+            why: Some(&**why).filter(|why| *why != "released").map(why_released),
             by: by.as_deref(),
             reason: reason.as_deref(),
             ..Details::default()
@@ -143,8 +148,9 @@ fn details(event: &EventKind) -> Details<'_> {
             reason: reason.as_deref(),
             ..Details::default()
         },
-        EventKind::Left { session_id, why, .. } => {
-            Details { session: Some(session_id), why: Some(why), ..Details::default() }
+        EventKind::Left { session_id, waiter, why } => {
+            let (paths, encoding) = subjects.of_wait(*waiter);
+            Details { paths, encoding, session: Some(session_id), why: Some(why_left(why)), ..Details::default() }
         }
         EventKind::UnlockRequested { file_path, requested_by, reason, encoding, .. } => Details {
             paths: from_ref(file_path),
@@ -153,12 +159,11 @@ fn details(event: &EventKind) -> Details<'_> {
             reason: Some(reason),
             ..Details::default()
         },
-        EventKind::UnlockAnswered { status, responded_by, note, .. } => Details {
-            session: responded_by.as_deref(),
-            why: Some(status.as_str()),
-            reason: note.as_deref(),
-            ..Details::default()
-        },
+        EventKind::UnlockAnswered { request_id, responded_by, note, .. } => {
+            let (paths, encoding) = subjects.of_request(request_id);
+            let (session, reason) = (responded_by.as_deref(), note.as_deref());
+            Details { paths, encoding, session, reason, ..Details::default() }
+        }
         EventKind::Counted { .. }
         | EventKind::Committed { .. }
         | EventKind::Restored { .. }
@@ -166,12 +171,93 @@ fn details(event: &EventKind) -> Details<'_> {
     }
 }
 
+/// What earlier events say that later ones only refer to.
+struct Subjects<'a> {
+    waits: HashMap<u64, (&'a [String], Option<Encoding>)>,
+    requests: HashMap<&'a str, (&'a [String], Option<Encoding>)>,
+}
+
+impl<'a> Subjects<'a> {
+    fn of(events: &'a [Event]) -> Subjects<'a> {
+        let mut subjects = Subjects { waits: HashMap::new(), requests: HashMap::new() };
+        for event in events {
+            match &event.kind {
+                EventKind::Queued { file_paths, encoding, .. } => {
+                    subjects.waits.insert(event.seq, (file_paths, *encoding));
+                }
+                EventKind::UnlockRequested { request_id, file_path, encoding, .. } => {
+                    subjects.requests.insert(request_id, (std::slice::from_ref(file_path), *encoding));
+                }
+                _ => {}
+            }
+        }
+        subjects
+    }
+
+    /// What a wait is for; nothing if the event that tells it is not listed.
+    fn of_wait(&self, waiter: u64) -> (&'a [String], Option<Encoding>) {
+        self.waits.get(&waiter).copied().unwrap_or_default()
+    }
+
+    /// What an unlock request is about, in the same way.
+    fn of_request(&self, id: &str) -> (&'a [String], Option<Encoding>) {
+        self.requests.get(id).copied().unwrap_or_default()
+    }
+}
+
+/// What happened, so that the keys and "by" with the session can follow.
+fn verb(event: &EventKind) -> &'static str {
+    match event {
+        EventKind::Opened { .. } => "session started",
+        EventKind::Bound { .. } => "session first used",
+        EventKind::Reopened { .. } => "session started again",
+        EventKind::Ended { .. } => "session ended",
+        EventKind::Amended { .. } => "changed the reservation of",
+        EventKind::Queued { .. } => "waiting for",
+        EventKind::Seated { .. } => "wait over, granted",
+        EventKind::Left { .. } => "stopped waiting for",
+        EventKind::UnlockRequested { .. } => "asked to release",
+        EventKind::UnlockAnswered { status, .. } => match status {
+            UnlockStatus::Pending => "asked to release",
+            UnlockStatus::Approved => "agreed to release",
+            UnlockStatus::Rejected => "refused to release",
+            UnlockStatus::Withdrawn => "no longer asked to release",
+            UnlockStatus::Moot => "no longer needed to release",
+        },
+        other => other.verb(),
+    }
+}
+
+/// Why a reservation ended.
+fn why_released(why: &str) -> &str {
+    match why {
+        "ended" => "with its session",
+        "approved" => "as asked",
+        "unheard" => "because the client had gone",
+        other => other,
+    }
+}
+
+/// Why a request stopped waiting.
+fn why_left(why: &str) -> &str {
+    match why {
+        "timedOut" => "timed out",
+        "gone" => "the client disconnected",
+        "stopped" => "the server stopped",
+        "ended" => "the session ended",
+        "version" => "the version had changed",
+        "paused" => "the feature was paused",
+        "deadlock" => "it would have waited forever",
+        other => other,
+    }
+}
+
 /// One event on a line.
-fn line(event: &Event) -> String {
+fn line(event: &Event, subjects: &Subjects<'_>) -> String {
     let when = event.at.to_string();
     // Marked as UTC, and in a form that --since accepts.
     let when = format!("{}Z", &when[..19]);
-    let details = details(&event.kind);
+    let details = details(&event.kind, subjects);
     let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
     let mut what: String = paths.collect();
     if let EventKind::Restored { last_kept, .. } = event.kind {
@@ -188,7 +274,7 @@ fn line(event: &Event) -> String {
         (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
         _ => {}
     }
-    format!("{when}  #{} {}{what}{}\n", event.seq, event.kind.verb(), describe::colon_reason(details.reason))
+    format!("{when}  #{} {}{what}{}\n", event.seq, verb(&event.kind), describe::colon_reason(details.reason))
 }
 
 /// Reads a time, a date, or how long ago.

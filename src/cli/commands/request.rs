@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::requests::holder;
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::{Exit, talk};
 use crate::local::describe;
@@ -36,7 +37,7 @@ pub fn run(args: Args) -> Result<Exit> {
             wire::UnlockRequest { file_path: text, reason: args.reason.as_str().into(), encoding: names.encoding() };
         let result = context.client.request_unlock(&session, &request);
         match context.checked(result) {
-            Ok(request) if !context.json => talk::data(&line(&request))?,
+            Ok(info) if !context.json => talk::data(&line(&request, &info))?,
             Ok(_) => {}
             // If no session holds one of the keys, the others are still asked for.
             Err(failure) if several => {
@@ -58,9 +59,12 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(exit)
 }
 
-fn line(request: &UnlockRequestInfo) -> String {
-    let holder = request.reserved_by.as_deref();
-    let holder = holder.map_or_else(|| "the holder".to_owned(), |id| describe::session(id, None));
-    let key = describe::key(&request.file_path, request.encoding);
-    format!("{} asks {holder} to release {key}\n", clean(&request.id, 64))
+fn line(asked: &wire::UnlockRequest, info: &UnlockRequestInfo) -> String {
+    let (holder, key) = (holder(info), describe::key(&info.file_path, info.encoding));
+    let wanted = describe::key(&asked.file_path, asked.encoding);
+    let id = clean(&info.id, 64);
+    if wanted == key || !describe::covers_several(&info.file_path) {
+        return format!("{id} asks {holder} to release {key}\n");
+    }
+    format!("{id} asks {holder} to release all of {key}, which {wanted} is part of\n")
 }

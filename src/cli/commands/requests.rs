@@ -8,7 +8,10 @@ use crate::cli::{Exit, talk};
 use crate::client::ClientError;
 use crate::local::describe;
 use crate::text::terminal::clean;
-use crate::wire::{Code, Notice, UnlockRequestInfo};
+use crate::wire::{Code, Notice, UnlockRequestInfo, UnlockRequests, UnlockStatus};
+
+/// The length of a whole id.
+const ID_CHARS: usize = 36;
 
 /// The longest id of a request that is shown, in characters.
 const ID_MAX: usize = 64;
@@ -28,9 +31,6 @@ pub fn run(args: Args) -> Result<Exit> {
         context.print("")?;
         return Ok(Exit::Ok);
     }
-    let holder = |request: &UnlockRequestInfo| {
-        request.reserved_by.as_deref().map_or_else(String::new, |id| describe::session(id, None))
-    };
     let mut text = String::new();
     if !reply.incoming.is_empty() {
         let rows = reply.incoming.iter().map(|request| row(request, requester(request))).collect();
@@ -63,6 +63,40 @@ fn row(request: &UnlockRequestInfo, other: String) -> Vec<String> {
         describe::reason(Some(&request.reason)),
         describe::reason(request.note.as_deref()),
     ]
+}
+
+/// The session that the request is to.
+pub(super) fn holder(request: &UnlockRequestInfo) -> String {
+    let name = request.reserved_by_name.as_deref();
+    request.reserved_by.as_deref().map_or_else(|| "the holder".to_owned(), |id| describe::session(id, name))
+}
+
+/// The id of the request that an argument means: an id, the beginning of one, or nothing if there is only one request
+/// without an answer. `of` picks the requests that the command is about.
+pub(super) fn pick(
+    context: &mut Context,
+    session: &str,
+    typed: Option<&str>,
+    of: impl Fn(UnlockRequests) -> Vec<UnlockRequestInfo>,
+) -> Result<String, Failure> {
+    if let Some(id) = typed.filter(|id| id.len() >= ID_CHARS) {
+        return Ok(id.to_owned());
+    }
+    let result = context.client.unlock_requests(session);
+    let open = of(context.checked(result)?).into_iter().filter(|request| request.status == UnlockStatus::Pending);
+    let open: Vec<UnlockRequestInfo> = open.filter(|request| request.id.starts_with(typed.unwrap_or(""))).collect();
+    if let [only] = open.as_slice() {
+        return Ok(only.id.clone());
+    }
+    let list: Vec<String> = open.iter().map(|request| clean(&request.id, ID_CHARS)).collect();
+    let (exit, sentence) = match (typed, list.is_empty()) {
+        (Some(id), true) => (Exit::Error, format!("there is no open request whose id begins with {:?}", clean(id, 64))),
+        (None, true) => (Exit::Error, "there is no open request".to_owned()),
+        (_, false) => {
+            (Exit::Usage, format!("there are {} such requests; name one of: {}", list.len(), list.join(", ")))
+        }
+    };
+    Err(Failure::new(exit, sentence).for_program(context.json))
 }
 
 /// The session that made the request.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::cli::context::{CommonArgs, Context};
+use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::{Exit, talk};
 use crate::client::ReservationFilter;
 use crate::local::describe;
@@ -19,6 +19,13 @@ pub struct Args {
     holder: Option<String>,
     #[command(flatten)]
     common: CommonArgs,
+}
+
+impl Args {
+    /// To show everything that is held.
+    pub(super) fn of_all(server: ServerArgs, json: bool) -> Args {
+        Args { mine: false, holder: None, common: CommonArgs { json, session: None, server } }
+    }
 }
 
 pub fn run(args: Args) -> Result<Exit> {

@@ -6,13 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
+use super::status;
 use crate::cli::context::{Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
 use crate::judge::explain;
 use crate::local::{Cwd, Names, data_dir, describe};
-use crate::serve::upkeep::ledger;
+use crate::serve::upkeep;
 use crate::wire::{self, Encoding};
 
 /// The most holders that are listed; the others are counted.
@@ -20,9 +21,10 @@ const LINES_MAX: usize = 20;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A file, directory (with a slash at the end), pattern, logical key or URI
+    /// A file, directory (with a slash at the end), pattern, logical key or URI; without one, everything that is held, as
+    /// git dibs status shows it
     #[arg(value_name = "PATH")]
-    path: OsString,
+    path: Option<OsString>,
     /// Print the reply as one JSON document
     #[arg(long)]
     json: bool,
@@ -31,7 +33,10 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    match ask(&args) {
+    let Some(path) = &args.path else {
+        return status::run(status::Args::of_all(args.server, args.json));
+    };
+    match ask(&args, path) {
         Ok((context, reply, encoding)) => {
             let lines = explain::conflict_lines(&reply.conflicts, encoding, context.now(), LINES_MAX);
             context.print(&lines.lines().map(|line| format!("{}\n", line.trim_start())).collect::<String>())?;
@@ -43,8 +48,8 @@ pub fn run(args: Args) -> Result<Exit> {
         Err(failure) => {
             let ledger = Repo::from_environment().ok().map(|repo| (data_dir::ledger(&data_dir::dibs_dir(&repo)), repo));
             match ledger {
-                Some((path, repo)) if failure.exit == Exit::Unreachable && path.exists() => {
-                    without_server(&args, &path, &repo)
+                Some((ledger, repo)) if failure.exit == Exit::Unreachable && ledger.exists() => {
+                    without_server(&args, path, &ledger, &repo)
                 }
                 _ => Err(failure.into()),
             }
@@ -52,9 +57,9 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Failure> {
+fn ask(args: &Args, path: &OsString) -> Result<(Context, wire::CheckReply, Option<Encoding>), Failure> {
     let mut context = Context::open_without_session(&args.server, args.json)?;
-    let names = context.names(std::slice::from_ref(&args.path))?;
+    let names = context.names(std::slice::from_ref(path))?;
     let question = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };
     // Without a session every holder is a conflict, the caller's own session too.
     let reply = context.look(|client, _| client.check(None, &question))?;
@@ -62,11 +67,11 @@ fn ask(args: &Args) -> Result<(Context, wire::CheckReply, Option<Encoding>), Fai
 }
 
 /// Reads the ledger of this repository.
-fn without_server(args: &Args, path: &Path, repo: &Repo) -> Result<Exit> {
-    let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(&args.path))?;
+fn without_server(args: &Args, path: &OsString, ledger: &Path, repo: &Repo) -> Result<Exit> {
+    let names = Names::typed(&Cwd::of(Some(repo)), std::slice::from_ref(path))?;
     names.notes().for_each(|note| talk::say(&note));
     let text = names.texts().pop().unwrap_or_default();
-    let holders = ledger::holders(path, &text, names.encoding() == Some(Encoding::Percent))?;
+    let holders = upkeep::ledger::holders(ledger, &text, names.encoding() == Some(Encoding::Percent))?;
     talk::say("no server answers; this is what the ledger in this repository says");
     if args.json {
         talk::document(json!({ "holders": holders }).to_string().as_bytes())?;

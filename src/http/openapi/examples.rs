@@ -85,7 +85,7 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
     let request = |status: &str, is_answered: bool| {
         json!({
             "id": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
-            "filePath": "src/a.rs", "reservedBy": "bo", "requestedBy": "ana", "requestedByName": "Ana",
+            "filePath": "src/a.rs", "reservedBy": "bo", "reservedByName": "Bo", "requestedBy": "ana", "requestedByName": "Ana",
             "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z", "status": status,
             "respondedAt": is_answered.then_some("2026-01-31T09:30:10.000Z"), "respondedBy": is_answered.then_some("bo"),
         })

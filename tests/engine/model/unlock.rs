@@ -31,6 +31,7 @@ impl Model {
             reservation: held.id,
             key: self.keyset.key(held.key).clone(),
             holder: self.sessions[held.session].id.clone(),
+            holder_name: None,
             by,
             by_name: None,
             reason: reason.clone(),
