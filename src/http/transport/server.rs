@@ -28,9 +28,9 @@ use crate::http::ids::new_id;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
 use crate::http::router::router;
-use crate::http::transport::connections::Connections;
 use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
 use crate::http::transport::tls::{TlsIdentity, TlsStream};
+use crate::http::transport::unread::OpenSockets;
 use crate::http::transport::write_timeout::WriteTimeout;
 
 /// How long a client may accept no bytes of its reply.
@@ -71,14 +71,14 @@ pub enum Listener {
 pub struct HttpServer {
     listeners: Vec<(Listener, Router)>,
     limits: Arc<ArcSwap<ServerLimits>>,
-    registry: Arc<Connections>,
+    sockets: Arc<OpenSockets>,
 }
 
 /// What the connections of one listener share.
 struct Acceptor {
     router: Router,
     limits: Arc<ArcSwap<ServerLimits>>,
-    registry: Arc<Connections>,
+    sockets: Arc<OpenSockets>,
     graceful: Arc<GracefulShutdown>,
     /// Each connection that is served has a clone, which counts them.
     connections: Arc<()>,
@@ -90,15 +90,15 @@ impl HttpServer {
     /// One router for all listeners, with the default limits.
     pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
         let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
-        Self { listeners, limits: Arc::default(), registry: Arc::default() }
+        Self { listeners, limits: Arc::default(), sockets: Arc::default() }
     }
 
     /// All calls of the app, with its limits. Its desks hear what has arrived before anything expires.
     pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
         let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
-        let registry = Arc::<Connections>::default();
-        app.repositories.values().for_each(|repo| repo.desk.set_intake(registry.intake()));
-        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits(), registry }
+        let sockets = Arc::<OpenSockets>::default();
+        app.repositories.values().for_each(|repo| repo.desk.set_intake(sockets.intake()));
+        Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits(), sockets }
     }
 
     /// Serves until `stop` becomes true. Then accepts no more connections, calls `closing`, and waits for the requests in
@@ -107,11 +107,11 @@ impl HttpServer {
         let graceful = Arc::new(GracefulShutdown::new());
         let accepting = self.listeners.into_iter().map(|(listener, router)| {
             let (limits, graceful) = (self.limits.clone(), graceful.clone());
-            let listening = self.registry.register_listener(listener.as_raw_fd());
+            let listening = self.sockets.register_listener(listener.as_raw_fd());
             let acceptor = Acceptor {
                 router,
                 limits,
-                registry: self.registry.clone(),
+                sockets: self.sockets.clone(),
                 graceful,
                 connections: Arc::default(),
                 refusals_in_progress: Arc::default(),
@@ -190,7 +190,7 @@ impl Acceptor {
             return self.refuse(stream);
         }
         let connection_guard = self.connections.clone();
-        let registration = self.registry.register_connection(stream.as_raw_fd());
+        let registration = self.sockets.register_connection(stream.as_raw_fd());
         let progress = RequestProgress::default();
         let (on_request, on_reply) = (progress.clone(), progress.clone());
         let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {

@@ -42,7 +42,6 @@ impl<S> AsRawFd for TlsStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
-
     /// The open stream, after the handshake.
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Pin<&mut server::TlsStream<S>>>> {
         if let State::Handshake(handshake) = &mut self.state {

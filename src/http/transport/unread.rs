@@ -15,7 +15,7 @@ use crate::desk::Intake;
 
 /// All connections and listeners of a server.
 #[derive(Default)]
-pub struct Connections(Mutex<Registry>);
+pub struct OpenSockets(Mutex<Registry>);
 
 #[derive(Default)]
 struct Registry {
@@ -34,12 +34,12 @@ struct Entry {
 
 /// A connection or listener while it is registered.
 pub struct Registration {
-    connections: Arc<Connections>,
+    connections: Arc<OpenSockets>,
     number: u64,
     entry: Arc<Entry>,
 }
 
-impl Connections {
+impl OpenSockets {
     pub fn register_connection(self: &Arc<Self>, socket: RawFd) -> Registration {
         self.register(socket, false)
     }
@@ -61,7 +61,7 @@ impl Connections {
 
     /// What a desk asks whether everything is read.
     pub fn intake(self: &Arc<Self>) -> Box<dyn Intake> {
-        Box::new(ConnectionIntake { connections: self.clone(), marks: HashMap::new(), ignored: HashMap::new() })
+        Box::new(SocketIntake { connections: self.clone(), marks: HashMap::new(), ignored: HashMap::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
@@ -92,15 +92,15 @@ impl Drop for Registration {
     }
 }
 
-struct ConnectionIntake {
-    connections: Arc<Connections>,
+struct SocketIntake {
+    connections: Arc<OpenSockets>,
     /// How often each task had begun to run at the mark.
     marks: HashMap<u64, u64>,
-    /// Connections that were not read in time, with how often their task had begun to run by then.
+    /// OpenSockets that were not read in time, with how often their task had begun to run by then.
     ignored: HashMap<u64, u64>,
 }
 
-impl ConnectionIntake {
+impl SocketIntake {
     /// The connections that are not read yet.
     fn unread_entries(&self) -> Vec<(u64, Arc<Entry>)> {
         let is_read = |number: &u64, entry: &Entry| {
@@ -134,7 +134,7 @@ impl ConnectionIntake {
     }
 }
 
-impl Intake for ConnectionIntake {
+impl Intake for SocketIntake {
     fn mark(&mut self) {
         let registry = self.connections.lock();
         let begun = |(number, entry): (&u64, &Arc<Entry>)| (*number, entry.begun.load(Ordering::SeqCst));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_connection_with_input_is_unread_until_its_task_has_run() {
-        let connections = Arc::<Connections>::default();
+        let connections = Arc::<OpenSockets>::default();
         let mut intake = connections.intake();
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (idle, _their_idle) = UnixStream::pair().unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_listener_is_unread_as_long_as_a_client_waits_to_be_accepted() {
-        let connections = Arc::<Connections>::default();
+        let connections = Arc::<OpenSockets>::default();
         let mut intake = connections.intake();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_task_is_registered_as_long_as_it_runs() {
-        let connections = Arc::<Connections>::default();
+        let connections = Arc::<OpenSockets>::default();
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let registration = connections.register_connection(ours.as_raw_fd());
         let mut first = true;
