@@ -112,7 +112,8 @@ pub fn run(
             log_level: log.level(),
             discovery: discovery.clone(),
         };
-        signals::handle(shutdown.clone(), reloader)?;
+        signals::handle_reload(reloader)?;
+        signals::handle_stop(shutdown.clone())?;
         systemd::notify(systemd::READY);
         let on_stop = || {
             systemd::notify(systemd::STOPPING);
