@@ -135,7 +135,7 @@ fn details(event: &EventKind) -> Details<'_> {
             reason: reason.as_deref(),
             ..Details::default()
         },
-        EventKind::Queued { session_id, file_paths, mode, reason, encoding } => Details {
+        EventKind::Queued { session_id, file_paths, mode, reason, encoding, .. } => Details {
             paths: file_paths,
             encoding: *encoding,
             session: Some(session_id),

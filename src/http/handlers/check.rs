@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::Response;
 
-use crate::engine::{Actor, Command, Content, Engine, Few, Intent, ObjectId, Outcome, SessionId, Text};
+use crate::engine::{Actor, Command, Content, Engine, Few, Intent, KeyCheck, ObjectId, Outcome, SessionId, Text};
 use crate::http::app::App;
 use crate::http::caller::Caller;
+use crate::http::conflict_list::ConflictList;
 use crate::http::error::ApiResult;
-use crate::http::extract::{At, CHECK_BODY_MAX, Json, LONG_LIST_KEYS, QueryParams, without_blocking};
+use crate::http::extract::{At, CHECK_BODY_MAX, LONG_LIST_KEYS, LargeJson, QueryParams, without_blocking};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
+use crate::http::reply_text::{ListText, ReplyText};
 use crate::http::request_fields::{key, mode, object_id, ttl};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
@@ -36,8 +39,8 @@ pub async fn check(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::CheckReply>> {
+    LargeJson(body, _permit): LargeJson<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Response> {
     let (actor, session) = caller.look_for(&id)?;
     check_paths(&app, &caller, actor, Some(session), body).await
 }
@@ -56,7 +59,7 @@ pub async fn check_query(
     caller: Caller,
     At(id): At<String>,
     query: QueryParams,
-) -> ApiResult<Json<wire::CheckReply>> {
+) -> ApiResult<Response> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
     for (name, value) in &query.0 {
@@ -94,8 +97,8 @@ pub async fn check_query(
 pub async fn check_without_session(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::CheckReply>> {
+    LargeJson(body, _permit): LargeJson<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Response> {
     check_paths(&app, &caller, caller.look(), None, body).await
 }
 
@@ -105,9 +108,10 @@ async fn check_paths(
     actor: Actor,
     session: Option<SessionId>,
     body: wire::Check,
-) -> ApiResult<Json<wire::CheckReply>> {
+) -> ApiResult<Response> {
     let check = ParsedCheck::read(app, caller, body)?;
-    check.run(caller, actor, session, caller.claims.feature.clone()).await.map(Json)
+    let text = check.run(caller, actor, session, caller.claims.feature.clone()).await?;
+    Ok(text.into_response())
 }
 
 /// A check whose paths and contents are read.
@@ -147,64 +151,48 @@ impl ParsedCheck {
         Ok(ParsedCheck { paths: paths.into(), keys, record: record && blobs.is_some(), blobs, intent })
     }
 
-    /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names.
+    /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names. The
+    /// result is a [`wire::CheckReply`] as text.
     pub async fn run(
         self,
         caller: &Caller,
         actor: Actor,
         session: Option<SessionId>,
         feature: Option<Text>,
-    ) -> ApiResult<wire::CheckReply> {
+    ) -> ApiResult<ReplyText> {
         let ParsedCheck { paths, keys, blobs, intent, record } = self;
         let record = record && !matches!(actor, Actor::Reader);
         let mut keys = keys.into_iter();
-        let mut answer = wire::CheckReply::default();
+        let mut reply = CheckText::new();
         let mut first = 0;
         loop {
             let piece: Vec<Key> = keys.by_ref().take(PIECE_PATHS).collect();
             let count = piece.len();
             let view = {
-                let (session, feature, paths, blobs) = (session.clone(), feature.clone(), paths.clone(), blobs.clone());
+                let (session, feature, blobs) = (session.clone(), feature.clone(), blobs.clone());
                 move |engine: &Engine, now| {
-                    let mut answer = wire::CheckReply::default();
-                    let mut own = Vec::new();
-                    for (key, position) in piece.into_iter().zip(first..) {
-                        let blob = blobs.as_ref().map(|blobs| blobs[position]);
-                        let checked = match blob {
-                            Some(blob) => engine.check_content(session.as_ref(), position, &key, blob),
-                            None => engine.check(session.as_ref(), position, &key, intent),
-                        };
-                        answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
-                        if checked.conflicts.is_empty() {
-                            let path = &paths[position];
-                            answer.clear.push(path.clone());
-                            if checked.held {
-                                answer.held.push(path.clone());
-                                own.extend(blob.filter(|_| record).map(|blob| Content { key, blob }));
-                            }
-                            if checked.carried {
-                                answer.carried.push(path.clone());
-                            }
-                        }
-                    }
+                    let check = |(key, position): (&Key, usize)| match &blobs {
+                        Some(blobs) => engine.check_content(session.as_ref(), position, key, blobs[position]),
+                        None => engine.check(session.as_ref(), position, key, intent),
+                    };
+                    let checks: Vec<KeyCheck> = piece.iter().zip(first..).map(check).collect();
                     let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
-                    answer.paused = pause.map(outcome::pause);
-                    answer.server_time = Some(outcome::time(now));
-                    (answer, own)
+                    (piece, checks, pause, now)
                 }
             };
             // The session made one call, however many pieces it takes: only the first is a sign of life and gets its
             // notices.
             let looker = if first == 0 { actor.clone() } else { Actor::Reader };
-            let reply = read_state(&caller.repo.desk, looker, view).await?;
-            let (piece, own) = reply.value;
-            answer.conflicts.extend(piece.conflicts);
-            answer.clear.extend(piece.clear);
-            answer.held.extend(piece.held);
-            answer.carried.extend(piece.carried);
-            answer.paused = piece.paused;
-            answer.server_time = piece.server_time;
-            answer.notices.extend(outcome::notices(reply.notices));
+            let state = read_state(&caller.repo.desk, looker, view).await?;
+            let (piece, checks, pause, now) = state.value;
+            let mut own = Vec::new();
+            for ((key, check), position) in piece.into_iter().zip(checks).zip(first..) {
+                reply.add(&check, position, &paths);
+                if let Some(blobs) = blobs.as_ref().filter(|_| record && check.held && check.conflicts.is_empty()) {
+                    own.push(Content { key, blob: blobs[position] });
+                }
+            }
+            reply.notices.extend(outcome::notices(state.notices));
             if let Some(session) = session.clone().filter(|_| !own.is_empty()) {
                 let command = Command::RecordCommit { session, contents: own };
                 let reply = submit(&caller.repo, actor.clone(), command).await?;
@@ -212,9 +200,63 @@ impl ParsedCheck {
             }
             first += count;
             if keys.len() == 0 {
-                return Ok(answer);
+                return Ok(reply.finish(pause.map(outcome::pause), outcome::time(now)));
             }
         }
+    }
+}
+
+/// A [`wire::CheckReply`] that is written while the paths are checked. The conflicts come first, so that a client that
+/// gets only a part of the reply knows of them.
+struct CheckText {
+    list: ConflictList,
+    conflicts: ListText,
+    clear: ListText,
+    held: ListText,
+    carried: ListText,
+    notices: Vec<wire::Notice>,
+}
+
+impl CheckText {
+    fn new() -> Self {
+        let [conflicts, clear, held, carried] = std::array::from_fn(|_| ListText::new());
+        Self { list: ConflictList::default(), conflicts, clear, held, carried, notices: Vec::new() }
+    }
+
+    fn add(&mut self, check: &KeyCheck, position: usize, paths: &[String]) {
+        if !check.conflicts.is_empty() {
+            return self.list.add(&check.conflicts, paths, |conflict| self.conflicts.push(&conflict));
+        }
+        let path = &paths[position];
+        self.clear.push(path);
+        if check.held {
+            self.held.push(path);
+        }
+        if check.carried {
+            self.carried.push(path);
+        }
+    }
+
+    fn finish(self, paused: Option<wire::Paused>, server_time: wire::Time) -> ReplyText {
+        let mut text = ReplyText::default();
+        self.conflicts.write_to(&mut text, "{\"conflicts\":[");
+        self.clear.write_to(&mut text, ",\"clear\":[");
+        self.held.write_to(&mut text, ",\"held\":[");
+        if !self.carried.is_empty {
+            self.carried.write_to(&mut text, ",\"carried\":[");
+        }
+        if let Some(paused) = paused {
+            text.push_str(",\"paused\":");
+            text.push_json(&paused);
+        }
+        text.push_str(",\"serverTime\":");
+        text.push_json(&server_time);
+        if !self.notices.is_empty() {
+            text.push_str(",\"notices\":");
+            text.push_json(&self.notices);
+        }
+        text.push_str("}");
+        text
     }
 }
 
@@ -233,5 +275,46 @@ fn intent(check: &wire::Check) -> Intent {
         None => Intent::Reserve(mode(check.mode)),
         Some(wire::Intent::Change) => Intent::Change,
         Some(wire::Intent::Look) => Intent::Look,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::wire::{CheckReply, Notice, Paused, Time};
+
+    #[tokio::test]
+    async fn the_written_reply_is_the_reply_of_the_contract() {
+        let lost = Notice::Lost { lost_at: Time(1), released_count: 1, released_paths: vec!["a".to_owned()] };
+        let paused = Paused {
+            feature: "F".into(),
+            reserved_by: "bo".into(),
+            reserved_by_name: None,
+            reason: None,
+            expires_at: Time(2),
+        };
+        let paths = ["a".to_owned(), "b\"\u{7}".to_owned()];
+        for (notices, paused, carried) in [(vec![], None, false), (vec![lost], Some(paused), true)] {
+            let mut text = CheckText::new();
+            text.notices = notices.clone();
+            for position in 0..2 {
+                let check = KeyCheck { conflicts: Vec::new(), held: position == 1, carried };
+                text.add(&check, position, &paths);
+            }
+            let reply = CheckReply {
+                clear: paths.to_vec(),
+                held: paths[1..].to_vec(),
+                carried: if carried { paths.to_vec() } else { Vec::new() },
+                paused: paused.clone(),
+                server_time: Some(Time(3)),
+                notices,
+                ..CheckReply::default()
+            };
+            let body = text.finish(paused, Time(3)).into_response().into_body();
+            let written = body.collect().await.unwrap().to_bytes();
+            assert_eq!(String::from_utf8_lossy(&written), serde_json::to_string(&reply).unwrap());
+        }
     }
 }

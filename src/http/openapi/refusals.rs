@@ -11,10 +11,12 @@ use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use crate::key::{Key, KeyRules};
 use crate::wire::Code::{self, *};
 
-/// Codes of every call, from before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
-const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
+/// Codes of every call, from before the token is read: a malformed request, a wrong Host or Origin, a token in the URL, too
+/// many connections.
+const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, UriTooLong, HeadersTooLarge, Unavailable];
 /// Codes of every call that needs a token.
-const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
+const TOKEN: &[Code] =
+    &[InvalidRequest, Unauthenticated, Forbidden, UriTooLong, HeadersTooLarge, QuotaExceeded, Unavailable];
 /// Every such call. Ending a session may be repeated, but not with a token from before it was opened again.
 const ENDED: &[Code] = &[SessionEnded];
 /// Codes of every call with a body.
@@ -139,6 +141,10 @@ pub fn example(code: Code) -> Value {
         NotFound => json!({ "error": "there is no such reservation, or it has ended" }),
         MethodNotAllowed => json!({ "error": "this path does not support this method; see the Allow header" }),
         PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes that this call accepts" }),
+        UriTooLong => json!({ "error": "the URL is too long; send long lists in the body of a POST" }),
+        HeadersTooLarge => {
+            json!({ "error": "the head of the request is too large; send fewer and shorter headers" })
+        }
         UnsupportedMediaType => {
             json!({ "error": "the body must be JSON; send it with Content-Type: application/json" })
         }
