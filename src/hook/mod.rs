@@ -212,6 +212,7 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
         }
         Ok((access, reply, session)) => {
             let now = reply.server_time.unwrap_or_else(clock::now);
+            let cut_short = reply.cut_short.clone();
             let committed = |contents: &[Change]| judge::committed_by_holder(&access, contents, deadline);
             let helpers = Helpers { committed_by_holder: &committed, deadline };
             let notes = RefCell::default();
@@ -222,14 +223,19 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
                 excused.paths
             };
             let objections = Objections::find(&policy, &collected.paths(), session.as_deref(), reply, now, excused);
-            let mut objections = Objections { notes: notes.into_inner(), ..objections };
+            let mut objections = objections;
+            objections.notes.extend(notes.into_inner());
             let mut occasion = occasion;
             if !objections.conflicts.is_empty() {
                 objections.commits = commits::of_paths(&repo, input, &objections.conflicting_paths());
                 // Git commits a merge as a whole.
                 occasion.is_staged &= !repo.git_dir.join("MERGE_HEAD").exists();
             }
-            let verdict = judge::verdict(&occasion, &policy, Ok(&objections));
+            let verdict = match cut_short.filter(|_| objections.is_empty()) {
+                // None of what arrived counts, and the rest is not known.
+                Some(why) => judge::verdict(&occasion, &policy, Err(&Unchecked::Server(CheckError::Unreachable(why)))),
+                None => judge::verdict(&occasion, &policy, Ok(&objections)),
+            };
             let verdict = verdict.with_sentence(access.token_problem.as_deref());
             announcement = (input.moment == Moment::PrePush && session.is_some()).then_some((access, updates));
             verdict
