@@ -13,10 +13,12 @@ use crate::wire::Code::{self, *};
 
 /// Codes of every call, from before the token is read: a malformed request, a wrong Host or Origin, a token in the URL, too
 /// many connections.
-const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, UriTooLong, HeadersTooLarge, Unavailable];
+const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
+/// Codes that belong to no call: the method of a call that is described is allowed, and a URL or a head that is too large is
+/// refused before it is known which call it is.
+pub const OF_NO_CALL: [Code; 3] = [MethodNotAllowed, UriTooLong, HeadersTooLarge];
 /// Codes of every call that needs a token.
-const TOKEN: &[Code] =
-    &[InvalidRequest, Unauthenticated, Forbidden, UriTooLong, HeadersTooLarge, QuotaExceeded, Unavailable];
+const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
 /// Every such call. Ending a session may be repeated, but not with a token from before it was opened again.
 const ENDED: &[Code] = &[SessionEnded];
 /// Codes of every call with a body.

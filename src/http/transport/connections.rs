@@ -100,7 +100,9 @@ impl Connections {
         if peer != Peer::Local && of_peer >= per_peer_max && !table.close_idle(Some(peer)) {
             return Admission::Refused("this address has reached its limit of connections; try again in a moment");
         }
-        let is_full = table.open.len() >= max && !table.close_idle(None);
+        // Those in reserved slots count too, so there may be more than one to close.
+        while table.open.len() >= max && table.close_idle(None) {}
+        let is_full = table.open.len() >= max;
         if is_full && table.open.len() >= max.saturating_add(RESERVED_SLOTS) {
             return Admission::Refused("this server has reached its limit of connections; try again in a moment");
         }
@@ -211,6 +213,8 @@ mod tests {
         let (reserved, _) = open(&connections, Peer::Local, 70, 2);
         assert!(matches!(reserved, Admission::Reserved(_)));
         second_progress.end();
+        assert!(matches!(open(&connections, Peer::Local, 75, 2).0, Admission::Reserved(_)), "its reply is not written");
+        second_progress.note_written();
         let (fifth, _) = open(&connections, Peer::Local, 80, 2);
         assert!(matches!(fifth, Admission::Served(_)));
         drop((first, second, third, reserved, fifth));
@@ -228,6 +232,7 @@ mod tests {
         assert!(matches!(open(&connections, guest, 2, 10).0, Admission::Refused(_)));
         assert!(matches!(open(&connections, peer("10.0.0.2"), 3, 10).0, Admission::Served(_)));
         one_progress.end();
+        one_progress.note_written();
         let (three, _) = open(&connections, guest, 4, 10);
         assert!(matches!(three, Admission::Served(_)), "its own idle one is closed for it");
         drop((one, two, three));

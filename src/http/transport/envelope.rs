@@ -49,7 +49,7 @@ impl<S> Envelope<S> {
     /// Whether these are the bytes of a bare refusal. Begins to replace it then.
     fn is_replaced(&mut self, bytes: &[u8]) -> bool {
         // Every reply is written through here, and nearly all of them end with this comparison.
-        if !bytes.starts_with(b"HTTP/1.1 4") || !self.progress.is_idle() {
+        if !bytes.starts_with(b"HTTP/1.1 4") || !self.progress.is_between_requests() {
             return false;
         }
         if self.refusal.is_none()

@@ -24,6 +24,8 @@ struct State {
     steps: AtomicU64,
     /// When bytes were last read or written, in milliseconds after [`EPOCH`].
     last_activity_ms: AtomicU64,
+    /// A reply is complete and not written yet.
+    is_unwritten: AtomicBool,
     /// The request is refused although the client may still be sending it.
     is_still_sent: AtomicBool,
 }
@@ -39,16 +41,27 @@ impl RequestProgress {
 
     /// The reply to the request is complete; the connection writes it now.
     pub fn end(&self) {
+        self.0.is_unwritten.store(true, Ordering::Relaxed);
         self.0.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Everything is written so far.
+    pub fn note_written(&self) {
+        self.0.is_unwritten.store(false, Ordering::Relaxed);
     }
 
     pub fn steps(&self) -> u64 {
         self.0.steps.load(Ordering::Relaxed)
     }
 
-    /// No request is being answered.
-    pub fn is_idle(&self) -> bool {
+    /// No request is being answered. Its reply may still have to be written.
+    pub fn is_between_requests(&self) -> bool {
         self.steps().is_multiple_of(2)
+    }
+
+    /// No request is being answered, and every reply is written.
+    pub fn is_idle(&self) -> bool {
+        self.is_between_requests() && !self.0.is_unwritten.load(Ordering::Relaxed)
     }
 
     pub fn note_activity(&self, now: Instant) {

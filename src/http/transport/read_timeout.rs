@@ -127,6 +127,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.progress.note_written();
+        }
         // The reply was written; from here the client's deadline runs. hyper reads again only when there is something to
         // read, so the alarm is set here; when it goes off, the read finds that the client is late.
         let _ = self.poll_late(context);
