@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode, header};
@@ -46,8 +46,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // A reply to 100,000 paths, each of them in conflict, has about 50 MB.
-        Limits { connect: Duration::from_millis(200), total: Duration::from_secs(2), answer_bytes: 256 << 20 }
+        // The reply to the largest check, each of its paths in conflict, has less.
+        Limits { connect: Duration::from_millis(200), total: Duration::from_secs(2), answer_bytes: 128 << 20 }
     }
 }
 
@@ -64,6 +64,8 @@ pub struct Client {
     ca_file: Option<PathBuf>,
     /// Made for the first HTTPS connection.
     tls: OnceCell<TlsConnector>,
+    /// What arrived of the body of the latest reply, if it did not arrive completely.
+    partial: Vec<u8>,
     /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
@@ -152,6 +154,7 @@ impl Client {
             latest,
             ca_file: None,
             tls: OnceCell::new(),
+            partial: Vec::new(),
             runtime: Some(runtime),
         })
     }
@@ -173,6 +176,11 @@ impl Client {
     /// The body of the latest reply, also of a refusal, unchanged; empty if there was no reply.
     pub fn latest_body(&self) -> &[u8] {
         &self.latest.body
+    }
+
+    /// What arrived of the body of the latest reply, if it did not arrive completely.
+    pub fn partial_body(&self) -> &[u8] {
+        &self.partial
     }
 
     /// The server's clock at its latest reply, to the second. Compare the server's times with this.
@@ -255,15 +263,18 @@ impl Client {
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
         self.latest = LatestReply::default();
+        self.partial = Vec::new();
+        let mut received = Vec::new();
         let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
-            let outcome = timeout(limit, self.exchange(&method, path, body)).await;
+            let outcome = timeout(limit, self.exchange(&method, path, body, &mut received)).await;
             // Tasks run only during calls, so an abandoned connection must be closed now: for the server, a closed
             // connection means that the request leaves the queue.
             tokio::task::yield_now().await;
             outcome
         });
         self.runtime = Some(runtime);
+        self.partial = received;
         match outcome {
             Ok(reply) => {
                 let reply = reply?;
@@ -275,7 +286,15 @@ impl Client {
     }
 
     /// Sends and receives; if the idle connection turns out to be closed, again on a new one.
-    async fn exchange(&mut self, method: &Method, path: &str, body: Option<Bytes>) -> Result<RawReply, ClientError> {
+    ///
+    /// What arrives of the body of a reply that does not arrive completely is left in `received`.
+    async fn exchange(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: Option<Bytes>,
+        received: &mut Vec<u8>,
+    ) -> Result<RawReply, ClientError> {
         // Taken out, so that a call that times out leaves no half-used connection behind.
         let mut connection = self.idle_connection.take().filter(|idle| !idle.sender.is_closed());
         loop {
@@ -288,7 +307,7 @@ impl Client {
             let request = self.request(endpoint, method, path, body.clone()).map_err(|error| {
                 ClientError::Unreachable { at: format!("{endpoint}{path}"), why: format!("not an address: {error}") }
             })?;
-            match transfer(&mut current.sender, request, self.limits.answer_bytes).await {
+            match transfer(&mut current.sender, request, self.limits.answer_bytes, received).await {
                 Ok(reply) => {
                     self.idle_connection = Some(current);
                     return Ok(reply);
@@ -442,28 +461,31 @@ where
     Ok((sender, tokio::spawn(connection)))
 }
 
-/// Sends one request and receives the whole reply.
+/// Sends one request and receives the whole reply, its body in `received` until it is complete.
 async fn transfer(
     sender: &mut http1::SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
     reply_max: usize,
+    received: &mut Vec<u8>,
 ) -> Result<RawReply, ExchangeError> {
     sender.ready().await.map_err(ExchangeError::NoReply)?;
     let response: Response<Incoming> = sender.send_request(request).await.map_err(ExchangeError::NoReply)?;
-    let (head, body) = response.into_parts();
-    let body = Limited::new(body, reply_max).collect().await.map_err(|error| {
-        ExchangeError::BadReply(match error.is::<LengthLimitError>() {
-            true => format!("a reply of more than {reply_max} bytes"),
-            false => "an incomplete reply".to_owned(),
-        })
-    })?;
+    let (head, mut body) = response.into_parts();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ExchangeError::BadReply("an incomplete reply".to_owned()))?;
+        let Some(data) = frame.data_ref() else { continue };
+        if received.len() + data.len() > reply_max {
+            return Err(ExchangeError::BadReply(format!("a reply of more than {reply_max} bytes")));
+        }
+        received.extend_from_slice(data);
+    }
     let seconds = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(RawReply {
         status: head.status,
         retry_after: seconds.map(Duration::from_secs),
         has_location: head.headers.contains_key(header::LOCATION),
         date: head.headers.get(header::DATE).and_then(|value| http_date(value.to_str().ok()?)),
-        body: body.to_bytes(),
+        body: std::mem::take(received).into(),
     })
 }
 

@@ -10,6 +10,7 @@ mod calls;
 mod credential;
 mod error;
 mod exchange;
+mod partial;
 mod peer;
 mod quick;
 #[cfg(test)]
@@ -21,4 +22,5 @@ pub use calls::{HistoryFilter, ReservationFilter};
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};
+pub use partial::known_conflicts;
 pub use quick::{QuickCall, QuickReply, quick_announce, quick_check, quick_held};

@@ -22,10 +22,13 @@ use crate::wire;
 pub enum QuickReply<T> {
     Success(T),
     /// A server accepted the connection and did not reply in time.
-    TimedOut,
+    TimedOut(PartialBody),
     /// Anything else. The full client finds out what.
-    Unclear,
+    Unclear(PartialBody),
 }
+
+/// What arrived of the body of a reply with status 200, until it was clear that it is incomplete.
+pub type PartialBody = Vec<u8>;
 
 /// Where to call, and as whom.
 #[derive(Debug, Clone, Copy)]
@@ -65,21 +68,26 @@ fn exchange<T: DeserializeOwned>(
     limits: Limits,
 ) -> QuickReply<T> {
     let deadline = Deadline(Instant::now() + limits.total);
-    let Some(socket) = connect(&call.endpoint.address, limits.connect) else { return QuickReply::Unclear };
+    let unclear = || QuickReply::Unclear(Vec::new());
+    let Some(socket) = connect(&call.endpoint.address, limits.connect) else { return unclear() };
     if !peer::may_get(call.credential, call.endpoint, &socket) {
-        return QuickReply::Unclear;
+        return unclear();
     }
-    let Ok(body) = request.map(serde_json::to_vec).transpose() else { return QuickReply::Unclear };
+    let Ok(body) = request.map(serde_json::to_vec).transpose() else { return unclear() };
     let head = head(call, path, body.as_ref().map(Vec::len));
-    let reply = send(&socket, &head, body.as_deref().unwrap_or_default(), deadline)
-        .and_then(|()| receive(&socket, deadline, limits.answer_bytes));
-    match reply {
-        Ok(bytes) => match success_body(&bytes).and_then(|body| serde_json::from_slice(body).ok()) {
+    let mut answer = Vec::new();
+    let received = send(&socket, &head, body.as_deref().unwrap_or_default(), deadline)
+        .and_then(|()| receive(&socket, deadline, limits.answer_bytes, &mut answer));
+    let partial = |answer: &[u8]| success_part(answer).map(<[u8]>::to_vec).unwrap_or_default();
+    match received {
+        Ok(()) => match success_body(&answer).and_then(|body| serde_json::from_slice(body).ok()) {
             Some(reply) => QuickReply::Success(reply),
-            None => QuickReply::Unclear,
+            None => QuickReply::Unclear(partial(&answer)),
         },
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => QuickReply::TimedOut,
-        Err(_) => QuickReply::Unclear,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            QuickReply::TimedOut(partial(&answer))
+        }
+        Err(_) => QuickReply::Unclear(partial(&answer)),
     }
 }
 
@@ -147,18 +155,17 @@ fn send(mut socket: &Socket, head: &str, body: &[u8], deadline: Deadline) -> std
     Ok(())
 }
 
-fn receive(mut socket: &Socket, deadline: Deadline, most: usize) -> std::io::Result<Vec<u8>> {
-    let mut answer = Vec::new();
+fn receive(mut socket: &Socket, deadline: Deadline, most: usize, answer: &mut Vec<u8>) -> std::io::Result<()> {
     let mut piece = vec![0; 16 * 1024];
     loop {
         socket.set_read_timeout(deadline.left()?)?;
         match socket.read(&mut piece)? {
-            0 => return Ok(answer),
+            0 => return Ok(()),
             read => answer.extend_from_slice(&piece[..read]),
         }
         // A proxy may keep the connection open although the reply is complete.
-        if parts(&answer).is_some_and(|(head, body)| length(head) == Some(body.len())) {
-            return Ok(answer);
+        if parts(answer).is_some_and(|(head, body)| length(head) == Some(body.len())) {
+            return Ok(());
         }
         if answer.len() > most {
             return Err(ErrorKind::FileTooLarge.into());
@@ -168,10 +175,15 @@ fn receive(mut socket: &Socket, deadline: Deadline, most: usize) -> std::io::Res
 
 /// The body of a complete reply with status 200.
 fn success_body(answer: &[u8]) -> Option<&[u8]> {
+    let (head, _) = parts(answer)?;
+    success_part(answer).filter(|body| length(head) == Some(body.len()))
+}
+
+/// What there is of the body of a reply with status 200.
+fn success_part(answer: &[u8]) -> Option<&[u8]> {
     let (head, body) = parts(answer)?;
     let (version, status) = head.split_once(' ')?;
-    let is_success = version.starts_with("HTTP/1.") && status.starts_with("200");
-    (is_success && length(head)? == body.len()).then_some(body)
+    (version.starts_with("HTTP/1.") && status.starts_with("200")).then_some(body)
 }
 
 /// The `content-length`; none if the body is encoded in any way.
@@ -252,14 +264,22 @@ mod tests {
             "HTTP/1.1 200 OK",
             "nonsense\r\n\r\n",
         ] {
-            assert_eq!(ask(answer).0, QuickReply::Unclear, "{answer}");
+            assert!(matches!(ask(answer).0, QuickReply::Unclear(_)), "{answer}");
         }
-        assert_eq!(ask("").0, QuickReply::TimedOut);
+        assert_eq!(ask("").0, QuickReply::TimedOut(Vec::new()));
         let nowhere = Endpoint::parse("unix:/nowhere/x.sock").unwrap();
         let by_name = Endpoint::parse("http://localhost:1").unwrap();
         for endpoint in [&nowhere, &by_name] {
             let call = QuickCall { endpoint, credential: None, session: None, repo: None };
-            assert_eq!(quick_check(call, &wire::Check::default(), LIMITS), QuickReply::Unclear);
+            assert_eq!(quick_check(call, &wire::Check::default(), LIMITS), QuickReply::Unclear(Vec::new()));
         }
+    }
+
+    #[test]
+    fn what_arrived_of_an_incomplete_reply_is_kept() {
+        let (answer, _) = ask("HTTP/1.1 200 OK\r\ncontent-length: 38\r\n\r\n{\"conflicts\":[");
+        assert_eq!(answer, QuickReply::Unclear(b"{\"conflicts\":[".to_vec()));
+        let (answer, _) = ask("HTTP/1.1 503 No\r\ncontent-length: 38\r\n\r\n{\"conflicts\":[");
+        assert_eq!(answer, QuickReply::Unclear(Vec::new()));
     }
 }

@@ -16,9 +16,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::engine::{Record, Seq};
 use crate::journal::{JournalError, JournalReader};
+use crate::key::Key;
 
 /// The most records in the buffer: a few megabytes, and some seconds of a busy repository.
 const BUFFER_MAX: usize = 16_384;
+
+/// The most bytes of keys in the buffer. Only requests with thousands of keys come near it.
+const BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// About how many records a follower gets at once.
 const PAGE: usize = 4096;
@@ -38,6 +42,8 @@ struct Buffer {
     batches: VecDeque<Arc<[Record]>>,
     /// The number of records in `batches`.
     length: usize,
+    /// The bytes of their keys.
+    bytes: usize,
     /// The tasks that wait for the next batch, by the follower's number.
     wakers: HashMap<u64, Waker>,
     next_follower: u64,
@@ -124,26 +130,33 @@ impl Feed {
 
 impl Buffer {
     fn push(&mut self, records: &[Record]) {
-        let (first, count) = (records[0].seq, records.len());
+        let (first, count, bytes) = (records[0].seq, records.len(), key_bytes(records));
         let joins = self.batches.back().and_then(|batch| batch.last()).is_none_or(|last| last.seq.next() == first);
-        if !joins || count > BUFFER_MAX {
+        let is_too_large = count > BUFFER_MAX || bytes > BUFFER_BYTES_MAX;
+        if !joins || is_too_large {
             self.clear();
         }
-        if count > BUFFER_MAX {
+        if is_too_large {
             return;
         }
         self.batches.push_back(records.into());
         self.length += count;
-        while self.length > BUFFER_MAX {
+        self.bytes += bytes;
+        while self.length > BUFFER_MAX || self.bytes > BUFFER_BYTES_MAX {
             let oldest = self.batches.pop_front().expect("the buffer has more than one batch");
             self.length -= oldest.len();
+            self.bytes -= key_bytes(&oldest);
         }
     }
 
     fn clear(&mut self) {
         self.batches = VecDeque::new();
-        self.length = 0;
+        (self.length, self.bytes) = (0, 0);
     }
+}
+
+fn key_bytes(records: &[Record]) -> usize {
+    records.iter().flat_map(|record| record.event.keys()).map(Key::text_bytes).sum()
 }
 
 impl Follower {
@@ -205,7 +218,7 @@ mod tests {
     use std::task::Wake;
 
     use super::*;
-    use crate::engine::{EndState, Event, SessionId, Timestamp};
+    use crate::engine::{EndState, Event, Mode, ReservationId, SessionId, Timestamp, Ttl, Want};
     use crate::journal::{Journal, MemoryJournal};
 
     struct Bell(AtomicUsize);
@@ -285,6 +298,25 @@ mod tests {
         assert_eq!(follower.buffered(Seq(many + 1)), BufferPage::TooOld);
         let FeedPage::Records(page) = follower.read_journal(Seq(many + 1)).unwrap() else { panic!("it is all there") };
         assert_eq!((page[0].seq.0, page.len()), (many + 2, PAGE));
+    }
+
+    #[test]
+    fn the_buffer_is_bounded_in_bytes_too() {
+        let (feed, _) = feed();
+        let follower = feed.follow(1).unwrap();
+        let text = "d/".repeat(1000) + "x";
+        let key = Key::parse(&text, &crate::key::KeyRules::default()).unwrap();
+        let want = Want { id: ReservationId(uuid::Uuid::nil()), key, ttl: Ttl(1) };
+        let (session, wants) = (SessionId::parse("ana").unwrap(), vec![want; 1000]);
+        let event = Event::Queued { session, wants, mode: Mode::Exclusive, reason: None, if_version: None };
+        let record = |n| Record { seq: Seq(n), at: Timestamp(0), event: event.clone() };
+        let fit = BUFFER_BYTES_MAX / (1000 * text.len());
+        for n in 1..=fit as u64 + 3 {
+            feed.publish(&[record(n)]);
+        }
+        assert_eq!(lock(&feed.buffer).length, fit);
+        assert_eq!(numbers(follower.buffered(Seq(fit as u64 + 2))), [fit as u64 + 3]);
+        assert_eq!(follower.buffered(Seq(1)), BufferPage::TooOld);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::command::{Conflict, Intent, KeyCheck};
-use super::conflict::{Blocker, clash};
+use super::command::{Intent, KeyCheck};
+use super::conflict::{Blocker, ListedBlockers, clash};
 use super::ids::{ObjectId, SessionId};
 use super::index::Place;
 use super::record::Mode;
@@ -16,6 +16,23 @@ impl Engine {
     ///
     /// Complete only as far as [`Engine::measured`] says. `position` is where the key stands in the caller's list; conflicts repeat it.
     pub fn check(&self, session: Option<&SessionId>, position: usize, key: &Key, intent: Intent) -> KeyCheck {
+        self.check_key(session, position, key, intent, None)
+    }
+
+    /// The same for a change of a path to this content. Content that every holder in the way has committed itself may be
+    /// carried by anyone: it undoes nothing.
+    pub fn check_content(&self, session: Option<&SessionId>, position: usize, key: &Key, blob: ObjectId) -> KeyCheck {
+        self.check_key(session, position, key, Intent::Change, Some(blob))
+    }
+
+    fn check_key(
+        &self,
+        session: Option<&SessionId>,
+        position: usize,
+        key: &Key,
+        intent: Intent,
+        blob: Option<ObjectId>,
+    ) -> KeyCheck {
         let session = session.and_then(|id| self.session_ids.get(id)).copied();
         let mode = match intent {
             Intent::Reserve(mode) => mode,
@@ -23,39 +40,34 @@ impl Engine {
             Intent::Look => Mode::Shared,
         };
         let mut check = KeyCheck { conflicts: Vec::new(), held: false, carried: false };
-        let in_the_way = |slot| {
+        let is_in_the_way = |slot| {
             let reservation: &Reservation = &self.reservations[slot];
             Some(reservation.session) != session && clash(reservation.mode, mode)
         };
-        let concerns = |place: &Place| place.key == *key || place.holders.iter().any(in_the_way);
+        let concerns = |place: &Place| place.key == *key || place.holders.iter().any(is_in_the_way);
+        let (mut in_the_way, mut only_shared, mut all_committed) = (ListedBlockers::default(), true, true);
         let _: ControlFlow<()> = self.index.visit_overlaps(key, concerns, |id| {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
                 if Some(reservation.session) == session {
                     check.held |= covers(&reservation.key, key);
-                } else if in_the_way(slot) {
-                    check.conflicts.push(self.conflict(position, key, id, Blocker::Holder(slot)));
+                } else if is_in_the_way(slot) {
+                    in_the_way.add(id, Blocker::Holder(slot), reservation.session);
+                    only_shared &= reservation.mode == Mode::Shared;
+                    let holder = &self.sessions[reservation.session].id;
+                    all_committed = all_committed && blob.is_some_and(|blob| self.has_committed(holder, key, blob));
                 }
             }
             ControlFlow::Continue(())
         });
-        // A holder may change the key beside others that hold it shared.
-        let shared_only = || check.conflicts.iter().all(|conflict| conflict.mode == Mode::Shared);
-        if intent == Intent::Change && check.held && shared_only() {
-            check.conflicts.clear();
+        if in_the_way.is_empty() || (intent == Intent::Change && check.held && only_shared) {
+            // A holder may change the key beside others that hold it shared.
+            return check;
         }
-        check
-    }
-
-    /// The same for a change of a path to this content. Content that every holder in the way has committed itself may be
-    /// carried by anyone: it undoes nothing.
-    pub fn check_content(&self, session: Option<&SessionId>, position: usize, key: &Key, blob: ObjectId) -> KeyCheck {
-        let mut check = self.check(session, position, key, Intent::Change);
-        let committed = |conflict: &Conflict| self.has_committed(&conflict.who.session, key, blob);
-        if !check.conflicts.is_empty() && check.conflicts.iter().all(committed) {
-            check.conflicts.clear();
-            check.carried = true;
+        check.carried = all_committed;
+        if !check.carried {
+            self.list_conflicts(position, key, in_the_way, &mut check.conflicts);
         }
         check
     }

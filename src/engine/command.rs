@@ -183,7 +183,8 @@ pub enum Outcome {
 /// Why a command was not carried out. Nothing was granted or released.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
-    /// Other sessions hold some of the keys, or are ahead in the queue for them.
+    /// Other sessions hold some of the keys, or are ahead in the queue for them. Every such key is listed, with at most
+    /// [`HOLDERS_LISTED`](super::HOLDERS_LISTED) of them.
     Locked(Vec<Conflict>),
     /// The wait ended without a grant.
     WaitOver {
@@ -294,6 +295,8 @@ pub struct Conflict {
     pub waiting: bool,
     /// How many requests wait for that key.
     pub queue_length: usize,
+    /// Set in the last conflict of each key: how many more there are for that key that are not listed.
+    pub more_holders: usize,
 }
 
 /// One session in a cycle of sessions that wait for each other.
@@ -387,7 +390,7 @@ pub enum Intent {
 /// The result of a check of one key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyCheck {
-    /// Reservations of other sessions that are in the way.
+    /// Reservations of other sessions that are in the way, at most [`HOLDERS_LISTED`](super::HOLDERS_LISTED).
     pub conflicts: Vec<Conflict>,
     /// The session holds the key itself, or a pattern that covers it.
     pub held: bool,

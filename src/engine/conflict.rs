@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
+
 use super::command::Conflict;
 use super::ids::WaiterId;
 use super::index::{Place, QueueEntry};
@@ -10,14 +12,43 @@ use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
 use crate::key::Key;
 
-/// The most conflicts that one refusal lists.
-const CONFLICTS_LISTED: usize = 100_000;
+/// How many conflicts are listed for one key; the others are counted.
+pub const HOLDERS_LISTED: usize = 3;
 
 /// What blocks one key of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blocker {
     Holder(ReservationSlot),
     Waiter(WaiterId),
+}
+
+/// The blockers of one key that are listed, of as many sessions as possible.
+#[derive(Default)]
+pub(super) struct ListedBlockers {
+    blockers: SmallVec<[(PlaceSlot, Blocker, SessionSlot); HOLDERS_LISTED]>,
+    /// How many more there are.
+    more: usize,
+}
+
+impl ListedBlockers {
+    pub fn is_empty(&self) -> bool {
+        self.blockers.is_empty()
+    }
+
+    pub fn add(&mut self, place: PlaceSlot, blocker: Blocker, session: SessionSlot) {
+        if self.blockers.len() < HOLDERS_LISTED {
+            self.blockers.push((place, blocker, session));
+            return;
+        }
+        self.more += 1;
+        // A session that is listed twice makes room for one that is not listed.
+        let is_listed =
+            |session: SessionSlot, up_to: usize| self.blockers[..up_to].iter().any(|(.., listed)| *listed == session);
+        let repeated = (1..HOLDERS_LISTED).find(|n| is_listed(self.blockers[*n].2, *n));
+        if let Some(n) = repeated.filter(|_| !is_listed(session, HOLDERS_LISTED)) {
+            self.blockers[n] = (place, blocker, session);
+        }
+    }
 }
 
 impl Engine {
@@ -73,7 +104,7 @@ impl Engine {
         })
     }
 
-    /// Everything that blocks a request, for the refusal: the holders, or where there are none, the waits ahead of it.
+    /// What blocks a request, for the refusal: the holders, or where there are none, the waits ahead of it.
     pub(super) fn conflicts(
         &self,
         session: SessionSlot,
@@ -81,30 +112,41 @@ impl Engine {
         mode: Mode,
         before: WaiterId,
     ) -> Vec<Conflict> {
-        let mut holders = Vec::new();
-        let mut waiters = Vec::new();
+        let (mut holders, mut waiters) = (Vec::new(), Vec::new());
         for (position, want) in wants.iter().enumerate() {
+            let (mut of_key, mut ahead) = (ListedBlockers::default(), ListedBlockers::default());
             let lookup = self.lookup(session, &want.key);
             let _: ControlFlow<()> = self.blockers(lookup, session, &want.key, mode, before, |place, blocker| {
-                let list = match blocker {
-                    Blocker::Holder(_) => &mut holders,
-                    Blocker::Waiter(_) => &mut waiters,
-                };
-                if list.len() == CONFLICTS_LISTED {
-                    return ControlFlow::Break(());
+                match blocker {
+                    Blocker::Holder(slot) => of_key.add(place, blocker, self.reservations[slot].session),
+                    Blocker::Waiter(id) => ahead.add(place, blocker, self.waiters[&id].session),
                 }
-                list.push((position, place, blocker));
                 ControlFlow::Continue(())
             });
+            self.list_conflicts(position, &want.key, of_key, &mut holders);
+            if holders.is_empty() {
+                self.list_conflicts(position, &want.key, ahead, &mut waiters);
+            }
         }
-        let found = if holders.is_empty() { waiters } else { holders };
-        let tell = |(position, place, blocker): (usize, PlaceSlot, Blocker)| {
-            self.conflict(position, &wants[position].key, place, blocker)
-        };
-        found.into_iter().map(tell).collect()
+        if holders.is_empty() { waiters } else { holders }
     }
 
-    pub(super) fn conflict(&self, position: usize, asked: &Key, place: PlaceSlot, blocker: Blocker) -> Conflict {
+    /// Adds the conflicts of one key to a list.
+    pub(super) fn list_conflicts(
+        &self,
+        position: usize,
+        asked: &Key,
+        listed: ListedBlockers,
+        list: &mut Vec<Conflict>,
+    ) {
+        let before = list.len();
+        list.extend(listed.blockers.iter().map(|(place, blocker, _)| self.conflict(position, asked, *place, *blocker)));
+        if let Some(last) = list[before..].last_mut() {
+            last.more_holders = listed.more;
+        }
+    }
+
+    fn conflict(&self, position: usize, asked: &Key, place: PlaceSlot, blocker: Blocker) -> Conflict {
         let place = self.index.place(place);
         let example = asked.overlaps(&place.key).and_then(|overlap| overlap.example);
         let (asked, queue_length) = (asked.clone(), place.queue.len());
@@ -123,6 +165,7 @@ impl Engine {
                     example,
                     waiting: false,
                     queue_length,
+                    more_holders: 0,
                 }
             }
             Blocker::Waiter(id) => {
@@ -139,6 +182,7 @@ impl Engine {
                     example,
                     waiting: true,
                     queue_length,
+                    more_holders: 0,
                 }
             }
         }

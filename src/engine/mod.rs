@@ -42,11 +42,12 @@ pub use command::{
     Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
     RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
+pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
 pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
-pub use view::{Numbers, SessionView, WaitView, WhoHolds};
+pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
 pub use work::{Pair, WorkReport};

@@ -105,6 +105,16 @@ impl<S: Slot, T> Slab<S, T> {
         self.slots.get(slot.number() as usize)?.as_ref()
     }
 
+    /// How many slots there are, with the free ones.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The values in `count` slots from number `first` on.
+    pub fn range(&self, first: usize, count: usize) -> impl Iterator<Item = &T> {
+        self.slots.iter().skip(first).take(count).flatten()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (S, &T)> {
         let numbered = (0u32..).zip(&self.slots);
         numbered.filter_map(|(number, value)| value.as_ref().map(|value| (S::from_number(number), value)))

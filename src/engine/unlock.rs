@@ -123,7 +123,11 @@ impl Engine {
         let mut others = self.conflicts(asker, std::slice::from_ref(want), mode, WaiterId::FIRST);
         self.refuse_if_incomplete()?;
         let giver = &self.sessions[holder].id;
+        let more = others.last().map_or(0, |last| last.more_holders);
         others.retain(|conflict| conflict.who.session != *giver || conflict.key != want.key);
+        if let Some(last) = others.last_mut() {
+            last.more_holders = more;
+        }
         if !others.is_empty() {
             return Err(Refusal::Locked(others));
         }

@@ -1,5 +1,7 @@
 //! Read-only views of the state.
 
+use std::collections::BTreeMap;
+
 use super::command::{Grant, SessionName, UnlockRequest};
 use super::ids::{Seq, SessionId, Text, Timestamp, WaiterId};
 use super::record::{EndState, Mode};
@@ -18,13 +20,17 @@ pub struct SessionView {
     pub last_seen: Timestamp,
     pub ended: Option<Timestamp>,
     pub held: usize,
+    /// The first of its waits, with at most [`WAITED_KEYS_LISTED`] keys in all.
     pub waits: Vec<WaitView>,
+    /// How many keys it waits for.
+    pub waited_keys: usize,
 }
 
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitView {
     pub waiter: WaiterId,
+    /// The first of its keys.
     pub keys: Vec<Key>,
     pub mode: Mode,
     pub since: Timestamp,
@@ -51,6 +57,23 @@ pub struct WhoHolds {
     pub others: bool,
 }
 
+/// Sessions or reservations that one call looks at for a list: less than a millisecond of the desk's time.
+const SCANNED_AT_ONCE: usize = 4096;
+
+/// The keys that the view of a session lists.
+pub const WAITED_KEYS_LISTED: usize = 100;
+
+/// A part of a list of reservations.
+#[derive(Debug, Default, PartialEq)]
+pub struct ReservationScan {
+    /// At most as many as were asked for.
+    pub found: Vec<(SessionName, Grant)>,
+    /// There is at least one more.
+    pub has_more: bool,
+    /// The fence after which to look on, if it is not known whether there are more.
+    pub next: Option<Seq>,
+}
+
 impl Engine {
     /// Whether a session holds anything, and whether others do. A caller without a session holds nothing.
     pub fn who_holds(&self, session: Option<&SessionId>) -> WhoHolds {
@@ -63,11 +86,38 @@ impl Engine {
         self.session_ids.get(id).map(|slot| self.view_session(&self.sessions[*slot]))
     }
 
+    /// Whether the session is alive or still remembered.
+    pub fn has_session(&self, id: &SessionId) -> bool {
+        self.session_ids.contains_key(id)
+    }
+
     /// Every session that is alive or still remembered, the oldest first.
     pub fn sessions(&self) -> Vec<SessionView> {
         let mut all: Vec<_> = self.sessions.iter().map(|(_, session)| session).collect();
         all.sort_by_key(|session| session.opened);
         all.into_iter().map(|session| self.view_session(session)).collect()
+    }
+
+    /// Looks for the sessions of a page, in one slice of the table of sessions: those that were opened after `after` and
+    /// are `wanted`. `page` keeps the first `limit` of them. Returns where the next slice begins, if there is one.
+    pub fn scan_sessions(
+        &self,
+        slice: usize,
+        after: Seq,
+        limit: usize,
+        wanted: impl Fn(Option<EndState>) -> bool,
+        page: &mut BTreeMap<Seq, SessionId>,
+    ) -> Option<usize> {
+        for session in self.sessions.range(slice, SCANNED_AT_ONCE) {
+            if session.opened > after && wanted(session.end.as_ref().map(|end| end.state)) {
+                page.insert(session.opened, session.id.clone());
+                if page.len() > limit {
+                    page.pop_last();
+                }
+            }
+        }
+        let next = slice + SCANNED_AT_ONCE;
+        (next < self.sessions.slots()).then_some(next)
     }
 
     /// What a session holds, in the order of the grants.
@@ -85,6 +135,49 @@ impl Engine {
             .iter()
             .filter(|(fence, slot)| self.reservations.get(*slot).is_some_and(|r| r.fence == *fence))
             .map(|(_, slot)| (self.session_name(self.reservations[*slot].session), self.grant_of(*slot)))
+    }
+
+    /// The next reservations of a page: those with a fence after `after` that are of `session`, if one is named, and whose
+    /// key is `wanted`. It looks at a bounded number of them, so a long list takes several calls.
+    pub fn scan_reservations(
+        &self,
+        after: Seq,
+        session: Option<&SessionId>,
+        limit: usize,
+        wanted: impl Fn(&Key) -> bool,
+    ) -> ReservationScan {
+        let mut scan = ReservationScan::default();
+        let slot = match session {
+            Some(id) => match self.session_ids.get(id) {
+                Some(slot) => Some(*slot),
+                None => return scan,
+            },
+            None => None,
+        };
+        let (first, mut own) = (self.grants.partition_point(|(fence, _)| *fence <= after), Vec::new());
+        let rest = match slot {
+            // A session's reservations are not sorted, all of them together are. A few are sorted quickly.
+            Some(slot) if self.sessions[slot].held.len() <= SCANNED_AT_ONCE => {
+                let held = self.sessions[slot].held.iter().map(|held| (self.reservations[*held].fence, *held));
+                own.extend(held.filter(|(fence, _)| *fence > after));
+                own.sort_unstable_by_key(|(fence, _)| *fence);
+                &own[..]
+            }
+            _ => &self.grants[first..],
+        };
+        let part = &rest[..rest.len().min(SCANNED_AT_ONCE)];
+        for (fence, reservation) in part {
+            let Some(held) = self.reservations.get(*reservation).filter(|held| held.fence == *fence) else { continue };
+            if slot.is_none_or(|slot| slot == held.session) && wanted(&held.key) {
+                if scan.found.len() == limit {
+                    scan.has_more = true;
+                    return scan;
+                }
+                scan.found.push((self.session_name(held.session), self.grant_of(*reservation)));
+            }
+        }
+        scan.next = part.last().filter(|_| part.len() < rest.len()).map(|(fence, _)| *fence);
+        scan
     }
 
     /// Unlock requests to a session, and those it sent; the oldest first.
@@ -113,15 +206,12 @@ impl Engine {
     }
 
     fn view_session(&self, session: &Session) -> SessionView {
+        let mut keys_left = WAITED_KEYS_LISTED;
         let wait = |id: &WaiterId| {
             let waiter = &self.waiters[id];
-            WaitView {
-                waiter: *id,
-                keys: waiter.wants.iter().map(|want| want.key.clone()).collect(),
-                mode: waiter.mode,
-                since: waiter.since,
-                until: self.real(waiter.until),
-            }
+            let keys: Vec<Key> = waiter.wants.iter().take(keys_left).map(|want| want.key.clone()).collect();
+            keys_left -= keys.len();
+            WaitView { waiter: *id, keys, mode: waiter.mode, since: waiter.since, until: self.real(waiter.until) }
         };
         SessionView {
             id: session.id.clone(),
@@ -132,7 +222,8 @@ impl Engine {
             last_seen: session.last_seen,
             ended: session.end.as_ref().map(|end| end.at),
             held: session.held.len(),
-            waits: session.waits.iter().map(wait).collect(),
+            waits: session.waits.iter().take(WAITED_KEYS_LISTED).map(wait).collect(),
+            waited_keys: session.queued_keys.len(),
         }
     }
 }

@@ -128,6 +128,7 @@ impl ChangeCheck<'_> {
     fn verdict(&self, access: &ServerAccess, finding: Finding) -> Verdict {
         let Finding::Checked { changes, collected, reply, session } = finding else { return Verdict::Pass };
         let now = reply.server_time.unwrap_or_else(clock::now);
+        let cut_short = reply.cut_short.clone();
         let committed = |contents: &[Change]| judge::committed_by_holder(access, contents, self.deadline);
         let helpers = Helpers { committed_by_holder: &committed, deadline: self.deadline };
         let notes = RefCell::default();
@@ -145,14 +146,19 @@ impl ChangeCheck<'_> {
             excused.paths
         };
         let objections = Objections::find(self.policy, &paths_of(&changes), session.as_deref(), reply, now, excused);
-        let mut objections = Objections { notes: notes.into_inner(), ..objections };
+        let mut objections = objections;
+        objections.notes.extend(notes.into_inner());
         let mut occasion = self.input.moment.occasion();
         if !objections.conflicts.is_empty() {
             objections.commits = commits::of_paths(self.repo, self.input, &objections.conflicting_paths());
             // Git commits a merge as a whole.
             occasion.is_staged &= !self.repo.git_dir.join("MERGE_HEAD").exists();
         }
-        let verdict = judge::verdict(&occasion, self.policy, Ok(&objections));
+        let verdict = match cut_short.filter(|_| objections.is_empty()) {
+            // None of what arrived counts, and the rest is not known.
+            Some(why) => judge::verdict(&occasion, self.policy, Err(&Unchecked::Server(CheckError::Unreachable(why)))),
+            None => judge::verdict(&occasion, self.policy, Ok(&objections)),
+        };
         // With a conflict they are in its message.
         let notes = objections.notes.iter().filter(|_| objections.conflicts.is_empty());
         notes.fold(verdict, |verdict, note| verdict.with_sentence(Some(note.trim_end_matches('.'))))

@@ -6,11 +6,15 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, watch};
 
+use super::byte_budget::ByteBudget;
+use super::extract::{BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX};
 use super::handlers::metrics::Gauge;
+use super::handlers::reserve::{WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX};
 use super::history_backend::HistoryBackend;
 use super::key_policy::KeyPolicy;
 use super::limits::ServerLimits;
 use super::middleware::rate_limit::RateLimiter;
+use super::middleware::reply_room::{REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX};
 use super::middleware::request_count::RequestCounts;
 use super::pattern_work::{WorkShares, pattern_threads};
 use super::reply_channel::ReplyChannel;
@@ -78,6 +82,12 @@ pub struct App {
     pub(super) journal_readers: Semaphore,
     /// Limits the threads that build and compare patterns at the same time.
     pub(super) pattern_threads: Arc<Semaphore>,
+    /// The bodies of large requests that are read, parsed and answered.
+    pub(super) bodies: ByteBudget,
+    /// Large replies that are being sent.
+    pub(super) replies: ByteBudget,
+    /// The keys of large requests that wait in a queue.
+    pub(super) waits: ByteBudget,
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     public_url: ArcSwap<Option<Text>>,
@@ -99,6 +109,9 @@ impl App {
             started: wall_clock(),
             journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
             pattern_threads: pattern_threads(),
+            bodies: ByteBudget::new(BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX),
+            replies: ByteBudget::new(REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX),
+            waits: ByteBudget::new(WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             public_url: ArcSwap::default(),

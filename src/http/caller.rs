@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
-use super::extract::query_values;
+use super::extract::{BodyOwner, query_values};
 use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
@@ -40,6 +40,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
         let caller = Caller { claims, repo };
         caller.limit_rate(parts, app.limits().requests_per_second)?;
+        BodyOwner::mark(parts, &caller.claims.subject);
         Ok(caller)
     }
 }

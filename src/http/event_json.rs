@@ -3,8 +3,11 @@
 //! The event stream, the history and `git dibs log` all show what this makes.
 
 use super::outcome::{encoding, end_state, mode, time, unlock_status};
-use crate::engine::{Event, LeftWhy, Record, SessionId, Text, Why};
+use crate::engine::{Event, LeftWhy, Record, SessionId, Text, Want, Why};
 use crate::wire::{self, EventKind};
+
+/// The most that one event lists of the keys of a queued request, in bytes.
+const PATHS_BYTES_MAX: usize = 16 * 1024;
 
 /// The record as every session of the repository may see it: without the owner of a session, which is part of a token.
 ///
@@ -62,13 +65,23 @@ fn kind(record: &Record) -> EventKind {
                 encoding: encoding(key),
             }
         }
-        Event::Queued { session, wants, mode: how, reason, if_version: _ } => EventKind::Queued {
-            session_id: id(session),
-            file_paths: wants.iter().map(|want| want.key.shown()).collect(),
-            mode: mode(*how),
-            reason: reason.clone(),
-            encoding: wants.iter().find_map(|want| encoding(&want.key)),
-        },
+        Event::Queued { session, wants, mode: how, reason, if_version: _ } => {
+            let mut bytes = 0;
+            let fits = |want: &&Want| {
+                bytes += want.key.text_bytes();
+                bytes <= PATHS_BYTES_MAX
+            };
+            let listed: Vec<&Want> = wants.iter().take_while(fits).collect();
+            let more = wants.len() - listed.len();
+            EventKind::Queued {
+                session_id: id(session),
+                file_paths: listed.iter().map(|want| want.key.shown()).collect(),
+                more_file_paths: (more > 0).then_some(more as u64),
+                mode: mode(*how),
+                reason: reason.clone(),
+                encoding: listed.iter().find_map(|want| encoding(&want.key)),
+            }
+        }
         Event::Seated { waiter, session } => EventKind::Seated { session_id: id(session), waiter: waiter.0 },
         Event::Left { waiter, session, why } => {
             EventKind::Left { session_id: id(session), waiter: waiter.0, why: why_left(*why).into() }

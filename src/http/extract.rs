@@ -1,12 +1,13 @@
 //! Extractors for body, path and query. Their errors have the envelope of the contract, unlike those of axum.
 
-use axum::body::Body;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::app::App;
+use super::byte_budget::BytePermit;
 use super::error::{ApiError, ApiResult};
+use crate::engine::Text;
 use crate::wire::limits::PAGE_ITEMS_MAX;
 use crate::wire::{self, Code};
 
@@ -24,50 +27,131 @@ pub const BODY_MAX: usize = 64 * 1024;
 /// The largest body of a call that lists keys to change: 10,000 of them, and long ones.
 pub const KEYS_BODY_MAX: usize = 16 * 1024 * 1024;
 
-/// The largest body of a check: 100,000 paths are a normal call.
+/// The largest body of a check: 100,000 paths are a normal call. The default of `body-bytes` is lower.
 pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 
-/// How much of a too large body is still read and dropped, and for how long.
-const SKIP_BYTES_MAX: usize = 64 * 1024 * 1024;
-const SKIP_TIME_MAX: Duration = Duration::from_secs(5);
+/// Larger bodies count against the budget of bodies in memory.
+const UNCOUNTED_BODY_BYTES: usize = 8 * 1024;
+
+/// The bytes of large bodies in memory at once, of all callers and of one. Parsing a body and checking its keys takes a
+/// few times as much.
+pub const BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const BODIES_BYTES_PER_CALLER_MAX: usize = 32 * 1024 * 1024;
+
+/// How long a large body may wait for room in that budget.
+const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Larger bodies and lists are parsed with [`without_blocking`]; parsing this much takes about a millisecond.
 const LONG_BODY_BYTES: usize = 256 * 1024;
 pub const LONG_LIST_KEYS: usize = 1_000;
 
-/// A JSON body: of a request, at most `MAX` bytes, or of a reply.
-pub struct Json<T, const MAX: usize = BODY_MAX>(pub T);
+/// A JSON body: of a request, at most [`BODY_MAX`] bytes, or of a reply.
+pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for Json<T, MAX> {
+/// The JSON body of a request that may be large, at most `MAX` bytes, and its share of the budget for such bodies. A
+/// handler keeps the share as long as the body.
+pub struct LargeJson<T, const MAX: usize>(pub T, pub BytePermit);
+
+/// The caller that a large body counts for; an extension of the request.
+#[derive(Clone)]
+pub struct BodyOwner(pub Text);
+
+impl BodyOwner {
+    /// Marks a request whose body may be large enough to count.
+    pub fn mark(parts: &mut Parts, owner: &Text) {
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if length.is_none_or(|length| length > UNCOUNTED_BODY_BYTES) && parts.method != Method::GET {
+            parts.extensions.insert(BodyOwner(owner.clone()));
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
-        let is_json = is_json(request.headers());
-        let (size_max, time_max) = {
-            let limits = app.limits();
-            (MAX.min(limits.body_bytes), limits.body_time)
-        };
-        let too_large = || {
-            let sentence = format!("the body is larger than the {size_max} bytes that this call accepts");
-            ApiError::new(Code::PayloadTooLarge, sentence)
-        };
-        let mut body = request.into_body();
-        let collect = Limited::new(&mut body, size_max).collect();
-        let bytes = match tokio::time::timeout(time_max, collect).await {
-            Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let _ = tokio::time::timeout(SKIP_TIME_MAX, skip(body)).await;
-                return Err(too_large());
-            }
-            Ok(Err(_)) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive completely")),
-            Err(_) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive in time")),
-        };
-        if !bytes.is_empty() && !is_json {
-            let sentence = "the body must be JSON; send it with Content-Type: application/json";
-            return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
-        }
-        Ok(Json(without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read(&bytes))?))
+        Ok(Json(read_json(request, app, BODY_MAX).await?.0))
     }
+}
+
+impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for LargeJson<T, MAX> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
+        let (body, permit) = read_json(request, app, MAX).await?;
+        Ok(LargeJson(body, permit))
+    }
+}
+
+async fn read_json<T: DeserializeOwned>(request: Request, app: &App, max: usize) -> ApiResult<(T, BytePermit)> {
+    let is_json = is_json(request.headers());
+    let (size_max, time_max, check_paths_max) = {
+        let limits = app.limits();
+        (max.min(limits.body_bytes), limits.body_time, limits.keys_per_check)
+    };
+    let (bytes, permit) = match tokio::time::timeout(time_max, read_bytes(request, app, size_max)).await {
+        Ok(read) => read?,
+        Err(_) => return Err(ApiError::new(Code::InvalidRequest, "the body did not arrive in time")),
+    };
+    if !bytes.is_empty() && !is_json {
+        let sentence = "the body must be JSON; send it with Content-Type: application/json";
+        return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
+    }
+    let body = without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read_limited(&bytes, check_paths_max))?;
+    Ok((body, permit))
+}
+
+/// Reads a body of at most `size_max` bytes. What is too large by its own account is refused before it is read; the
+/// connection then drops what still arrives, see `transport::lingering_close`.
+async fn read_bytes(request: Request, app: &App, size_max: usize) -> ApiResult<(Bytes, BytePermit)> {
+    let too_large = || {
+        let sentence = format!("the body is larger than the {size_max} bytes that this call accepts");
+        ApiError::new(Code::PayloadTooLarge, sentence)
+    };
+    let incomplete = |_| ApiError::new(Code::InvalidRequest, "the body did not arrive completely");
+    let declared = request.body().size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if declared.is_some_and(|bytes| bytes > size_max) {
+        return Err(too_large());
+    }
+    if declared.is_some_and(|bytes| bytes <= UNCOUNTED_BODY_BYTES) {
+        let bytes = request.into_body().collect().await.map_err(incomplete)?.to_bytes();
+        return Ok((bytes, BytePermit::default()));
+    }
+    let owner = request.extensions().get::<BodyOwner>().map_or_else(|| "".into(), |owner| owner.0.clone());
+    let mut body = request.into_body();
+    let mut permit = BytePermit::default();
+    // The share of one caller is the most that one body takes.
+    let counted_max = size_max.min(BODIES_BYTES_PER_CALLER_MAX);
+    let (mut counted, mut bytes) = (0, Vec::new());
+    if let Some(declared) = declared {
+        permit = make_room(app, &owner, declared).await?;
+        counted = declared;
+        bytes.reserve_exact(declared);
+    }
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(incomplete)?;
+        let Some(data) = frame.data_ref() else { continue };
+        let length = bytes.len() + data.len();
+        if length > size_max {
+            return Err(too_large());
+        }
+        // A body that does not say how long it is gets room as it grows.
+        while counted < counted_max && length > counted + UNCOUNTED_BODY_BYTES {
+            let more = counted.max(LONG_BODY_BYTES).min(counted_max - counted);
+            permit.merge(make_room(app, &owner, more).await?);
+            counted += more;
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok((bytes.into(), permit))
+}
+
+/// Waits until there is room for so many bytes of this caller.
+async fn make_room(app: &App, owner: &Text, bytes: usize) -> ApiResult<BytePermit> {
+    tokio::time::timeout(ROOM_TIME_MAX, app.bodies.acquire(owner, bytes)).await.map_err(|_| {
+        let sentence = "the server is busy with other large requests; try again in a moment";
+        ApiError::new(Code::Unavailable, sentence).retry_after(1)
+    })
 }
 
 /// Runs `work`. If it is long, the other tasks of this thread move to another thread meanwhile.
@@ -87,18 +171,6 @@ impl<T: Serialize> IntoResponse for Json<T> {
 /// 201 Created, with a body.
 pub fn created<T: Serialize>(body: T) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
-}
-
-/// Reads the rest of a body and drops it. Many clients read the reply only after they have sent everything; if the
-/// server stopped reading, they would see a closed connection instead of the error.
-async fn skip(mut body: Body) {
-    let mut bytes = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        bytes += frame.data_ref().map_or(0, |data| data.len());
-        if bytes > SKIP_BYTES_MAX {
-            return;
-        }
-    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

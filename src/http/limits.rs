@@ -20,6 +20,8 @@ pub struct ServerLimits {
     pub requests_per_second: u32,
     /// Connections that each listener serves at the same time.
     pub connections: usize,
+    /// How many of them one peer may have; see `transport::connections`.
+    pub connections_per_peer: usize,
     /// How long a client may take to send the head of a request.
     pub header_time: Duration,
     /// How long a client may take to send the body of a request.
@@ -36,13 +38,14 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            body_bytes: 64 * 1024 * 1024,
+            body_bytes: 32 * 1024 * 1024,
             keys_per_check: CHECK_PATHS_MAX,
             keys_per_reserve: RESERVE_KEYS_MAX,
             // More than a small machine can serve, so it matters only where it is set lower: one session may stand for
             // a whole fleet behind an orchestrator.
             requests_per_second: 100_000,
             connections: 10_000,
+            connections_per_peer: 1_000,
             header_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
             idle_time: Duration::from_secs(60),

@@ -5,7 +5,9 @@
 //! `handlers/`, what every request passes on its way there in `middleware/`, sockets and connections in `transport/`.
 
 mod app;
+mod byte_budget;
 mod caller;
+mod conflict_list;
 mod decision_log;
 mod error;
 mod event_json;
@@ -20,6 +22,7 @@ mod openapi;
 mod outcome;
 mod pattern_work;
 mod reply_channel;
+mod reply_text;
 mod request_fields;
 mod router;
 mod submit;

@@ -8,6 +8,7 @@ use crate::engine::{
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding, ErrorBody, Time};
 
+use super::conflict_list::ConflictList;
 use super::error::ApiError;
 use super::event_json::why_over;
 
@@ -137,7 +138,7 @@ fn blocked(code: Code, sentence: &str, conflicts: &[Conflict], now: Timestamp) -
         reserved_by: first.map(|conflict| conflict.who.session.as_str().into()),
         reserved_by_name: first.and_then(|conflict| conflict.who.name.clone()),
         expires_at: first.map(|conflict| time(conflict.until)),
-        conflicts: Some(conflicts.iter().map(|conflict| self::conflict(conflict, &[])).collect()),
+        conflicts: Some(ConflictList::all(conflicts)),
         reserved: Some(Vec::new()),
         ..ErrorBody::new(code, sentence)
     };
@@ -160,6 +161,7 @@ pub fn conflict(conflict: &Conflict, texts: &[String]) -> wire::Conflict {
         queue_length: Some(conflict.queue_length as u64),
         waiting: conflict.waiting,
         encoding: percent.then_some(Encoding::Percent),
+        more_holders: (conflict.more_holders > 0).then_some(conflict.more_holders as u64),
     }
 }
 

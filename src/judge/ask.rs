@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::objections::path_of;
-use crate::client::{Client, ClientError, Limits, QuickCall, QuickReply, quick_announce, quick_check, quick_held};
+use crate::client::{
+    Client, ClientError, Limits, QuickCall, QuickReply, known_conflicts, quick_announce, quick_check, quick_held,
+};
 use crate::git::Path;
 use crate::git::changed::Change;
 use crate::git::range::Update;
@@ -22,6 +24,9 @@ const LONG_LIST: usize = 10_000;
 
 /// The most time that one path adds to a request.
 const TIME_PER_PATH: Duration = Duration::from_micros(100);
+
+/// The largest request, in bytes. A server accepts 32 MiB unless it is configured otherwise.
+const REQUEST_BYTES_MAX: usize = 30 * 1024 * 1024;
 
 /// What stands for the content of a deleted path.
 const NO_CONTENT: &str = "0000000000000000000000000000000000000000";
@@ -171,7 +176,11 @@ pub fn ask_about_push(
         let limits =
             Limits { total: deadline.saturating_duration_since(Instant::now()).max(ASK_TIME_MIN), ..Limits::default() };
         let request = wire::ClaimPush { updates: ref_updates(updates), check: Some(question(piece)) };
-        let claimed = access.client(limits)?.claim_push(&request)?;
+        let mut client = access.client(limits)?;
+        let claimed = match client.claim_push(&request) {
+            Ok(claimed) => claimed,
+            Err(error) => return known_reply(client.partial_body(), error.into()),
+        };
         announcer = claimed.session_id.map(|session| session.to_string());
         let nothing = || CheckError::BadReply("the server did not check the announced push".to_owned());
         claimed.check.ok_or_else(nothing)
@@ -225,12 +234,12 @@ pub fn committed_by_holder(access: &ServerAccess, changes: &[Change], deadline: 
 }
 
 /// Asks in as many requests as the list needs, and puts the replies together.
-pub fn in_pieces<T, E>(
+pub fn in_pieces<T: HasPath, E: std::fmt::Display>(
     items: &[T],
     deadline: Instant,
     mut ask: impl FnMut(&[T], Instant) -> Result<wire::CheckReply, E>,
 ) -> Result<wire::CheckReply, E> {
-    let mut pieces = items.chunks(wire::limits::CHECK_PATHS_MAX);
+    let mut pieces = pieces(items);
     let mut in_time = |piece: &[T]| {
         let is_long = piece.len() > LONG_LIST || items.len() > piece.len();
         let needed = Instant::now() + time_for(piece.len());
@@ -238,7 +247,19 @@ pub fn in_pieces<T, E>(
     };
     let mut all = in_time(pieces.next().unwrap_or_default())?;
     for piece in pieces {
-        let reply = in_time(piece)?;
+        if all.cut_short.is_some() {
+            break;
+        }
+        let reply = match in_time(piece) {
+            Ok(reply) => reply,
+            // What is known is enough to stop the change.
+            Err(error) if !all.conflicts.is_empty() => {
+                all.cut_short = Some(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        all.cut_short = reply.cut_short;
         all.conflicts.extend(reply.conflicts);
         all.clear.extend(reply.clear);
         all.held.extend(reply.held);
@@ -246,6 +267,40 @@ pub fn in_pieces<T, E>(
         all.paused = all.paused.or(reply.paused);
     }
     Ok(all)
+}
+
+/// What is asked about by its path.
+pub trait HasPath {
+    fn path(&self) -> &[u8];
+}
+
+impl HasPath for Path {
+    fn path(&self) -> &[u8] {
+        self
+    }
+}
+
+impl HasPath for Change {
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+}
+
+/// The items for each request: as many as a server accepts, in number and in bytes.
+fn pieces<T: HasPath>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
+    // A byte of a path may take three in the request; a content takes as much as a short path.
+    let size = |item: &T| 3 * item.path().len() + NO_CONTENT.len() + 16;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |item: &&T| {
+            bytes += size(item);
+            bytes <= REQUEST_BYTES_MAX
+        };
+        let count = items.iter().take(wire::limits::CHECK_PATHS_MAX).take_while(fits).count().max(1);
+        let (piece, rest) = items.split_at_checked(count)?;
+        items = rest;
+        Some(piece)
+    })
 }
 
 /// The reply with every conflict once, and under the full names of paths that were asked about by a shorter one.
@@ -304,21 +359,22 @@ pub fn ask(
 ) -> Result<wire::CheckReply, CheckError> {
     let most = time_for(question.paths.as_ref().map_or(0, Vec::len));
     let quick = |call: QuickCall<'_>, limits| quick_check(call, question, limits);
-    exchange(access, most, deadline, quick, |client, session| client.check(session, question))
+    exchange(access, most, deadline, quick, |client, session| client.check(session, question), known_reply)
 }
 
 /// Asks whether anything is held at all, which takes the server no time.
 pub fn ask_who_holds(access: &mut ServerAccess, deadline: Instant) -> Result<wire::Held, CheckError> {
-    exchange(access, time_for(0), deadline, quick_held, |client, session| client.held(session))
+    exchange(access, time_for(0), deadline, quick_held, |client, session| client.held(session), |_, error| Err(error))
 }
 
-/// Makes a call in the quick way, or else with the full client.
+/// Makes a call in the quick way, or else with the full client. `known` makes a reply of the part that arrived, if it can.
 fn exchange<T>(
     access: &mut ServerAccess,
     most: Duration,
     deadline: Instant,
     quick: impl Fn(QuickCall<'_>, Limits) -> QuickReply<T>,
     full: impl Fn(&mut Client, Option<&str>) -> Result<T, ClientError>,
+    known: impl Fn(&[u8], CheckError) -> Result<T, CheckError>,
 ) -> Result<T, CheckError> {
     let start = Instant::now();
     let deadline = match access.reply_limit {
@@ -330,25 +386,32 @@ fn exchange<T>(
         let left = deadline.saturating_duration_since(Instant::now());
         Duration::from_millis(((left.as_secs_f64() * 10.0).round() as u64 * 100).max(100))
     };
+    let mut partial = Vec::new();
     if let Some(endpoint) = access.endpoints.first() {
         let limits = Limits { total: time_left(), ..Limits::default() };
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
         let session = access.session.as_deref();
         match quick(QuickCall { endpoint, credential, session, repo }, limits) {
             QuickReply::Success(reply) => return Ok(reply),
-            QuickReply::TimedOut => {
-                return Err(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }.into());
+            QuickReply::TimedOut(partial) => {
+                let error = ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total };
+                return known(&partial, error.into());
             }
-            QuickReply::Unclear => {}
+            QuickReply::Unclear(received) => partial = received,
         }
     }
     // The quick exchange knows only success; the full client finds out what is wrong and has a sentence for it.
-    let call = |access: &ServerAccess| -> Result<Result<T, ClientError>, CheckError> {
+    let mut call = |access: &ServerAccess| -> Result<Result<T, ClientError>, CheckError> {
         let limits = Limits { total: time_left(), ..Limits::default() };
-        Ok(full(&mut access.client(limits)?, access.session.as_deref()))
+        let mut client = access.client(limits)?;
+        let reply = full(&mut client, access.session.as_deref());
+        if partial.len() < client.partial_body().len() {
+            partial = client.partial_body().to_vec();
+        }
+        Ok(reply)
     };
-    match call(access)? {
-        Err(error) if access.reject_token(&error) => Ok(call(access)??),
+    let reply = match call(access)? {
+        Err(error) if access.reject_token(&error) => call(access)?.map_err(CheckError::from),
         Err(error) => match (&access.token_problem, CheckError::from(error)) {
             // There is no other token, and the reason is that this one cannot be used.
             (Some(problem), CheckError::Unauthorized(_)) if access.credential.is_none() => {
@@ -357,5 +420,34 @@ fn exchange<T>(
             (_, error) => Err(error),
         },
         Ok(reply) => Ok(reply),
+    };
+    reply.or_else(|error| known(&partial, error))
+}
+
+/// The conflicts in a reply that did not arrive completely. If there are none, it counts as no reply.
+fn known_reply(partial: &[u8], error: CheckError) -> Result<wire::CheckReply, CheckError> {
+    match known_conflicts(partial) {
+        none if none.is_empty() => Err(error),
+        conflicts => {
+            let cut_short = Some(error.to_string());
+            Ok(wire::CheckReply { conflicts, cut_short, ..wire::CheckReply::default() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_asked_in_pieces_that_a_server_accepts() {
+        let sizes = |paths: &[Path]| pieces(paths).map(<[Path]>::len).collect::<Vec<_>>();
+        let short = vec![b"src/a.rs".to_vec(); 250_000];
+        assert_eq!(sizes(&short), [100_000, 100_000, 50_000]);
+        let long = vec![vec![0xff; 4000]; 5_000];
+        assert_eq!(sizes(&long).iter().sum::<usize>(), 5_000);
+        assert!(sizes(&long).iter().all(|count| count * 3 * 4000 < REQUEST_BYTES_MAX), "{:?}", sizes(&long));
+        assert_eq!(sizes(&[]), [0; 0]);
+        assert_eq!(sizes(&[vec![b'x'; REQUEST_BYTES_MAX]]), [1]);
     }
 }

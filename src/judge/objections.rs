@@ -31,7 +31,7 @@ pub struct Objections {
 }
 
 impl Objections {
-    /// Finds the objections in the server's reply.
+    /// Finds the objections in the server's reply. If only a part of the reply arrived and there are none, nothing is known.
     ///
     /// `excused` is asked which of the suspicious paths do not count. It is called only if there are suspicious paths.
     pub fn find(
@@ -45,7 +45,8 @@ impl Objections {
         let has_session = session.is_some();
         let in_conflict: HashSet<Path> = reply.conflicts.iter().map(|conflict| path_of(&conflict.file_path)).collect();
         // A person without a session holds nothing, so `dibs.require` does not apply.
-        let mut unreserved = match policy.require.value == Require::Held && has_session {
+        let must_hold = policy.require.value == Require::Held && has_session && reply.cut_short.is_none();
+        let mut unreserved = match must_hold {
             true => not_held(paths, &reply.held),
             false => Vec::new(),
         };
@@ -56,7 +57,8 @@ impl Objections {
         let mut conflicts = reply.conflicts;
         conflicts.retain(|conflict| !excused.contains(&path_of(&conflict.file_path)));
         unreserved.retain(|path| !excused.contains(path) && !in_conflict.contains(path));
-        let (commits, notes) = (HashMap::new(), Vec::new());
+        let note = |why: &String| format!("This may not be all, because the reply of the server is incomplete: {why}");
+        let (commits, notes) = (HashMap::new(), reply.cut_short.iter().map(note).collect());
         Objections { conflicts, unreserved, paused: reply.paused, excused, commits, notes, has_session, now }
     }
 

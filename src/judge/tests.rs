@@ -28,6 +28,7 @@ fn held_by_ana(path: &str) -> Conflict {
         waiting: false,
         queue_length: None,
         encoding: None,
+        more_holders: None,
     }
 }
 

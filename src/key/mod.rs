@@ -161,6 +161,12 @@ impl Key {
         self.kept().into_owned()
     }
 
+    /// About how many bytes its texts take in memory.
+    pub fn text_bytes(&self) -> usize {
+        let spelled = self.0.more.as_ref().and_then(|more| more.spelled.as_ref());
+        self.0.canonical.len() + spelled.map_or(0, |spelled| spelled.len())
+    }
+
     fn kept(&self) -> Cow<'_, str> {
         // Every `file:` is percent-encoded in this form, so that stored text has no control characters.
         match (self.0.kind, std::str::from_utf8(self.spelled())) {

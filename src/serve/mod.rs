@@ -129,7 +129,8 @@ pub fn run(
             discovery: discovery.clone(),
             tls,
         };
-        signals::handle(shutdown.clone(), reloader)?;
+        signals::handle_reload(reloader)?;
+        signals::handle_stop(shutdown.clone())?;
         systemd::notify(systemd::READY);
         let on_stop = || {
             systemd::notify(systemd::STOPPING);

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use utoipa::ToSchema;
 
+use super::deserialize::{TOO_MANY, with_check_paths};
+
 /// The most an error sentence quotes of a body, in bytes. A body may be megabytes of one wrong string.
 const QUOTE_MAX: usize = 200;
 
@@ -38,6 +40,11 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     }
     // Keeping track of the field costs more than parsing, so it is done only for a body that is known to be wrong.
     serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, error))
+}
+
+/// The same for a server that accepts at most so many paths in one check.
+pub fn read_limited<T: DeserializeOwned>(bytes: &[u8], check_paths_max: usize) -> Result<T, BadBody> {
+    with_check_paths(check_paths_max, || read(bytes))
 }
 
 /// The keys of a request: a single one or a list. The answers to the two differ.
@@ -98,6 +105,7 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], first: serde_json::Error) -> BadBo
             let sentence = match &field {
                 Some(field) if what.starts_with("missing field") => format!("The field {field} is missing."),
                 Some(field) if what.starts_with("duplicate field") => format!("The field {field} is given twice."),
+                Some(field) if what.starts_with(TOO_MANY) => format!("The field {field} {what}."),
                 Some(field) => format!("The field {field} is wrong: {}.", shortened(what)),
                 None => format!("The body is wrong: {}.", shortened(what)),
             };
@@ -208,6 +216,22 @@ mod tests {
         }
         let missing = read::<UnlockRequest>(br#"{"filePath": "a"}"#).unwrap_err();
         assert_eq!(missing, BadBody::field("reason", "is missing"));
+    }
+
+    #[test]
+    fn a_list_stops_at_its_limit() {
+        let list = |count: usize| format!(r#"{{"filePaths": [{}""]}}"#, r#""","#.repeat(count - 1));
+        assert_eq!(reserve(&list(RESERVE_KEYS_MAX)).unwrap().file_paths.unwrap().len(), RESERVE_KEYS_MAX);
+        let (field, sentence) = wrong(&list(RESERVE_KEYS_MAX + 1));
+        assert_eq!(field.as_deref(), Some("filePaths"));
+        assert_eq!(sentence, "The field filePaths has more than 10000 entries; 10000 is the most for one request.");
+        let updates = r#"{"ref": "a", "old": "", "new": ""},"#.repeat(limits::PUSH_UPDATES_MAX);
+        let bad = read::<AnnouncePush>(format!(r#"{{"updates": [{updates}{}"#, &updates[..35]).as_bytes()).unwrap_err();
+        assert_eq!(bad.field.as_deref(), Some("updates"));
+        let check = br#"{"paths": ["a", "b"], "blobs": ["", "", ""]}"#;
+        assert!(read::<Check>(check).is_ok() && read_limited::<Check>(check, 3).is_ok());
+        assert_eq!(read_limited::<Check>(check, 2).unwrap_err().field.as_deref(), Some("blobs"));
+        assert!(read::<Check>(check).is_ok());
     }
 
     #[test]

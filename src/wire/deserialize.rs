@@ -1,6 +1,12 @@
-//! Deserializers for numbers and words, where the derived ones accept too much or too little.
+//! Deserializers for numbers, words and lists, where the derived ones accept too much or too little.
 
-use serde::de::{Deserializer, Visitor};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+
+use super::limits::CHECK_PATHS_CONFIG_MAX;
 
 /// Reads an optional whole number. One that does not fit becomes the largest or smallest that does: the handler checks the
 /// range and names it in its error.
@@ -44,6 +50,90 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 
     deserializer.deserialize_any(Whole)
+}
+
+thread_local! {
+    /// The most entries of [`check_list`] on this thread.
+    static CHECK_PATHS: Cell<usize> = const { Cell::new(CHECK_PATHS_CONFIG_MAX) };
+}
+
+/// Reads with this number as the most paths of a check. It is a setting of the server, and deserializers take no
+/// parameters.
+pub(super) fn with_check_paths<T>(most: usize, read: impl FnOnce() -> T) -> T {
+    let before = CHECK_PATHS.replace(most);
+    let result = read();
+    CHECK_PATHS.set(before);
+    result
+}
+
+/// What the error for a list with too many entries begins with.
+pub(super) const TOO_MANY: &str = "has more than ";
+
+/// Reads an optional list of at most `MAX` entries. It stops there: a body full of empty entries would otherwise take many
+/// times its own size.
+pub(super) fn list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(List { most: MAX, entry: PhantomData })
+}
+
+/// Reads an optional list of as many entries as a check may have.
+pub(super) fn check_list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(List { most: CHECK_PATHS.get(), entry: PhantomData })
+}
+
+/// The same as [`list`] for a list that must be there.
+pub(super) fn required_list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_seq(List { most: MAX, entry: PhantomData }).map(Option::unwrap_or_default)
+}
+
+struct List<T> {
+    most: usize,
+    entry: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = entries.next_element()? {
+            let most = self.most;
+            if list.len() == most {
+                return Err(A::Error::custom(format_args!(
+                    "{TOO_MANY}{most} entries; {most} is the most for one request"
+                )));
+            }
+            list.push(entry);
+        }
+        Ok(Some(list))
+    }
 }
 
 /// Reads one of these words. The error for any other text lists them.

@@ -67,6 +67,10 @@ codes! {
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
     /// The body is larger than the call accepts.
     PayloadTooLarge = "PAYLOAD_TOO_LARGE", 413;
+    /// The URL is longer than the server accepts.
+    UriTooLong = "URI_TOO_LONG", 414;
+    /// The head of the request is larger than the server accepts.
+    HeadersTooLarge = "HEADERS_TOO_LARGE", 431;
     /// The body is not declared as JSON.
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415;
     /// Another session holds a requested key.
@@ -131,7 +135,7 @@ pub struct ErrorBody {
     /// When the first of `conflicts` expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
-    /// All reservations in the way.
+    /// What is in the way: every key in conflict, with at most 3 holders each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<Vec<Conflict>>,
     /// Always empty: a request for several keys is granted completely or not at all.

@@ -150,8 +150,11 @@ pub enum EventKind {
         /// The session that waits.
         #[schema(value_type = String)]
         session_id: Text,
-        /// The keys it waits for. It gets all of them at once.
+        /// The keys it waits for. It gets all of them at once. A long list is shortened.
         file_paths: Vec<String>,
+        /// How many more keys it waits for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more_file_paths: Option<u64>,
         mode: Mode,
         /// What they are wanted for.
         #[serde(default)]

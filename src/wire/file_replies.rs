@@ -106,6 +106,10 @@ pub struct Conflict {
     /// Set when `filePath`, `key` and `example` are percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
+    /// How many more reservations are in the way of `filePath`. At most 3 are listed for each key of the request; this is
+    /// in the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_holders: Option<u64>,
 }
 
 /// The holder and the start of its reservation.
@@ -139,7 +143,7 @@ pub struct Released {
 pub struct ReleasedAll {
     /// How many reservations ended.
     pub released_count: u64,
-    /// Their keys.
+    /// Their keys, at most 10,000 of them.
     pub released_paths: Vec<String>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -205,7 +209,8 @@ impl RenewReply {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReply {
-    /// What other sessions hold, in the order of the request.
+    /// What other sessions hold, in the order of the request: every path in conflict, with at most 3 holders each. In a
+    /// long list, reasons and keys are shortened.
     pub conflicts: Vec<Conflict>,
     /// The other paths of the request, as it wrote them.
     pub clear: Vec<String>,
@@ -224,6 +229,9 @@ pub struct CheckReply {
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
+    /// Only in a client: the rest of the answer did not arrive, for this reason.
+    #[serde(skip)]
+    pub cut_short: Option<String>,
 }
 
 /// A pause on a feature.
@@ -290,6 +298,7 @@ mod tests {
             waiting: false,
             queue_length: None,
             encoding: None,
+            more_holders: None,
         };
         let shown = json!({
             "filePath": "src/a.rs", "key": "src/**", "reservedBy": "ana", "reservedByName": "Ana", "mode": "shared",

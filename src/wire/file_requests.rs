@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::body::{BadBody, OneOrMany};
-use super::deserialize::{whole, word};
+use super::deserialize::{check_list, list, whole, word};
 use super::limits::RESERVE_KEYS_MAX;
 use super::{Text, schema};
 
@@ -73,7 +73,7 @@ pub struct Reserve {
     #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys; all of them are reserved, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "list::<_, _, RESERVE_KEYS_MAX>")]
     #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// How long the reservation lasts without renewal. Unless the server is configured otherwise: 1 to 300 seconds for
@@ -124,7 +124,7 @@ pub struct Release {
     #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "list::<_, _, RESERVE_KEYS_MAX>")]
     #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// How the file names are written, if not as plain text.
@@ -133,7 +133,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// The keys: exactly one of the two fields, at least one key.
+    /// The keys: exactly one of the two fields, 1 to [`RESERVE_KEYS_MAX`] keys.
     pub fn one_or_many(&self) -> Result<OneOrMany<'_>, BadBody> {
         OneOrMany::of(self.file_path.as_deref(), self.file_paths.as_deref())
     }
@@ -148,7 +148,7 @@ pub struct Renew {
     #[schema(value_type = Option<schema::Key>)]
     pub file_path: Option<String>,
     /// Several keys.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "list::<_, _, RESERVE_KEYS_MAX>")]
     #[schema(value_type = Option<Vec<schema::Key>>, min_items = 1)]
     pub file_paths: Option<Vec<String>>,
     /// The new TTL. Default: the same as before.
@@ -161,7 +161,7 @@ pub struct Renew {
 }
 
 impl Renew {
-    /// The keys: exactly one of the two fields, at least one key.
+    /// The keys: exactly one of the two fields, 1 to [`RESERVE_KEYS_MAX`] keys.
     pub fn one_or_many(&self) -> Result<OneOrMany<'_>, BadBody> {
         OneOrMany::of(self.file_path.as_deref(), self.file_paths.as_deref())
     }
@@ -172,11 +172,11 @@ impl Renew {
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// The paths to check.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "check_list")]
     #[schema(value_type = Option<Vec<schema::Key>>)]
     pub paths: Option<Vec<String>>,
     /// Another name of `paths`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "check_list")]
     #[schema(value_type = Option<Vec<schema::Key>>)]
     pub file_paths: Option<Vec<String>>,
     /// The mode in which they would be held. Default: exclusive.
@@ -195,7 +195,7 @@ pub struct Check {
     /// The new content of each path, as the object id of its blob, in the order of the paths; all zeros for a deletion. A
     /// path may be listed several times with different contents. Has an effect only with `intent` `change`: content that
     /// every holder in the way has committed itself is no conflict.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "check_list")]
     #[schema(value_type = Option<Vec<schema::ObjectId>>)]
     pub blobs: Option<Vec<String>>,
     /// The calling session is about to commit `blobs`: remember them for the paths that it holds. Has an effect only with

@@ -2,11 +2,14 @@
 //!
 //! Some of them are defaults that a server's configuration changes; its published document has the ones it uses.
 
-/// The most keys one reserve may name.
+/// The most keys one reserve, release or renewal may name.
 pub const RESERVE_KEYS_MAX: usize = 10_000;
 
 /// The most paths one check may name, unless the server is configured otherwise.
 pub const CHECK_PATHS_MAX: usize = 100_000;
+
+/// The most paths that a server can be configured to accept in one check.
+pub const CHECK_PATHS_CONFIG_MAX: usize = 1_000_000;
 
 /// The most ref updates one announcement of a push may name.
 pub const PUSH_UPDATES_MAX: usize = 1_000;
@@ -32,6 +35,9 @@ pub const REASON_CHARS_MAX: usize = 1000;
 
 /// The longest display name or feature, in characters.
 pub const NAME_CHARS_MAX: usize = 200;
+
+/// The most released keys that one answer lists; it counts all of them.
+pub const RELEASED_PATHS_MAX: usize = 10_000;
 
 /// The most items on one page of a list.
 pub const PAGE_ITEMS_MAX: u32 = 1000;

@@ -25,7 +25,7 @@ mod unlock_requests;
 /// Text that is cheap to clone.
 pub type Text = std::sync::Arc<str>;
 
-pub use body::{BadBody, EmptyBody, OneOrMany, read};
+pub use body::{BadBody, EmptyBody, OneOrMany, read, read_limited};
 pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use file_replies::{

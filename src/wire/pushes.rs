@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::deserialize::required_list;
+use super::limits::{CLAIM_UPDATES_MAX, PUSH_UPDATES_MAX};
 use super::{Check, CheckReply, Notice, Text, Time, schema};
 
 /// One update of a ref by a push.
@@ -26,6 +28,7 @@ pub struct RefUpdate {
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncePush {
     /// What the session is about to push.
+    #[serde(deserialize_with = "required_list::<_, _, PUSH_UPDATES_MAX>")]
     pub updates: Vec<RefUpdate>,
 }
 
@@ -45,6 +48,7 @@ pub struct PushAnnounced {
 #[serde(rename_all = "camelCase")]
 pub struct ClaimPush {
     /// What has been pushed.
+    #[serde(deserialize_with = "required_list::<_, _, CLAIM_UPDATES_MAX>")]
     #[schema(min_items = 1)]
     pub updates: Vec<RefUpdate>,
     /// Check this for the session that announced the push, or for a caller without a session if none did.

@@ -143,7 +143,7 @@ pub struct Ended {
     pub state: SessionState,
     /// How many reservations were released.
     pub released_count: u64,
-    /// Their keys.
+    /// Their keys, at most 10,000 of them.
     pub released_paths: Vec<String>,
 }
 
@@ -184,10 +184,13 @@ pub struct SessionInfo {
     pub ended_at: Option<Time>,
     /// How many reservations it holds.
     pub held_count: u64,
-    /// The keys that it waits for in the queue.
+    /// The keys that it waits for in the queue, at most 100 of them.
     #[serde(default)]
     #[schema(required = true)]
     pub waiting_for: Vec<String>,
+    /// How many more keys it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_waiting_for: Option<u64>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

@@ -91,6 +91,47 @@ fn changed() -> World {
     world
 }
 
+/// The beginning of a reply that says that ana holds `a`. It breaks off in the second conflict.
+const CUT_OFF: &str = concat!(
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n",
+    r#"{"conflicts":[{"filePath":"file:a","key":"a","reservedBy":"ana","reservedByName":null,"mode":"exclusive","#,
+    r#""reason":"x","expiresAt":"2026-01-31T09:31:00.250Z","heldBy":{"sessionId":"ana","#,
+    r#""reservedAt":"2026-01-31T09:30:00.250Z"}},{"filePath":"file:b","ke"#,
+);
+
+/// A slow server whose reply was not awaited let a change pass that it had already called a conflict.
+#[test]
+fn a_conflict_in_an_incomplete_reply_stops_the_change() {
+    let world = changed();
+    let closing = answering(CUT_OFF.as_bytes());
+    let stalling = listening(|mut stream| {
+        let _ = stream.read(&mut [0; 65536]);
+        let _ = stream.write_all(CUT_OFF.as_bytes());
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    std::thread::scope(|scope| {
+        for (url, why) in [(&closing, "an incomplete reply"), (&stalling, "did not reply within")] {
+            for hook in ["pre-commit", "pre-push"] {
+                let world = &world;
+                scope.spawn(move || {
+                    let update = "refs/heads/main $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD^)";
+                    let option = "-c dibs.onUnreachable=allow";
+                    let script = format!(
+                        "echo {update} | git {option} hook run {hook} --to-stdin=/dev/stdin -- origin $TOP/origin.git"
+                    );
+                    let output = world.try_shell("work", &script, &[("DIBS_URL", url)]);
+                    let text = said(&output);
+                    assert!(!output.status.success(), "{hook}, {why}: {text}");
+                    assert!(
+                        text.contains("ana") && text.contains("incomplete") && text.contains(why),
+                        "{hook}: {text}"
+                    );
+                });
+            }
+        }
+    });
+}
+
 #[test]
 fn a_server_that_does_not_answer_properly_is_reported() {
     let world = changed();

@@ -1,5 +1,6 @@
 //! The contract, tested from outside: a real server, real git, real sockets. One file for each section of the contract,
-//! and one for each property of the whole: restarts, bad input, kills, full disks, the ledger, linearizability.
+//! and one for each property of the whole: restarts, bad input, kills, full disks, the ledger, linearizability, clients
+//! that take more than their share.
 
 #[path = "../support/mod.rs"]
 mod support;

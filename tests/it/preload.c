@@ -2,7 +2,7 @@
  *
  * DIBS_FAULT="<write|sync> <end of the file's name> <n> <what>" lets the n-th such call on such a file fail: with
  * ENOSPC or EIO; "short" writes half and says so, "torn" writes half and lets the next call fail, "rotten" lets this
- * and every later call fail. DIBS_CLOCK names a file with the seconds the wall clock is wrong by. */
+ * and every later call fail, "hang" lets them never return. DIBS_CLOCK names a file with the seconds the wall clock is wrong by. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -36,6 +36,7 @@ static int fate(const char *this_call, int fd) {
     if (length < (ssize_t)end || memcmp(path + length - end, name, end) != 0) return 0;
     long count = atomic_fetch_add(&seen, 1) + 1;
     if (count < nth) return 0;
+    while (strcmp(what, "hang") == 0) pause();
     if (strcmp(what, "torn") == 0) {
         errno = EIO;
         return count == nth ? 2 : count == nth + 1;

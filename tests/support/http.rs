@@ -28,9 +28,11 @@ const CODES: &[(&str, u16)] = &[
     ("SESSION_ENDED", 410),
     ("LOCK_TIMEOUT", 410),
     ("PAYLOAD_TOO_LARGE", 413),
+    ("URI_TOO_LONG", 414),
     ("UNSUPPORTED_MEDIA_TYPE", 415),
     ("FEATURE_PAUSED", 423),
     ("QUOTA_EXCEEDED", 429),
+    ("HEADERS_TOO_LARGE", 431),
     ("UNAVAILABLE", 503),
 ];
 

@@ -65,7 +65,10 @@ impl Session<'_> {
         let (reader, target) = (self.world.reader(), format!("/api/sessions/{}", self.id));
         let waits = || match self.world.get(&target, &reader) {
             response if response.status == 404 => 0,
-            response => response.ok()["waitingFor"].as_array().unwrap().len(),
+            response => {
+                let session = response.ok();
+                session["waitingFor"].as_array().unwrap().len() as u64 + session["moreWaitingFor"].as_u64().unwrap_or(0)
+            }
         };
         let before = waits();
         let waiting = scope.spawn(move || self.reserve(body));

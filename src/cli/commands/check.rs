@@ -99,7 +99,9 @@ fn change(context: &Context, args: &Args) -> Result<Option<(Moment, Collected)>,
 fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &Collected) -> Result<Exit> {
     let paths = collected.paths();
     let deadline = Instant::now() + WAIT_MAX;
+    let mut requests = 0;
     let reply = judge::in_pieces(&paths, deadline, |piece, _| {
+        requests += 1;
         let mut question = judge::question(piece);
         if args.shared {
             (question.mode, question.intent) = (Some(Mode::Shared), None);
@@ -107,7 +109,8 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
         context.look(|client, session| client.check(session, &question))
     })?;
     // The client remembers the latest reply, which is all of it if there was one request.
-    let is_whole = paths.len() <= wire::limits::CHECK_PATHS_MAX;
+    let is_whole = requests <= 1;
+    let cut_short = reply.cut_short.clone();
     let document = if is_whole { context.client.latest_body().to_vec() } else { serde_json::to_vec(&reply)? };
     let session = context.access.session.clone();
     let policy = CheckPolicy::read(&moment.occasion(), &context.workspace.environment, &context.workspace.settings);
@@ -134,7 +137,12 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
         let total = paths.len();
         report(context, &objections, total, objections.conflicting_paths().len(), held);
     }
-    Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict })
+    match cut_short {
+        Some(why) if objections.is_empty() => {
+            Err(Failure::new(Exit::Unreachable, why).for_program(context.json).into())
+        }
+        _ => Ok(if objections.is_empty() { Exit::Ok } else { Exit::Conflict }),
+    }
 }
 
 /// Checks whether keys could be reserved.

@@ -140,7 +140,7 @@ fn details<'a>(event: &'a EventKind, subjects: &Subjects<'a>) -> Details<'a> {
             reason: reason.as_deref(),
             ..Details::default()
         },
-        EventKind::Queued { session_id, file_paths, mode, reason, encoding } => Details {
+        EventKind::Queued { session_id, file_paths, mode, reason, encoding, .. } => Details {
             paths: file_paths,
             encoding: *encoding,
             session: Some(session_id),

@@ -33,7 +33,12 @@ pub fn run(args: Args) -> Result<Exit> {
         let result = context.client.release_all(&session);
         let reply = context.checked(result)?;
         let lines = reply.released_paths.iter().map(|key| format!("released {}\n", describe::key(key, None)));
-        context.print(&lines.collect::<String>())?;
+        let mut text = lines.collect::<String>();
+        match reply.released_count.saturating_sub(reply.released_paths.len() as u64) {
+            0 => {}
+            more => text += &format!("released {more} more\n"),
+        }
+        context.print(&text)?;
         if reply.released_count == 0 && !context.json {
             talk::say("this session held nothing");
         }

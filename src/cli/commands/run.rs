@@ -148,7 +148,7 @@ impl RunningSession {
             (Ok(Ok(ended)), _) if !quiet && ended.released_count > 0 => {
                 let paths = ended.released_paths.iter().take(NAMED_MAX).map(|path| describe::key(path, None));
                 let paths = paths.collect::<Vec<_>>().join(", ");
-                let more = match ended.released_paths.len().saturating_sub(NAMED_MAX) {
+                let more = match ended.released_count.saturating_sub(NAMED_MAX as u64) {
                     0 => String::new(),
                     n => format!(" and {n} more"),
                 };

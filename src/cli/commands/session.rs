@@ -155,11 +155,15 @@ fn end(args: End) -> Result<Exit> {
         worktree::unbind(repo, &session);
     }
     let ended = context.checked(result)?;
-    let released = match ended.released_paths.len() {
+    let released = match usize::try_from(ended.released_count).unwrap_or(usize::MAX) {
         0 => "it held nothing".to_owned(),
         n => format!("released {}", describe::count(n, "reservation")),
     };
-    let lines: String = ended.released_paths.iter().map(|path| format!("  {}\n", describe::key(path, None))).collect();
+    let mut lines: String =
+        ended.released_paths.iter().map(|path| format!("  {}\n", describe::key(path, None))).collect();
+    if ended.released_count > ended.released_paths.len() as u64 {
+        lines += "  …\n";
+    }
     context.print(&format!(
         "session {} ended as {}; {released}\n{lines}",
         clean(&session, 200),
@@ -175,7 +179,8 @@ fn list(args: List) -> Result<Exit> {
     let heading = ["", "SESSION", "NAME", "STATE", "HOLDS", "WAITS FOR", "LAST SEEN", "FEATURE"];
     let row = |info: &SessionInfo| {
         let text = |text: Option<&str>| text.map_or_else(String::new, |text| clean(text, 200));
-        let waits: Vec<String> = info.waiting_for.iter().map(|key| describe::key(key, None)).collect();
+        let mut waits: Vec<String> = info.waiting_for.iter().map(|key| describe::key(key, None)).collect();
+        waits.extend(info.more_waiting_for.map(|more| format!("and {more} more")));
         vec![
             if own == Some(&info.session_id) { "*" } else { "" }.to_owned(),
             clean(&info.session_id, 200),

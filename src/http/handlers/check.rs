@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::Response;
 
 use crate::engine::{
-    Actor, Command, Content, Engine, Intent, ObjectId, Outcome, Pair, Refusal, SessionId, Text, Timestamp,
+    Actor, Command, Content, Engine, Intent, KeyCheck, ObjectId, Outcome, Pair, Refusal, SessionId, Text, Timestamp,
 };
 use crate::http::app::App;
 use crate::http::caller::Caller;
+use crate::http::conflict_list::ConflictList;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, CHECK_BODY_MAX, Json, QueryParams};
+use crate::http::extract::{At, CHECK_BODY_MAX, LargeJson, QueryParams};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
+use crate::http::reply_text::{ListText, ReplyText};
 use crate::http::request_fields::{key, mode, object_id, ttl};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
@@ -41,8 +44,8 @@ pub async fn check(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::CheckReply>> {
+    LargeJson(body, _permit): LargeJson<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Response> {
     let (actor, session) = caller.look_for(&id)?;
     check_paths(&app, &caller, actor, Some(session), body).await
 }
@@ -61,7 +64,7 @@ pub async fn check_query(
     caller: Caller,
     At(id): At<String>,
     query: QueryParams,
-) -> ApiResult<Json<wire::CheckReply>> {
+) -> ApiResult<Response> {
     let (actor, session) = caller.look_for(&id)?;
     let mut paths = Vec::new();
     for (name, value) in &query.0 {
@@ -99,8 +102,8 @@ pub async fn check_query(
 pub async fn check_without_session(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Json(body): Json<wire::Check, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::CheckReply>> {
+    LargeJson(body, _permit): LargeJson<wire::Check, CHECK_BODY_MAX>,
+) -> ApiResult<Response> {
     check_paths(&app, &caller, caller.look(), None, body).await
 }
 
@@ -110,9 +113,10 @@ async fn check_paths(
     actor: Actor,
     session: Option<SessionId>,
     body: wire::Check,
-) -> ApiResult<Json<wire::CheckReply>> {
+) -> ApiResult<Response> {
     let check = ParsedCheck::read(app, caller, body).await?;
-    check.run(app, caller, actor, session, caller.claims.feature.clone()).await.map(Json)
+    let text = check.run(app, caller, actor, session, caller.claims.feature.clone()).await?;
+    Ok(text.into_response())
 }
 
 /// A check whose paths and contents are read.
@@ -155,7 +159,8 @@ impl ParsedCheck {
         Ok(ParsedCheck { paths, keys, work, record: record && blobs.is_some(), blobs, intent })
     }
 
-    /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names.
+    /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names. The
+    /// result is a [`wire::CheckReply`] as text.
     pub async fn run(
         self,
         app: &App,
@@ -163,18 +168,17 @@ impl ParsedCheck {
         actor: Actor,
         session: Option<SessionId>,
         feature: Option<Text>,
-    ) -> ApiResult<wire::CheckReply> {
+    ) -> ApiResult<ReplyText> {
         let ParsedCheck { paths, keys, mut work, blobs, intent, record } = self;
         let record = record && !matches!(actor, Actor::Reader);
-        let mut answer = wire::CheckReply::default();
+        let mut reply = CheckText::new();
         let (mut first, mut rounds, mut is_first_call) = (0, 0, true);
         loop {
             let view = {
                 let (session, feature) = (session.clone(), feature.clone());
-                let (keys, paths, blobs) = (keys.clone(), paths.clone(), blobs.clone());
+                let (keys, blobs) = (keys.clone(), blobs.clone());
                 move |engine: &Engine, now| {
                     let mut piece = Piece::default();
-                    let answer = &mut piece.answer;
                     for (key, position) in keys[first..].iter().zip(first..).take(PIECE_PATHS) {
                         let blob = blobs.as_ref().map(|blobs| blobs[position]);
                         let (checked, report) = engine.measured(|engine| match blob {
@@ -186,43 +190,31 @@ impl ParsedCheck {
                             (piece.is_exhausted, piece.uncompared) = (report.is_exhausted, report.uncompared);
                             break;
                         }
-                        piece.done += 1;
-                        answer.conflicts.extend(checked.conflicts.iter().map(|found| outcome::conflict(found, &paths)));
-                        if checked.conflicts.is_empty() {
-                            let path = &paths[position];
-                            answer.clear.push(path.clone());
-                            if checked.held {
-                                answer.held.push(path.clone());
-                                let key = || key.clone();
-                                piece.own.extend(blob.filter(|_| record).map(|blob| Content { key: key(), blob }));
-                            }
-                            if checked.carried {
-                                answer.carried.push(path.clone());
-                            }
-                        }
+                        piece.checks.push(checked);
                         if piece.work > PIECE_WORK {
                             break;
                         }
                     }
                     let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
-                    answer.paused = pause.map(outcome::pause);
-                    answer.server_time = Some(outcome::time(now));
-                    piece
+                    (piece, pause, now)
                 }
             };
             // The session made one call, however many pieces it takes: only the first is a sign of life and gets its
             // notices.
             let looker = if is_first_call { actor.clone() } else { Actor::Reader };
             is_first_call = false;
-            let reply = read_state(&caller.repo.desk, looker, view).await?;
-            let Piece { answer: piece, own, done, work: spent, is_exhausted, uncompared } = reply.value;
-            answer.conflicts.extend(piece.conflicts);
-            answer.clear.extend(piece.clear);
-            answer.held.extend(piece.held);
-            answer.carried.extend(piece.carried);
-            answer.paused = piece.paused;
-            answer.server_time = piece.server_time;
-            answer.notices.extend(outcome::notices(reply.notices));
+            let state = read_state(&caller.repo.desk, looker, view).await?;
+            let (Piece { checks, work: spent, is_exhausted, uncompared }, pause, now) = state.value;
+            let done = checks.len();
+            // Contents that the session is about to commit at paths it holds.
+            let mut own = Vec::new();
+            for (check, position) in checks.into_iter().zip(first..) {
+                reply.add(&check, position, &paths);
+                if let Some(blobs) = blobs.as_ref().filter(|_| record && check.held && check.conflicts.is_empty()) {
+                    own.push(Content { key: keys[position].clone(), blob: blobs[position] });
+                }
+            }
+            reply.notices.extend(outcome::notices(state.notices));
             if let Some(session) = session.clone().filter(|_| !own.is_empty()) {
                 let command = Command::RecordCommit { session, contents: own };
                 let reply = submit(&caller.repo, actor.clone(), command).await?;
@@ -233,7 +225,7 @@ impl ParsedCheck {
                 return Err(ApiError::new(Code::InvalidRequest, outcome::TOO_MUCH_WORK));
             }
             if first == keys.len() {
-                return Ok(answer);
+                return Ok(reply.finish(pause.map(outcome::pause), outcome::time(now)));
             }
             rounds = if done > 0 { 0 } else { rounds + 1 };
             if let Some(work) = &mut work {
@@ -252,16 +244,67 @@ impl ParsedCheck {
 /// What one turn of the desk has checked.
 #[derive(Default)]
 struct Piece {
-    answer: wire::CheckReply,
-    /// Contents that the session is about to commit at paths it holds.
-    own: Vec<Content>,
-    /// How many paths were checked.
-    done: usize,
+    /// Of the next paths, in their order.
+    checks: Vec<KeyCheck>,
     work: u64,
     /// The next path takes too much work.
     is_exhausted: bool,
     /// The next path must be compared with these first.
     uncompared: Vec<Pair>,
+}
+
+/// A [`wire::CheckReply`] that is written while the paths are checked. The conflicts come first, so that a client that
+/// gets only a part of the reply knows of them.
+struct CheckText {
+    list: ConflictList,
+    conflicts: ListText,
+    clear: ListText,
+    held: ListText,
+    carried: ListText,
+    notices: Vec<wire::Notice>,
+}
+
+impl CheckText {
+    fn new() -> Self {
+        let [conflicts, clear, held, carried] = std::array::from_fn(|_| ListText::new());
+        Self { list: ConflictList::default(), conflicts, clear, held, carried, notices: Vec::new() }
+    }
+
+    fn add(&mut self, check: &KeyCheck, position: usize, paths: &[String]) {
+        if !check.conflicts.is_empty() {
+            return self.list.add(&check.conflicts, paths, |conflict| self.conflicts.push(&conflict));
+        }
+        let path = &paths[position];
+        self.clear.push(path);
+        if check.held {
+            self.held.push(path);
+        }
+        if check.carried {
+            self.carried.push(path);
+        }
+    }
+
+    fn finish(self, paused: Option<wire::Paused>, server_time: wire::Time) -> ReplyText {
+        let mut text = ReplyText::default();
+        self.conflicts.write_to(&mut text, "{\"conflicts\":[");
+        self.clear.write_to(&mut text, ",\"clear\":[");
+        self.held.write_to(&mut text, ",\"held\":[");
+        if !self.carried.is_empty {
+            self.carried.write_to(&mut text, ",\"carried\":[");
+        }
+        if let Some(paused) = paused {
+            text.push_str(",\"paused\":");
+            text.push_json(&paused);
+        }
+        text.push_str(",\"serverTime\":");
+        text.push_json(&server_time);
+        if !self.notices.is_empty() {
+            text.push_str(",\"notices\":");
+            text.push_json(&self.notices);
+        }
+        text.push_str("}");
+        text
+    }
 }
 
 /// The contents of a check, one for each path.
@@ -279,5 +322,46 @@ fn intent(check: &wire::Check) -> Intent {
         None => Intent::Reserve(mode(check.mode)),
         Some(wire::Intent::Change) => Intent::Change,
         Some(wire::Intent::Look) => Intent::Look,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::wire::{CheckReply, Notice, Paused, Time};
+
+    #[tokio::test]
+    async fn the_written_reply_is_the_reply_of_the_contract() {
+        let lost = Notice::Lost { lost_at: Time(1), released_count: 1, released_paths: vec!["a".to_owned()] };
+        let paused = Paused {
+            feature: "F".into(),
+            reserved_by: "bo".into(),
+            reserved_by_name: None,
+            reason: None,
+            expires_at: Time(2),
+        };
+        let paths = ["a".to_owned(), "b\"\u{7}".to_owned()];
+        for (notices, paused, carried) in [(vec![], None, false), (vec![lost], Some(paused), true)] {
+            let mut text = CheckText::new();
+            text.notices = notices.clone();
+            for position in 0..2 {
+                let check = KeyCheck { conflicts: Vec::new(), held: position == 1, carried };
+                text.add(&check, position, &paths);
+            }
+            let reply = CheckReply {
+                clear: paths.to_vec(),
+                held: paths[1..].to_vec(),
+                carried: if carried { paths.to_vec() } else { Vec::new() },
+                paused: paused.clone(),
+                server_time: Some(Time(3)),
+                notices,
+                ..CheckReply::default()
+            };
+            let body = text.finish(paused, Time(3)).into_response().into_body();
+            let written = body.collect().await.unwrap().to_bytes();
+            assert_eq!(String::from_utf8_lossy(&written), serde_json::to_string(&reply).unwrap());
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! `GET /api/events`: new events as they happen, as server-sent events.
 //!
-//! A stream takes from the feed only what its client accepts, so a slow client costs one connection and nothing more. If
-//! the client accepts nothing for too long, the connection is closed (see `transport::write_timeout`), and the client
+//! A stream takes from the feed only what its client accepts: the next block of text is made when there is room for it, and
+//! no records are kept meanwhile. So a client that reads nothing costs its connection and a few blocks. If it accepts
+//! nothing for too long, the connection is closed (see `transport::write_timeout`), and the client
 //! reconnects with the id of the last event it received. A block of text always ends with a complete event, so that id is
 //! always right.
 
@@ -34,8 +35,11 @@ use crate::http::submit::read_state;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
 
-/// The size at which collected events are sent.
-const BLOCK_BYTES: usize = 64 * 1024;
+/// The size at which collected events are sent. The connection buffers several blocks for a client that is slow to read.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// The same for events from the journal, where each read takes longer.
+const JOURNAL_BLOCK_BYTES: usize = 8 * BLOCK_BYTES;
 
 /// How long sending the reason for the end of a stream may take.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -184,7 +188,8 @@ impl Stream {
             () = blocks.closed() => None,
         };
         if let Some(why) = end {
-            let last = blocks.send(format!(": {why}\n\n").into());
+            self.text.extend_from_slice(format!(": {why}\n\n").as_bytes());
+            let last = blocks.send(std::mem::take(&mut self.text).into());
             // A client that does not read now sees the connection close.
             let _ = tokio::time::timeout(GOODBYE_TIME_MAX, last).await;
         }
@@ -211,14 +216,17 @@ impl Stream {
             if Instant::now() >= self.next_check {
                 self.check().await?;
             }
+            // Records are turned into text only when there is room for the text, and are dropped before the next wait.
+            let blocks = self.blocks.clone();
+            let _room = blocks.reserve().await.map_err(|_| None)?;
             match self.follower.buffered(self.after) {
                 BufferPage::Batches(batches) => {
                     for batch in batches {
-                        self.send_records(&batch).await?;
+                        self.write_records(&batch, BLOCK_BYTES)?;
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
-                    FeedPage::Records(records) => self.send_records(&records).await?,
+                    FeedPage::Records(records) => self.write_records(&records, JOURNAL_BLOCK_BYTES)?,
                     FeedPage::Dropped if self.is_new => self.reset("tooOld"),
                     FeedPage::Dropped => {
                         return Err(Some("the stream fell too far behind; reconnect with the last id"));
@@ -236,25 +244,25 @@ impl Stream {
         }
     }
 
-    /// Sends an event for each record that passes the filter. The end of the own session is the last one.
-    async fn send_records(&mut self, records: &[Record]) -> Result<(), StreamEnd> {
+    /// Writes an event for each record that passes the filter, until there is enough text. The end of the own session is
+    /// the last event.
+    fn write_records(&mut self, records: &[Record], text_max: usize) -> Result<(), StreamEnd> {
         self.is_new = false;
         let handled = records.partition_point(|record| record.seq <= self.after);
         for record in &records[handled..] {
+            if self.text.len() >= text_max {
+                return Ok(());
+            }
             if self.filter.includes(&record.event) {
                 let event = event_json(record, None);
                 self.write(Some(record.seq), event.kind.verb(), &event);
                 self.sent_id = record.seq;
             }
             self.after = record.seq;
-            if self.text.len() >= BLOCK_BYTES {
-                self.flush().await?;
-            }
             if let (Event::Ended { session, .. }, Some(own)) = (&record.event, &self.session)
                 && session == own
                 && record.seq > self.head
             {
-                self.flush().await?;
                 return Err(Some("the session has ended"));
             }
         }

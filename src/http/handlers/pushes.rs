@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 
 use super::check::ParsedCheck;
 use crate::engine::{ANNOUNCED_PER_SESSION_MAX, Actor, Command, Outcome, RefUpdate};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
-use crate::http::extract::{At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX};
+use crate::http::extract::{At, CHECK_BODY_MAX, Json, KEYS_BODY_MAX, LargeJson};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
+use crate::http::reply_text::ReplyText;
 use crate::http::request_fields::object_id;
 use crate::http::submit::submit;
 use crate::wire;
@@ -36,7 +38,7 @@ const _: () = assert!(CLAIM_UPDATES_MAX == ANNOUNCED_PER_SESSION_MAX);
 pub async fn announce(
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::AnnouncePush, KEYS_BODY_MAX>,
+    LargeJson(body, _permit): LargeJson<wire::AnnouncePush, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::PushAnnounced>> {
     let (actor, session) = caller.act_for(&id)?;
     let updates = read_updates(&body.updates, PUSH_UPDATES_MAX)?;
@@ -64,8 +66,8 @@ pub async fn announce(
 pub async fn claim(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Json(body): Json<wire::ClaimPush, CHECK_BODY_MAX>,
-) -> ApiResult<Json<wire::ClaimReply>> {
+    LargeJson(body, _permit): LargeJson<wire::ClaimPush, CHECK_BODY_MAX>,
+) -> ApiResult<Response> {
     let updates = read_updates(&body.updates, CLAIM_UPDATES_MAX)?;
     if updates.is_empty() {
         return Err(wire::BadBody::field("updates", "must name at least one update").into());
@@ -88,7 +90,27 @@ pub async fn claim(
     };
     let session_id = pusher.as_ref().map(|pusher| pusher.session.as_str().into());
     let (name, feature) = pusher.map_or((None, None), |pusher| (pusher.name, pusher.feature));
-    Ok(Json(wire::ClaimReply { session_id, name, feature, check, notices }))
+    let reply = wire::ClaimReply { session_id, name, feature, check: None, notices };
+    Ok(match check {
+        Some(check) => with_check(&reply, check).into_response(),
+        None => Json(reply).into_response(),
+    })
+}
+
+/// The reply with a check that is text already, as its first field.
+fn with_check(reply: &wire::ClaimReply, check: ReplyText) -> ReplyText {
+    let mut text = ReplyText::default();
+    text.push_str("{\"check\":");
+    text.append(check);
+    let rest = serde_json::to_string(reply).expect("replies are plain data");
+    match rest.strip_prefix('{') {
+        Some("}") | None => text.push_str("}"),
+        Some(fields) => {
+            text.push_str(",");
+            text.push_str(fields);
+        }
+    }
+    text
 }
 
 fn read_updates(updates: &[wire::RefUpdate], most: usize) -> ApiResult<Vec<RefUpdate>> {

@@ -9,13 +9,14 @@ use crate::engine::{Command, Few, Outcome};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
-use crate::http::extract::{At, Json, KEYS_BODY_MAX};
+use crate::http::extract::{At, Json, KEYS_BODY_MAX, LargeJson};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::named_keys;
 use crate::http::submit::submit;
 use crate::key::Key;
 use crate::wire;
+use crate::wire::limits::RELEASED_PATHS_MAX;
 
 /// Release one key, or several.
 ///
@@ -34,7 +35,7 @@ pub async fn release(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::Release, KEYS_BODY_MAX>,
+    LargeJson(body, _permit): LargeJson<wire::Release, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::Released>> {
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
@@ -62,7 +63,7 @@ pub async fn release_all(
     let (actor, session) = caller.act_for(&id)?;
     let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
     let (keys, notices) = released_keys(reply)?;
-    let released_paths = keys.iter().map(Key::shown).collect();
+    let released_paths = keys.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect();
     Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
 }
 

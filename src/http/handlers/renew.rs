@@ -8,7 +8,7 @@ use crate::engine::{Command, Few, Outcome};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
-use crate::http::extract::{At, Json, KEYS_BODY_MAX};
+use crate::http::extract::{At, Json, KEYS_BODY_MAX, LargeJson};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::{named_keys, ttl};
@@ -29,7 +29,7 @@ pub async fn renew(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::Renew, KEYS_BODY_MAX>,
+    LargeJson(body, _permit): LargeJson<wire::Renew, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::RenewReply>> {
     let (actor, session) = caller.act_for(&id)?;
     let texts = body.one_or_many()?;

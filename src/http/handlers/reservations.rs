@@ -1,7 +1,8 @@
 //! Reservations in lists, and the override that takes one away from its holder.
 
-use crate::engine::{Command, Engine, Grant, Outcome, ReservationId, Seq, SessionId, SessionName};
+use crate::engine::{Actor, Command, Engine, Outcome, ReservationId, Seq, SessionId};
 use crate::http::caller::Caller;
+use crate::http::conflict_list::reason_in_list;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, QueryParams};
 use crate::http::openapi::{params, refusals};
@@ -14,28 +15,33 @@ use crate::wire::{self, Code};
 /// Reservations on one page if the request names no limit.
 const PAGE_ITEMS: u32 = 100;
 
+/// The same for the reservations of one session: as many as one call reserves.
+const OWN_PAGE_ITEMS: u32 = 10_000;
+
 /// List what a session holds.
 #[utoipa::path(
     get,
     path = "/api/sessions/{id}/reserved-files",
     operation_id = "listReservedFiles",
     tag = "Files",
-    params(params::SessionAt),
-    responses((status = 200, description = "All of its reservations, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
+    params(params::SessionAt, params::PageParams),
+    responses((status = 200, description = "One page of its reservations, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
 )]
-pub async fn reserved_files(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::ReservationList>> {
+pub async fn reserved_files(
+    caller: Caller,
+    At(id): At<String>,
+    query: QueryParams,
+) -> ApiResult<Json<wire::ReservationList>> {
     let (actor, session) = caller.look_for(&id)?;
-    let view = move |engine: &Engine, _| {
-        let name = engine.session(&session)?.name;
-        let holder = SessionName { session, name };
-        let grants = engine.held(&holder.session);
-        Some(grants.iter().map(|grant| outcome::reservation_info(&holder, grant)).collect())
-    };
-    let reply = read_state(&caller.repo.desk, actor, view).await?;
-    let missing = || ApiError::new(Code::NotFound, format!("there is no session {id:?} in this repository"));
-    let reservations = reply.value.ok_or_else(missing)?;
-    let notices = outcome::notices(reply.notices);
-    Ok(Json(wire::ReservationList { reservations, next_cursor: None, seq: None, notices }))
+    let limit = query.page_size(OWN_PAGE_ITEMS)?;
+    let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
+    let filter = Filter { session: Some(session), prefix: None };
+    let page = read_page(&caller, actor, after, limit, filter).await?;
+    if !page.knows_session {
+        let sentence = format!("there is no session {id:?} in this repository");
+        return Err(ApiError::new(Code::NotFound, sentence).with_notices(page.list.notices));
+    }
+    Ok(Json(wire::ReservationList { seq: None, ..page.list }))
 }
 
 /// List all reservations of the repository.
@@ -51,32 +57,75 @@ pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<
     let limit = query.page_size(PAGE_ITEMS)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let prefix = query.one("prefix").map(str::to_owned);
-    let session = query.one("session").map(str::to_owned);
-    let view = move |engine: &Engine, _| {
-        let wanted = |grant: &Grant| prefix.as_ref().is_none_or(|prefix| starts_with(&grant.key, prefix));
-        let list = |holdings: &mut dyn Iterator<Item = (SessionName, Grant)>| -> Vec<_> {
-            let page = holdings.filter(|(_, grant)| wanted(grant)).take(limit + 1);
-            page.map(|(holder, grant)| outcome::reservation_info(&holder, &grant)).collect()
-        };
-        let mut page = match session {
-            Some(id) => match SessionId::parse(&id).and_then(|id| engine.session(&id)) {
-                Some(view) => {
-                    let holder = SessionName { session: view.id, name: view.name };
-                    let grants = engine.held(&holder.session).into_iter().filter(|grant| grant.fence > after);
-                    list(&mut grants.map(|grant| (holder.clone(), grant)))
-                }
-                None => Vec::new(),
-            },
-            None => list(&mut engine.reservations(after)),
-        };
-        let more = page.len() > limit;
-        page.truncate(limit);
-        let next_cursor = page.last().filter(|_| more).map(|last| last.fence.to_string());
-        let seq = Some(engine.head().0);
-        wire::ReservationList { reservations: page, next_cursor, seq, notices: Vec::new() }
+    let session = match query.one("session").map(SessionId::parse) {
+        // No session has such an id, so none holds anything.
+        Some(None) => return read_nothing(&caller).await.map(Json),
+        session => session.flatten(),
     };
-    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
-    Ok(Json(wire::ReservationList { notices: outcome::notices(reply.notices), ..reply.value }))
+    let page = read_page(&caller, caller.look(), after, limit, Filter { session, prefix }).await?;
+    Ok(Json(page.list))
+}
+
+/// Which reservations a list has.
+#[derive(Clone)]
+struct Filter {
+    session: Option<SessionId>,
+    /// What their keys start with.
+    prefix: Option<String>,
+}
+
+struct ReservationPage {
+    list: wire::ReservationList,
+    /// The session of the filter exists.
+    knows_session: bool,
+}
+
+/// Reads one page. The desk is visited several times if the list is long, and decides other requests in between. The page
+/// has every record up to its `seq`, which is that of the first visit, and may have later ones: events after `seq` tell of
+/// those too.
+async fn read_page(
+    caller: &Caller,
+    actor: Actor,
+    after: Seq,
+    limit: usize,
+    filter: Filter,
+) -> ApiResult<ReservationPage> {
+    let mut page = ReservationPage { list: wire::ReservationList::default(), knows_session: true };
+    let (mut after, mut actor) = (after, actor);
+    loop {
+        let (left, filter) = (limit - page.list.reservations.len(), filter.clone());
+        let view = move |engine: &Engine, _| {
+            let wanted = |key: &Key| filter.prefix.as_ref().is_none_or(|prefix| starts_with(key, prefix));
+            let scan = engine.scan_reservations(after, filter.session.as_ref(), left, wanted);
+            (scan, engine.head(), filter.session.is_none_or(|session| engine.has_session(&session)))
+        };
+        let reply = read_state(&caller.repo.desk, actor, view).await?;
+        let (scan, head, knows_session) = reply.value;
+        if page.list.seq.is_none() {
+            page.list.seq = Some(head.0);
+            page.knows_session = knows_session;
+        }
+        page.list.notices.extend(outcome::notices(reply.notices));
+        for (holder, grant) in &scan.found {
+            let place = page.list.reservations.len();
+            let info = outcome::reservation_info(holder, grant);
+            page.list.reservations.push(wire::Reservation { reason: reason_in_list(place, info.reason), ..info });
+        }
+        if scan.has_more {
+            page.list.next_cursor = page.list.reservations.last().map(|last| last.fence.to_string());
+            return Ok(page);
+        }
+        let Some(next) = scan.next else { return Ok(page) };
+        // The call was one sign of life.
+        (after, actor) = (next, Actor::Reader);
+    }
+}
+
+/// A page without reservations.
+async fn read_nothing(caller: &Caller) -> ApiResult<wire::ReservationList> {
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
+    let notices = outcome::notices(reply.notices);
+    Ok(wire::ReservationList { seq: Some(reply.value.0), notices, ..wire::ReservationList::default() })
 }
 
 /// Whether a key starts with this text. The `file:` in front of a path does not count.

@@ -6,11 +6,13 @@ use std::time::Duration;
 use axum::extract::State;
 
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Mode, Outcome, Refusal, ReservationId, Reserve, Want};
+use crate::engine::{Actor, Command, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Want};
 use crate::http::app::App;
+use crate::http::byte_budget::{BytePermit, OverBudget};
 use crate::http::caller::Caller;
-use crate::http::error::ApiResult;
-use crate::http::extract::{At, Json, KEYS_BODY_MAX};
+use crate::http::conflict_list::reason_in_list;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::extract::{At, Json, KEYS_BODY_MAX, LargeJson};
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
@@ -19,7 +21,14 @@ use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::request_fields::{mode, out_of_range, parse_key, reason, ttl};
 use crate::http::submit::submit_and_wait;
 use crate::wire::limits::WAIT_SECONDS_MAX;
-use crate::wire::{self, Code, Encoding, OneOrMany};
+use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
+
+/// The keys of requests that wait at the same time, in bytes: of all sessions, and of one.
+pub const WAITS_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const WAITS_BYTES_PER_SESSION_MAX: usize = 16 * 1024 * 1024;
+
+/// Requests with fewer bytes are not counted; their number is limited.
+const UNCOUNTED_WAIT_BYTES: usize = 4 * 1024;
 
 /// Reserve one key, or several keys all at once.
 ///
@@ -38,7 +47,7 @@ pub async fn reserve(
     State(app): State<Arc<App>>,
     caller: Caller,
     At(id): At<String>,
-    Json(body): Json<wire::Reserve, KEYS_BODY_MAX>,
+    LargeJson(body, permit): LargeJson<wire::Reserve, KEYS_BODY_MAX>,
 ) -> ApiResult<Json<wire::ReserveReply>> {
     let (actor, session) = caller.act_for(&id)?;
     let texts = body.one_or_many()?;
@@ -62,24 +71,35 @@ pub async fn reserve(
         wait: wait(body.wait_seconds)?,
         if_version: version(body.if_version)?,
     };
+    let is_one = matches!(texts, OneOrMany::One(_));
+    // A request may wait for minutes, and the engine has its keys: the body goes before the wait.
+    let waiting_permit = match ask.wait {
+        Some(_) => room_to_wait(&app, &session, texts)?,
+        None => BytePermit::default(),
+    };
+    drop((body, permit));
     let reply = match work {
         None => submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?,
         Some(mut work) => submit_patterns(&app, &caller, &mut work, actor, ask).await?,
     };
+    drop(waiting_permit);
     let notices = outcome::notices(reply.notices);
-    match (reply.outcome, texts) {
-        (Ok(Outcome::Granted(grants)), OneOrMany::One(_)) => {
+    match reply.outcome {
+        Ok(Outcome::Granted(grants)) if is_one => {
             let grant = grants.first().expect("a grant has as many reservations as the request has keys");
             let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
             Ok(Json(wire::ReserveReply::One(reserved)))
         }
-        (Ok(Outcome::Granted(grants)), OneOrMany::Many(_)) => {
+        Ok(Outcome::Granted(grants)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let reservations = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+            for (place, reserved) in reservations.iter_mut().enumerate() {
+                reserved.reason = reason_in_list(place, reserved.reason.take());
+            }
             let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
             Ok(Json(wire::ReserveReply::Many(reply)))
         }
-        (other, _) => Err(not_done(other, reply.now).with_notices(notices)),
+        other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }
 
@@ -110,6 +130,29 @@ async fn submit_patterns(
             }
         }
     }
+}
+
+/// Counts the keys of a request that may wait.
+fn room_to_wait(app: &App, session: &SessionId, texts: OneOrMany<'_>) -> ApiResult<BytePermit> {
+    let bytes = texts.iter().map(str::len).sum::<usize>();
+    if bytes <= UNCOUNTED_WAIT_BYTES {
+        return Ok(BytePermit::default());
+    }
+    app.waits.try_acquire(&session.as_str().into(), bytes).map_err(|over| match over {
+        OverBudget::Owner => {
+            let sentence = format!(
+                "the waiting requests of one session may name keys of {WAITS_BYTES_PER_SESSION_MAX} bytes; \
+                 let one of them end first"
+            );
+            let mut body = ErrorBody::new(Code::QuotaExceeded, sentence);
+            body.more.insert("limit".to_owned(), WAITS_BYTES_PER_SESSION_MAX.into());
+            ApiError::from(body).retry_after(1)
+        }
+        OverBudget::Total => {
+            let sentence = "too many long requests are waiting on this server; try again in a moment";
+            ApiError::new(Code::Unavailable, sentence).retry_after(1)
+        }
+    })
 }
 
 fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {

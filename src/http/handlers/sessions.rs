@@ -1,11 +1,12 @@
 //! Sessions: create, list, look at one, heartbeat, end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 
-use crate::engine::{Command, EndState, Outcome, SessionId, SessionView, Text};
+use crate::engine::{Actor, Command, EndState, Engine, Outcome, Seq, SessionId, SessionView, Text};
 use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
@@ -17,11 +18,16 @@ use crate::http::request_fields::out_of_range;
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::token::{Claims, IDENTITY_MAX, NewToken, Scope};
-use crate::wire::limits::{NAME_CHARS_MAX, PAGE_ITEMS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX};
+use crate::wire::limits::{
+    NAME_CHARS_MAX, PAGE_ITEMS_MAX, RELEASED_PATHS_MAX, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX,
+};
 use crate::wire::{self, Code, Time};
 
 // A name that a session can be created with also fits into its token.
 const _: () = assert!(NAME_CHARS_MAX == crate::token::NAME_MAX);
+
+/// Sessions that are described in one visit to the desk.
+const SESSIONS_AT_ONCE: usize = 100;
 
 /// Create a session and a token for it.
 ///
@@ -114,18 +120,35 @@ pub async fn create(
 )]
 pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
     let limit = query.page_size(PAGE_ITEMS_MAX)?;
-    let skip = query.number("cursor", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let state = query.word("state", wire::SessionState::WORDS)?;
-    let view = move |engine: &crate::engine::Engine, _| {
-        let wanted = |view: &SessionView| state.is_none_or(|state| session_state(view) == state);
-        let mut sessions: Vec<_> = engine.sessions().into_iter().filter(wanted).skip(skip).take(limit + 1).collect();
-        let more = sessions.len() > limit;
-        sessions.truncate(limit);
-        let next_cursor = more.then(|| (skip + limit).to_string());
-        wire::SessionList { sessions: sessions.into_iter().map(info).collect(), next_cursor, notices: Vec::new() }
-    };
-    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
-    Ok(Json(wire::SessionList { notices: outcome::notices(reply.notices), ..reply.value }))
+    // The desk is visited once for each slice of the table, and decides other requests in between.
+    let (mut found, mut slice, mut actor, mut notices) = (BTreeMap::new(), Some(0), caller.look(), Vec::new());
+    while let Some(from) = slice {
+        let view = move |engine: &Engine, _| {
+            let wanted = |end: Option<EndState>| state.is_none_or(|state| session_state(end) == state);
+            let next = engine.scan_sessions(from, after, limit + 1, wanted, &mut found);
+            (next, found)
+        };
+        let reply = read_state(&caller.repo.desk, actor, view).await?;
+        (slice, found) = reply.value;
+        actor = Actor::Reader;
+        notices.extend(outcome::notices(reply.notices));
+    }
+    let more = found.len() > limit;
+    if more {
+        found.pop_last();
+    }
+    let next_cursor = found.keys().next_back().filter(|_| more).map(|last| last.0.to_string());
+    let ids: Vec<SessionId> = found.into_values().collect();
+    let mut sessions = Vec::with_capacity(ids.len());
+    for some in ids.chunks(SESSIONS_AT_ONCE) {
+        let some = some.to_vec();
+        let view = move |engine: &Engine, _| some.iter().filter_map(|id| engine.session(id)).collect::<Vec<_>>();
+        let views = read_state(&caller.repo.desk, Actor::Reader, view).await?.value;
+        sessions.extend(views.into_iter().map(info));
+    }
+    Ok(Json(wire::SessionList { sessions, next_cursor, notices }))
 }
 
 /// Get one session.
@@ -206,29 +229,32 @@ pub async fn end(
         Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
             state: outcome::end_state(state),
             released_count: released.len() as u64,
-            released_paths: released.iter().map(Key::shown).collect(),
+            released_paths: released.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect(),
         })),
         other => Err(not_done(other, reply.now)),
     }
 }
 
 fn info(view: SessionView) -> wire::SessionInfo {
+    let waiting_for: Vec<String> = view.waits.iter().flat_map(|wait| &wait.keys).map(Key::shown).collect();
+    let more = view.waited_keys.saturating_sub(waiting_for.len()) as u64;
     wire::SessionInfo {
         session_id: view.id.as_str().into(),
-        state: session_state(&view),
+        state: session_state(view.state),
         name: view.name,
         feature: view.feature,
         started_at: outcome::time(view.started),
         last_seen_at: outcome::time(view.last_seen),
         ended_at: view.ended.map(outcome::time),
         held_count: view.held as u64,
-        waiting_for: view.waits.iter().flat_map(|wait| &wait.keys).map(Key::shown).collect(),
+        waiting_for,
+        more_waiting_for: (more > 0).then_some(more),
         notices: Vec::new(),
     }
 }
 
-fn session_state(view: &SessionView) -> wire::SessionState {
-    view.state.map_or(wire::SessionState::Active, outcome::end_state)
+fn session_state(end: Option<EndState>) -> wire::SessionState {
+    end.map_or(wire::SessionState::Active, outcome::end_state)
 }
 
 /// Whether text looks like the address of a server. Clients check the details.

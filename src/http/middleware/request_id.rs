@@ -1,4 +1,4 @@
-//! Gives every request an id, counts it, and checks its `Host`.
+//! Gives every request an id, counts it, and checks its `Host` and its connection.
 //!
 //! The id is the client's own if it sent a usable one, else a new one. Every response carries it, also a refusal, and
 //! so do the lines of the decision log.
@@ -8,9 +8,12 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue};
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue, Method};
 
 use super::host_check::HostCheck;
+use super::reply_room;
+use super::reserved_slot::{self, ReservedSlot};
 use crate::desk::logs_decisions;
 use crate::http::app::App;
 use crate::http::{decision_log, ids};
@@ -33,14 +36,28 @@ pub async fn with_request_id(
     });
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let request_count = app.requests.begin(route, request.method());
-    let host_result = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
-    let mut response = match host_result {
+    let is_reserved = request.extensions().get::<ReservedSlot>().is_some();
+    // A copy of the token is cheap, and needed only where the reply is large.
+    let token = request.headers().get(AUTHORIZATION).cloned();
+    let changes_nothing = request.method() == Method::GET || request.uri().path().ends_with("/check-conflicts");
+    let mut refusal = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    if is_reserved && refusal.is_ok() {
+        refusal = reserved_slot::check(&request, &app);
+    }
+    let mut response = match refusal {
         Err(refusal) => refusal.into_response(),
         Ok(()) if logs_decisions() => decision_log::REQUEST.scope(id.clone(), next.run(request)).await,
         Ok(()) => next.run(request).await,
     };
+    if reply_room::is_large(&response) {
+        let caller = token.map(|token| (AUTHORIZATION, token)).into_iter().collect();
+        response = reply_room::count(response, &app, &caller, changes_nothing).await;
+    }
     request_count.end(response.status());
     response.headers_mut().insert(REQUEST_ID, id);
+    if is_reserved {
+        reserved_slot::close(&mut response);
+    }
     response
 }
 

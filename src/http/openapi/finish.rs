@@ -23,7 +23,7 @@ pub fn finish(handlers: utoipa::openapi::OpenApi) -> Value {
         "example": "0198f0a4b5c67d8e9fa0b1c2d3e4f506",
     } });
     let refusal = |code: &Code| (code.as_str().to_owned(), json!({ "value": refusals::example(*code) }));
-    let codes = Code::ALL.iter().filter(|code| **code != Code::MethodNotAllowed);
+    let codes = Code::ALL.iter().filter(|code| !refusals::OF_NO_CALL.contains(code));
     document["components"]["examples"] = codes.map(refusal).collect();
     for (_, item) in entries(&mut document["paths"]) {
         for (_, operation) in entries(item) {
@@ -189,7 +189,8 @@ fn introduction() -> String {
         reservation expires, or the session ends.\n\n\
         JSON in, JSON out. Unknown fields of a request are ignored, null is the same as absent, and a wrong type is a 400 \
         that names the field. Every mutating call is safe to repeat. Every error has the shape of `ErrorBody`. An unknown \
-        path is a 404, a method that a path does not support a 405 with `Allow`.\n\n\
+        path is a 404, a method that a path does not support a 405 with `Allow`, a URL that is too long a 414, a head that \
+        is too large a 431.\n\n\
         Requests with a `Host` that the server does not accept, or from a web page of another site, are refused with 403, \
         requests with a token in the URL with 401.\n\n\
         | status | code | meaning |\n|---|---|---|\n"

@@ -11,8 +11,12 @@ use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use crate::key::{Key, KeyRules};
 use crate::wire::Code::{self, *};
 
-/// Codes of every call, from before the token is read: a wrong Host or Origin, a token in the URL, too many connections.
+/// Codes of every call, from before the token is read: a malformed request, a wrong Host or Origin, a token in the URL, too
+/// many connections.
 const CONNECTION: &[Code] = &[InvalidRequest, Forbidden, Unavailable];
+/// Codes that belong to no call: the method of a call that is described is allowed, and a URL or a head that is too large is
+/// refused before it is known which call it is.
+pub const OF_NO_CALL: [Code; 3] = [MethodNotAllowed, UriTooLong, HeadersTooLarge];
 /// Codes of every call that needs a token.
 const TOKEN: &[Code] = &[InvalidRequest, Unauthenticated, Forbidden, QuotaExceeded, Unavailable];
 /// Every such call. Ending a session may be repeated, but not with a token from before it was opened again.
@@ -139,6 +143,10 @@ pub fn example(code: Code) -> Value {
         NotFound => json!({ "error": "there is no such reservation, or it has ended" }),
         MethodNotAllowed => json!({ "error": "this path does not support this method; see the Allow header" }),
         PayloadTooLarge => json!({ "error": "the body is larger than the 65536 bytes that this call accepts" }),
+        UriTooLong => json!({ "error": "the URL is too long; send long lists in the body of a POST" }),
+        HeadersTooLarge => {
+            json!({ "error": "the head of the request is too large; send fewer and shorter headers" })
+        }
         UnsupportedMediaType => {
             json!({ "error": "the body must be JSON; send it with Content-Type: application/json" })
         }

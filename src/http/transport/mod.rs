@@ -1,5 +1,9 @@
-//! Sockets and connections: accepting, limits on time, stopping.
+//! Sockets and connections: limits of time and number, and how a connection is closed.
 
+pub mod connections;
+pub mod envelope;
+pub mod lingering_close;
+pub mod progress;
 pub mod read_timeout;
 pub mod server;
 pub mod tls;

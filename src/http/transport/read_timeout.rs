@@ -5,38 +5,13 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Whether a request is being answered on a connection. The service writes it, the stream reads it.
-///
-/// The number counts steps: a request begins, its reply is complete, the next request begins. It is odd while a request
-/// is being answered.
-#[derive(Clone, Default)]
-pub struct RequestProgress(Arc<AtomicU64>);
-
-impl RequestProgress {
-    /// The head of a request was read.
-    pub fn begin(&self) {
-        // The request before it may have had no complete reply, or a stream for one; it is over now.
-        let steps = self.steps();
-        self.0.store(steps + 1 + steps % 2, Ordering::Relaxed);
-    }
-
-    /// The reply to the request is complete; the connection writes it now.
-    pub fn end(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn steps(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use super::progress::RequestProgress;
 
 /// A stream whose reads fail when the client is late.
 pub struct ReadTimeout<S> {
@@ -56,6 +31,7 @@ pub struct ReadTimeout<S> {
 impl<S> ReadTimeout<S> {
     pub fn new(stream: S, progress: RequestProgress, header_time: Duration, idle_time: Duration) -> Self {
         let now = Instant::now();
+        progress.note_activity(now);
         let (head, alarm) = (Some((now + header_time, 0)), Box::pin(tokio::time::sleep_until(now + header_time)));
         Self { stream, progress, header_time, idle_time, head, last_activity: now, alarm }
     }
@@ -70,9 +46,14 @@ impl<S> ReadTimeout<S> {
         }
     }
 
+    fn note_activity(&mut self) {
+        self.last_activity = Instant::now();
+        self.progress.note_activity(self.last_activity);
+    }
+
     /// The client sent bytes: the body of the current request, or a part of the next head.
     fn received(&mut self) {
-        self.last_activity = Instant::now();
+        self.note_activity();
         let steps = self.progress.steps();
         if self.head.is_none_or(|(_, begun)| begun != steps) {
             self.head = Some((self.last_activity + self.header_time, steps));
@@ -127,7 +108,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadTimeout<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.last_activity = Instant::now();
+        self.note_activity();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -136,7 +117,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.last_activity = Instant::now();
+        self.note_activity();
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
@@ -146,6 +127,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.progress.note_written();
+        }
         // The reply was written; from here the client's deadline runs. hyper reads again only when there is something to
         // read, so the alarm is set here; when it goes off, the read finds that the client is late.
         let _ = self.poll_late(context);

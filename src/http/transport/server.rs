@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,17 +28,23 @@ use crate::http::error::CloseWithoutReply;
 use crate::http::ids::new_id;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
+use crate::http::middleware::reserved_slot::ReservedSlot;
 use crate::http::router::router;
-use crate::http::transport::read_timeout::{ReadTimeout, RequestProgress};
+use crate::http::transport::connections::{Admission, ConnectionSlot, Connections, Peer};
+use crate::http::transport::envelope::Envelope;
+use crate::http::transport::lingering_close::LingeringClose;
+use crate::http::transport::progress::{RequestBody, RequestProgress, StreamedBody};
+use crate::http::transport::read_timeout::ReadTimeout;
 use crate::http::transport::tls::{TlsIdentity, TlsStream};
 use crate::http::transport::unread::OpenSockets;
 use crate::http::transport::write_timeout::WriteTimeout;
+use crate::wire::{Code, ErrorBody};
 
 /// How long a client may accept no bytes of its reply.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long requests in progress may take once the server stops.
-const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+const STOP_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// How long to wait after a failed accept. The usual cause is too many open files, which is temporary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -48,8 +55,12 @@ const REFUSED_MAX: usize = 64;
 /// How long such a reply may take.
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
 
-const REFUSAL: &str =
-    r#"{"error":"this server has reached its limit of connections; try again in a moment","code":"UNAVAILABLE"}"#;
+/// How long a connection in a reserved slot may take for the head of its request.
+const RESERVED_HEADER_TIME: Duration = Duration::from_secs(2);
+
+/// The most that is buffered of the head of a request, and about what is buffered of a reply that its client does not read.
+/// A URL may have 64 KiB.
+const BUFFER_BYTES_MAX: usize = 72 * 1024;
 
 /// The runtime that serves connections. It has half as many threads as there are processors: the desk, the ledger, git
 /// and often the clients run on the same machine, and one thread can serve more requests than one desk can decide.
@@ -80,8 +91,7 @@ struct Acceptor {
     limits: Arc<ArcSwap<ServerLimits>>,
     sockets: Arc<OpenSockets>,
     graceful: Arc<GracefulShutdown>,
-    /// Each connection that is served has a clone, which counts them.
-    connections: Arc<()>,
+    connections: Connections,
     /// Each connection that is being refused has a clone, which counts them.
     refusals_in_progress: Arc<()>,
 }
@@ -113,7 +123,7 @@ impl HttpServer {
                 limits,
                 sockets: self.sockets.clone(),
                 graceful,
-                connections: Arc::default(),
+                connections: Connections::default(),
                 refusals_in_progress: Arc::default(),
             };
             tokio::spawn(listening.run(accept(listener, acceptor, stop.clone())))
@@ -139,13 +149,16 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok(AcceptedStream::Tcp(stream)) => {
+            Ok(AcceptedStream::Tcp(stream, address)) => {
                 // Replies are small and written at once; waiting to fill a packet would only delay them.
                 let _ = stream.set_nodelay(true);
-                acceptor.serve(stream);
+                acceptor.serve(stream, Peer::at(address.ip()));
             }
-            Ok(AcceptedStream::Tls(stream)) => acceptor.serve(stream),
-            Ok(AcceptedStream::Unix(stream)) => acceptor.serve(stream),
+            Ok(AcceptedStream::Unix(stream)) => {
+                let peer = stream.peer_cred().map_or(Peer::Local, |peer| Peer::user(peer.uid()));
+                acceptor.serve(stream, peer);
+            }
+            Ok(AcceptedStream::Tls(stream, address)) => acceptor.serve(stream, Peer::at(address.ip())),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -158,17 +171,19 @@ async fn accept(listener: Listener, acceptor: Acceptor, mut stop: watch::Receive
 }
 
 enum AcceptedStream {
-    Tcp(tokio::net::TcpStream),
-    Tls(TlsStream<tokio::net::TcpStream>),
+    Tcp(tokio::net::TcpStream, SocketAddr),
+    Tls(TlsStream<tokio::net::TcpStream>, SocketAddr),
     Unix(tokio::net::UnixStream),
 }
 
 async fn next(listener: &Listener) -> io::Result<AcceptedStream> {
     match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| AcceptedStream::Tcp(stream)),
-        Listener::Tls(listener, identity) => listener.accept().await.map(|(stream, _)| {
+        Listener::Tcp(listener) => {
+            listener.accept().await.map(|(stream, address)| AcceptedStream::Tcp(stream, address))
+        }
+        Listener::Tls(listener, identity) => listener.accept().await.map(|(stream, address)| {
             let _ = stream.set_nodelay(true);
-            AcceptedStream::Tls(TlsStream::new(stream, identity))
+            AcceptedStream::Tls(TlsStream::new(stream, identity), address)
         }),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| AcceptedStream::Unix(stream)),
     }
@@ -184,55 +199,81 @@ impl AsRawFd for Listener {
 }
 
 impl Acceptor {
-    fn serve<S: AsyncRead + AsyncWrite + AsRawFd + Send + Unpin + 'static>(&self, stream: S) {
+    fn serve<S: AsyncRead + AsyncWrite + AsRawFd + Send + Unpin + 'static>(&self, stream: S, peer: Peer) {
         let limits = self.limits.load();
-        if Arc::strong_count(&self.connections) > limits.connections {
-            return self.refuse(stream);
-        }
-        let connection_guard = self.connections.clone();
-        let registration = self.sockets.register_connection(stream.as_raw_fd());
         let progress = RequestProgress::default();
+        match self.connections.admit(peer, &progress, limits.connections, limits.connections_per_peer) {
+            Admission::Served(slot) => {
+                self.serve_in(slot, None, stream, progress, limits.header_time, limits.idle_time);
+            }
+            Admission::Reserved(slot) => {
+                let header_time = limits.header_time.min(RESERVED_HEADER_TIME);
+                self.serve_in(slot, Some(ReservedSlot), stream, progress, header_time, header_time);
+            }
+            Admission::Refused(sentence) => self.refuse(stream, sentence),
+        }
+    }
+
+    fn serve_in<S: AsyncRead + AsyncWrite + AsRawFd + Send + Unpin + 'static>(
+        &self,
+        slot: ConnectionSlot,
+        reserved: Option<ReservedSlot>,
+        stream: S,
+        progress: RequestProgress,
+        header_time: Duration,
+        idle_time: Duration,
+    ) {
+        let registration = self.sockets.register_connection(stream.as_raw_fd());
         let (on_request, on_reply) = (progress.clone(), progress.clone());
-        let service = self.router.clone().map_request(move |request: http::Request<Incoming>| {
+        let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
             on_request.begin();
-            request.map(Body::new)
+            if let Some(reserved) = reserved {
+                request.extensions_mut().insert(reserved);
+            }
+            request.map(|body| Body::new(RequestBody::new(body, on_request.clone())))
         });
         let service = service.map_result(move |reply: Result<Response, Infallible>| match reply {
             Ok(reply) if reply.extensions().get::<CloseWithoutReply>().is_some() => Err(CloseConnection),
-            Ok(reply) => {
-                // A stream has no end to wait for; the write timeout limits it.
-                if reply.body().size_hint().exact().is_some() {
-                    on_reply.end();
-                }
+            Ok(reply) if reply.body().size_hint().exact().is_some() => {
+                on_reply.end();
                 Ok(reply)
             }
+            // A stream is over when its body is dropped. Until then the write timeout limits it.
+            Ok(reply) => Ok(reply.map(|body| Body::new(StreamedBody::new(body, on_reply.clone())))),
             Err(never) => match never {},
         });
         let stream = WriteTimeout::new(stream, WRITE_TIME_MAX);
-        let stream = ReadTimeout::new(stream, progress, limits.header_time, limits.idle_time);
+        let stream = ReadTimeout::new(stream, progress.clone(), header_time, idle_time);
+        let stream = LingeringClose::new(stream, progress.clone());
+        let stream = Envelope::new(stream, progress);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = self.graceful.watch(connection);
-        tokio::spawn(async move {
+        let number = slot.number();
+        let task = tokio::spawn(async move {
             // An error means that the client disconnected, which needs no line in the log.
             let _ = registration.run(connection).await;
-            drop(connection_guard);
+            drop(slot);
         });
+        self.connections.set_task(number, task.abort_handle());
     }
 
     /// Replies that there are too many connections. The number of these replies is limited too.
-    fn refuse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, mut stream: S) {
+    fn refuse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, mut stream: S, sentence: &str) {
         if Arc::strong_count(&self.refusals_in_progress) > REFUSED_MAX {
             return;
         }
         let refusal_guard = self.refusals_in_progress.clone();
+        let body = ErrorBody::new(Code::Unavailable, sentence);
+        let body = serde_json::to_string(&body).expect("an error body is plain data");
         tokio::spawn(async move {
             let reply = format!(
                 "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-                 connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{REFUSAL}",
-                REFUSAL.len(),
+                 connection: close\r\ncontent-length: {}\r\nx-request-id: {}\r\n\r\n{body}",
+                body.len(),
                 new_id().simple(),
             );
             let send = async {

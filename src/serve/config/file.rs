@@ -13,13 +13,16 @@ use crate::http::{ExclusiveRule, KeyPolicy, ServerLimits};
 use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
 use crate::serve::LogFormat;
 use crate::serve::repositories::split_name;
-use crate::wire::limits::TtlBounds;
+use crate::wire::limits::{CHECK_PATHS_CONFIG_MAX, TtlBounds};
 
 /// The longest time a reservation can be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
 
 /// Reservations one session may hold by default. A session that holds more than this has a bug.
 const RESERVATIONS: usize = 1_000_000;
+
+/// The largest value of `body-bytes`.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The largest value of a time in `[limits]`, in seconds.
 const DAY: u64 = 24 * 3600;
@@ -160,8 +163,8 @@ fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
     let http = ServerLimits::default();
     let engine = Policy { reservations_per_session: RESERVATIONS, ..Policy::default() };
     let limits = ServerLimits {
-        body_bytes: number(&mut table, "body-bytes", 1024..=http.body_bytes as u64, http.body_bytes),
-        keys_per_check: number(&mut table, "keys-per-check", 1..=1_000_000, http.keys_per_check),
+        body_bytes: number(&mut table, "body-bytes", 1024..=BODY_BYTES_MAX, http.body_bytes),
+        keys_per_check: number(&mut table, "keys-per-check", 1..=CHECK_PATHS_CONFIG_MAX as u64, http.keys_per_check),
         keys_per_reserve: number(
             &mut table,
             "keys-per-reserve",
@@ -171,6 +174,7 @@ fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
         requests_per_second: number(&mut table, "requests-per-second", 0..=1_000_000, http.requests_per_second as usize)
             as u32,
         connections: number(&mut table, "connections", 1..=1_000_000, http.connections),
+        connections_per_peer: number(&mut table, "connections-per-peer", 1..=1_000_000, http.connections_per_peer),
         header_time: seconds(&mut table, "header-seconds", http.header_time),
         body_time: seconds(&mut table, "body-seconds", http.body_time),
         idle_time: seconds(&mut table, "idle-seconds", http.idle_time),

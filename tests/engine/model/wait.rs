@@ -131,6 +131,7 @@ impl Model {
                     example: self.example(*key, other),
                     waiting: true,
                     queue_length: self.queue_length(other),
+                    more_holders: 0,
                 }),
             });
         }
@@ -150,6 +151,7 @@ impl Model {
             example: self.example(asked, held.key),
             waiting: false,
             queue_length: self.queue_length(held.key),
+            more_holders: 0,
         }
     }
 

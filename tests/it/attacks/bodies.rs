@@ -1,0 +1,153 @@
+//! Request bodies: what one costs, and how many may be in memory at once.
+
+use serde_json::json;
+
+use super::{numbers, peak_memory};
+use crate::http::{Connection, request};
+use crate::world::{World, text};
+
+const MIB: usize = 1024 * 1024;
+
+fn headers(bearer: &str) -> [(&str, &str); 2] {
+    [("authorization", bearer), ("content-type", "application/json")]
+}
+
+/// Eight bodies of 64 MB full of empty entries took 6.4 GB.
+#[test]
+fn a_body_full_of_empty_entries_costs_a_small_factor_of_its_bytes() {
+    let world = World::new();
+    let ana = world.session("ana");
+    ana.hold("a");
+    let (clients, size) = numbers((4, 6 * MIB), (8, 31 * MIB));
+    let body = format!(r#"{{"paths":[{}""]}}"#, r#""","#.repeat(size / 3));
+    let before = peak_memory(&world);
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                let refusal = world.send(
+                    "POST",
+                    "/api/sessions/ana/files/check-conflicts",
+                    &headers(&format!("Bearer {}", ana.token)),
+                    body.as_bytes(),
+                );
+                let refusal = refusal.refused("INVALID_REQUEST");
+                assert_eq!(refusal["field"], "paths");
+                assert!(text(&refusal["error"]).contains("100000 is the most"), "{refusal}");
+            });
+        }
+    });
+    let grown = peak_memory(&world) - before;
+    assert!(grown < 2 * clients * size + 32 * MIB, "{grown} for {clients} bodies of {size}");
+    ana.hold("b");
+}
+
+/// A check, a claim, a release and a renewal with long lists stop at their limits too.
+#[test]
+fn every_list_of_a_request_has_an_end() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let keys = vec!["a"; 10_001];
+    for call in ["files/reserve", "files/release", "files/renew"] {
+        let refusal = ana.post(call, json!({ "filePaths": keys })).refused("INVALID_REQUEST");
+        assert_eq!(refusal["field"], "filePaths", "{call}");
+    }
+    let update = json!({ "ref": "refs/heads/a", "old": "0".repeat(40), "new": "1".repeat(40) });
+    let refusal = ana.post("pushes", json!({ "updates": vec![update; 1001] })).refused("INVALID_REQUEST");
+    assert_eq!(refusal["field"], "updates");
+    let blobs = json!({ "paths": ["a"], "blobs": vec![""; 100_001], "intent": "change" });
+    assert_eq!(ana.post("files/check-conflicts", blobs).refused("INVALID_REQUEST")["field"], "blobs");
+}
+
+#[test]
+fn a_body_that_declares_too_much_is_refused_before_it_is_sent() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let bearer = format!("Bearer {}", ana.token);
+    for (call, most) in [("heartbeat", 64 * 1024), ("files/reserve", 16 * MIB), ("files/check-conflicts", 32 * MIB)] {
+        let whole = String::from_utf8(request("POST", &ana.url(call), &headers(&bearer), b"")).unwrap();
+        let head = whole.replace("content-length: 0", &format!("content-length: {}", most + 1));
+        let mut connection = world.connect();
+        connection.send(head.as_bytes()).unwrap();
+        let refusal = connection.receive(false).unwrap();
+        refusal.check_ground_rules();
+        assert!(text(&refusal.refused("PAYLOAD_TOO_LARGE")["error"]).contains(&most.to_string()), "{call}");
+    }
+}
+
+/// A body without a length counts as it grows.
+#[test]
+fn a_chunked_body_is_limited_like_any_other() {
+    let world = World::configured("[limits]\nbody-bytes = 1000000\n");
+    let ana = world.session("ana");
+    let send = |size: usize| {
+        let body = format!(r#"{{"paths":["a"],"more":"{}"}}"#, "x".repeat(size));
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+             transfer-encoding: chunked\r\n\r\n",
+            ana.url("files/check-conflicts"),
+            ana.token,
+        );
+        let mut connection = world.connect();
+        let chunk = |part: &[u8]| [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+        let chunks: Vec<u8> = body.as_bytes().chunks(30_000).flat_map(chunk).chain(*b"0\r\n\r\n").collect();
+        let sent = connection.send(&[head.as_bytes(), &chunks].concat());
+        connection.receive(false).or_else(|error| sent.and(Err(error))).unwrap()
+    };
+    for size in [10, 9_000, 300_000, 990_000] {
+        assert_eq!(send(size).ok()["clear"], json!(["a"]), "{size}");
+    }
+    send(1_000_001).refused("PAYLOAD_TOO_LARGE");
+    send(9_000_000).refused("PAYLOAD_TOO_LARGE");
+}
+
+/// Sixty waiting requests kept 3.7 GB.
+#[test]
+fn a_waiting_request_keeps_no_body_and_a_session_cannot_wait_with_much() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("held");
+    // Two of them are more than one session may wait with.
+    let (count, length) = numbers((1_000, 4_000), (5_000, 4_000));
+    let keys = |n: usize| -> Vec<String> {
+        let deep = "d".repeat(200) + "/";
+        let name = |k: usize| format!("w{n}/{}{}{k}", deep.repeat(length / 201 - 1), "f".repeat(30));
+        std::iter::once("held".to_owned()).chain((1..count).map(name)).collect()
+    };
+    let most = 16 * MIB / (count * length);
+    std::thread::scope(|scope| {
+        let body = |n: usize| json!({ "filePaths": keys(n), "waitSeconds": 300 });
+        let waiting: Vec<_> = (0..most).map(|n| bo.queue(scope, body(n))).collect();
+        let refusal = bo.reserve(body(most)).refused("QUOTA_EXCEEDED");
+        assert_eq!(refusal["limit"], 16 * MIB);
+        // A short one may still wait.
+        let short = bo.queue(scope, json!({ "filePath": "held", "waitSeconds": 300 }));
+        ana.release("held");
+        waiting.into_iter().chain([short]).for_each(|waiting| drop(waiting.join().unwrap().ok()));
+    });
+    let peak = peak_memory(&world);
+    assert!(peak < numbers(600, 1000) * MIB, "{peak}");
+}
+
+/// Large requests that arrive together wait for each other, and all of them are answered.
+#[test]
+fn large_requests_take_turns() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let (clients, size) = numbers((6, 12 * MIB), (24, 30 * MIB));
+    let body = format!(r#"{{"paths":["a"],"more":"{}"}}"#, "x".repeat(size));
+    let before = peak_memory(&world);
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                let bearer = format!("Bearer {}", ana.token);
+                let call = ana.url("files/check-conflicts");
+                let mut connection = Connection::open(&world.tcp()).unwrap();
+                let answer = connection.call("POST", &call, &headers(&bearer), body.as_bytes()).unwrap();
+                assert!(matches!(answer.status, 200 | 503), "{answer}");
+            });
+        }
+    });
+    // One caller has room for 32 MiB.
+    let grown = peak_memory(&world) - before;
+    assert!(grown < 32 * MIB + 48 * MIB, "{grown} for {clients} bodies of {size}");
+}

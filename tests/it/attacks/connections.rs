@@ -1,0 +1,141 @@
+//! Connections: idle ones make room, health checks and admins always get in, readers that read nothing cost little.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use super::{numbers, peak_memory};
+use crate::http::request;
+use crate::support::process::LIMIT;
+use crate::world::{World, until};
+
+const MIB: usize = 1024 * 1024;
+
+fn raw(world: &World) -> TcpStream {
+    let stream = TcpStream::connect(world.server().tcp()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream
+}
+
+/// A stream of events that began; nothing of it is read but its beginning.
+fn follow(world: &World, target: &str, token: &str) -> TcpStream {
+    let mut stream = raw(world);
+    let bearer = format!("Bearer {token}");
+    stream.write_all(&request("GET", target, &[("authorization", &bearer)], b"")).unwrap();
+    let mut begin = [0; 15];
+    stream.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200 OK");
+    stream
+}
+
+/// 10,000 idle connections closed the server for everybody.
+#[test]
+fn idle_connections_do_not_keep_others_out() {
+    let (limit, more) = numbers((20, 20), (10_000, 1_000));
+    let world =
+        World::configured(&format!("[limits]\nconnections = {limit}\nheader-seconds = 3600\nidle-seconds = 3600\n"));
+    let ana = world.session("ana");
+    let mut idle = Vec::new();
+    for n in 0..limit + more {
+        let mut stream = raw(&world);
+        // Some send nothing, some a part of a request, some were served once.
+        let sent: &[u8] = match n % 3 {
+            0 => b"",
+            1 => b"GET /healthz HT",
+            _ => b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        };
+        stream.write_all(sent).unwrap();
+        idle.push(stream);
+    }
+    for n in 0..10 {
+        ana.hold(&format!("a{n}"));
+    }
+    world.get("/readyz", "").ok();
+    // The oldest ones had to go, the newest are served.
+    let mut newest = idle.pop().unwrap();
+    newest.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut begin = [0; 15];
+    newest.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200 OK");
+    let closed = |mut stream: TcpStream| matches!(stream.read_to_end(&mut Vec::new()), Ok(_) | Err(_));
+    assert!(closed(idle.swap_remove(0)));
+}
+
+#[test]
+fn a_server_full_of_waiting_clients_still_serves_health_checks_and_admins() {
+    let limit = numbers(6, 2_000);
+    let world = World::configured(&format!("[limits]\nconnections = {limit}\nevent-readers = {limit}\n"));
+    let (ana, reader) = (world.session("ana"), world.reader());
+    let mut streams: Vec<TcpStream> = (0..limit).map(|_| follow(&world, "/api/events", &reader)).collect();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let mut connection = world.connect();
+        let answer = connection.call("GET", path, &[], b"").unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")), "{path}: {answer}");
+    }
+    assert_eq!(world.get("/api/stats", &world.admin()).ok()["sessions"], 0);
+    let refusal = ana.reserve(json!({ "filePath": "a" }));
+    assert_eq!(refusal.header("retry-after"), Some("1"));
+    refusal.refused("UNAVAILABLE");
+    world.get("/api/stats", &reader).refused("UNAVAILABLE");
+    // Connections that wait in the reserved slots without a request do not close them.
+    let idle: Vec<TcpStream> = (0..100).map(|_| raw(&world)).collect();
+    world.get("/readyz", "").ok();
+    world.get("/api/stats", &world.admin()).ok();
+    drop(idle);
+
+    streams.pop();
+    until("there is room again", || (ana.reserve(json!({ "filePath": "a" })).status == 200).then_some(()));
+}
+
+#[test]
+fn a_finished_stream_is_an_idle_connection() {
+    let world = World::configured("[limits]\nidle-seconds = 1\n");
+    let ana = world.session("ana");
+    ana.hold("a");
+    let mut stream = follow(&world, "/api/events", &ana.token);
+    ana.end();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).expect("the server closes the connection");
+    assert!(rest.contains("event: ended") && rest.contains(": the session has ended"), "{rest}");
+}
+
+/// 520 streams whose clients read nothing took 3 GB.
+#[test]
+fn an_event_reader_that_reads_nothing_costs_little() {
+    let (readers, rounds) = numbers((30, 6), (512, 40));
+    let world = World::new();
+    let (ana, reader) = (world.session("ana"), world.reader());
+    let keys: Vec<String> = (0..1_000).map(|n| format!("src/{n}")).collect();
+    let fill = |rounds: usize| {
+        for round in 0..rounds {
+            ana.reserve(json!({ "filePaths": keys, "reason": format!("{round}{}", "r".repeat(900)) })).ok();
+            ana.release_all();
+        }
+    };
+    fill(rounds);
+    let before = peak_memory(&world);
+    // Half of them begin with what is in the journal, the others with what happens now.
+    let mut streams: Vec<TcpStream> = (0..readers)
+        .map(|n| follow(&world, if n % 2 == 0 { "/api/events?after=0" } else { "/api/events" }, &reader))
+        .collect();
+    fill(rounds);
+    let grown = peak_memory(&world) - before;
+    // The buffer of the feed, two pages of the journal, and what each reader has.
+    assert!(grown < 64 * MIB + readers * MIB / 2, "{grown} for {readers} readers");
+
+    // A client that reads misses nothing.
+    streams.clear();
+    let mut stream = follow(&world, "/api/events?after=0", &reader);
+    let (mut count, mut rest) = (0, Vec::new());
+    until("all events have arrived", || {
+        let mut some = [0; 65536];
+        let read = stream.read(&mut some).unwrap();
+        assert!(read > 0, "the stream ended");
+        rest.extend_from_slice(&some[..read]);
+        let lines = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        count += String::from_utf8_lossy(&rest[..lines]).matches("event: released\n").count();
+        rest.drain(..lines);
+        (count == 2 * rounds * keys.len()).then_some(())
+    });
+}
