@@ -81,7 +81,8 @@ fn nothing_is_granted_once_a_file_of_the_journal_is_gone() {
         assert!(sentence.contains(&format!("journal.db{suffix} was deleted or replaced")), "{sentence}");
         assert!(sentence.contains("restore a backup"), "{sentence}");
         // It stays so, and the process itself is alive.
-        ana.reserve(json!({ "filePath": "c" })).refused("UNAVAILABLE");
+        let refusal = ana.reserve(json!({ "filePath": "c" })).refused("UNAVAILABLE");
+        assert_eq!(refusal["error"], sentence, "every client learns why");
         world.get("/healthz", "").ok();
         until("the log says it", || world.stderr().contains("was deleted or replaced").then_some(()));
     }
