@@ -312,4 +312,12 @@ fn a_start_that_is_refused_for_its_flags_leaves_nothing_behind() {
         assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
         assert!(!world.path("repo/.git/dibs").exists(), "{flags:?}");
     }
+    // A socket in the server's own directory, which does not exist yet, is fine.
+    let mut world = World::not_started();
+    world.git_init("repo");
+    let data = world.path("data");
+    let socket = data.join("x.sock");
+    world.args(&["--data", data.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    world.start();
+    assert_eq!(world.record()["socket"], socket.to_str().unwrap());
 }
