@@ -58,7 +58,8 @@
 //! * **Holder**: the session of a reservation. **Waiter**: a queued request with all its keys.
 //! * **Blocker**: a reservation, or a waiter ahead in the queue, that conflicts with a request.
 //! * **Place**: a key in the index: its holders, its waiters, its version.
-//! * **Seq**: the number of a record. **Fence**: the seq that granted a reservation.
+//! * **Seq**: the number of a record. **Fence**: the seq that granted a reservation. **Generation**: the records since an
+//!   earlier copy of the journal was restored; their numbers begin at a multiple of 2^40.
 //! * **Command**: a request to the engine. **Event**: a change. **Record**: an event with its seq and time.
 //! * **Outcome**: what a command achieved. **Refusal**: why it was not carried out.
 //! * **Turn**: what the engine collects while it executes commands at one moment: the time, records, ended waits.

@@ -36,6 +36,9 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
         let claims = authenticate(parts, app)?;
+        if let Some(reason) = app.unready() {
+            return Err(ApiError::new(Code::Unavailable, reason).retry_after(1));
+        }
         let requested_repo = query_values(parts, "repo")?.pop();
         let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
         let caller = Caller { claims, repo };

@@ -56,8 +56,21 @@ fn run(path: PathBuf) -> Duration {
     if let Err(error) = repack(&path) {
         // The ledger is complete, only larger and slower to read; the next flush tries again.
         tracing::warn!(%error, ledger = %path.display(), "could not repack the ledger");
+        remove_unfinished(&path);
     }
     begin.elapsed()
+}
+
+/// Removes what a failed repack left behind. Git does not, and where there was no room, the rest would never fit.
+fn remove_unfinished(path: &Path) {
+    let files = std::fs::read_dir(path.join("objects/pack")).into_iter().flatten().flatten();
+    let of_git = ["tmp_pack_", "tmp_idx_", "tmp_rev_", ".tmp-"];
+    for file in files {
+        let name = file.file_name();
+        if of_git.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            let _ = std::fs::remove_file(file.path());
+        }
+    }
 }
 
 /// Joins small packs, and writes the commit graph with changed paths, which makes `git log -- PATH` quick.
@@ -72,4 +85,23 @@ pub fn repack(path: &Path) -> Result<(), GitError> {
 /// The git program, for this ledger only.
 pub fn git(path: &Path) -> Git {
     Git::elsewhere(path).env("GIT_DIR", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_repack_leaves_no_half_of_a_pack() {
+        let dir = tempfile::tempdir().unwrap();
+        let packs = dir.path().join("objects/pack");
+        std::fs::create_dir_all(&packs).unwrap();
+        for name in ["tmp_pack_x1", "tmp_idx_x2", ".tmp-77-pack-1.pack", "pack-1.pack", "pack-1.idx"] {
+            std::fs::write(packs.join(name), "half").unwrap();
+        }
+        run(dir.path().to_owned());
+        let mut left: Vec<_> = std::fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["pack-1.idx", "pack-1.pack"], "it is no repository, so git fails");
+    }
 }

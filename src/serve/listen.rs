@@ -52,7 +52,7 @@ pub async fn listen(
 }
 
 /// Refuses addresses and sockets that [`listen`] would refuse, without opening any.
-pub fn check_flags(fixed: &FixedSettings, inherited: &[OwnedFd]) -> Result<()> {
+pub fn check_flags(fixed: &FixedSettings, home: &Path, inherited: &[OwnedFd]) -> Result<()> {
     if !inherited.is_empty() {
         return Ok(());
     }
@@ -60,10 +60,11 @@ pub fn check_flags(fixed: &FixedSettings, inherited: &[OwnedFd]) -> Result<()> {
         let addresses: Vec<_> = listen.to_socket_addrs().with_context(|| not_an_address(listen))?.collect();
         check_address(&addresses, fixed, listen)?;
     }
-    match &fixed.socket {
-        Some(socket) => check_socket(&std::path::absolute(&socket.value)?),
-        None => Ok(()),
-    }
+    let Some(socket) = &fixed.socket else { return Ok(()) };
+    let path = std::path::absolute(&socket.value)?;
+    // The server's own directory is created later.
+    let is_own = path.parent() == Some(&*std::path::absolute(home)?) && !home.exists();
+    if is_own { Ok(()) } else { check_socket(&path) }
 }
 
 impl ServerSockets {

@@ -78,11 +78,11 @@ pub fn run(
 
     let fixed = settings.fixed.clone();
     let served = repositories::find(&fixed)?;
+    let home = repositories::home(&fixed, &served);
     // A server that may not listen where it is told to leaves no journal behind.
-    listen::check_flags(&fixed, &inherited)?;
+    listen::check_flags(&fixed, &home, &inherited)?;
     // Before anything is written, and until the end.
     let _locks = served.iter().map(|served| RepositoryLock::take(&served.repo)).collect::<Result<Vec<_>>>()?;
-    let home = repositories::home(&fixed, &served);
     data_dir::make_private(&home)?;
     let default_secret_file = data_dir::secret(&home);
     let keys = settings.reloadable.keyring(default_secret_file.clone())?;

@@ -68,8 +68,11 @@ fn nothing_is_granted_once_a_file_of_the_journal_is_gone() {
         } else {
             fs::remove_file(&file).unwrap();
         }
+        let (bearer, target) = (format!("Bearer {}", ana.token), ana.url("files/reserve"));
+        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
         let refusal = until("nothing is granted", || {
-            let answer = ana.reserve(json!({ "filePath": "b" }));
+            // A request during which it is noticed gets no answer: it is not known what is in the file.
+            let answer = world.connect().call("POST", &target, &headers, br#"{"filePath":"b"}"#).ok()?;
             (answer.status != 200).then(|| answer.refused("UNAVAILABLE"))
         });
         assert!(refusal["error"].is_string());
@@ -81,7 +84,8 @@ fn nothing_is_granted_once_a_file_of_the_journal_is_gone() {
         assert!(sentence.contains(&format!("journal.db{suffix} was deleted or replaced")), "{sentence}");
         assert!(sentence.contains("restore a backup"), "{sentence}");
         // It stays so, and the process itself is alive.
-        ana.reserve(json!({ "filePath": "c" })).refused("UNAVAILABLE");
+        let refusal = ana.reserve(json!({ "filePath": "c" })).refused("UNAVAILABLE");
+        assert_eq!(refusal["error"], sentence, "every client learns why");
         world.get("/healthz", "").ok();
         until("the log says it", || world.stderr().contains("was deleted or replaced").then_some(()));
     }
@@ -311,4 +315,12 @@ fn a_start_that_is_refused_for_its_flags_leaves_nothing_behind() {
         assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
         assert!(!world.path("repo/.git/dibs").exists(), "{flags:?}");
     }
+    // A socket in the server's own directory, which does not exist yet, is fine.
+    let mut world = World::not_started();
+    world.git_init("repo");
+    let data = world.path("data");
+    let socket = data.join("x.sock");
+    world.args(&["--data", data.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    world.start();
+    assert_eq!(world.record()["socket"], socket.to_str().unwrap());
 }

@@ -13,7 +13,7 @@ fn ask(session: &Session<'_>, key: &str, reason: &str) -> Response {
 /// Ten thousand requests made every answer to the victim 42.6 MB large.
 #[test]
 fn many_unlock_requests_do_not_make_the_holders_answers_large() {
-    let (holders, asked) = (numbers(60, 1_000), numbers(60, 10_000));
+    let (holders, asked) = (numbers(60, 1_000), numbers(70, 10_000));
     let config = format!("[limits]\nunlock-requests-per-session = 10\nunlock-requests-per-holder = {holders}\n");
     let world = World::configured(&config);
     let ana = world.session("ana");
