@@ -3,7 +3,8 @@
 //! A push or a ref update usually adds a handful of commits, and a process would take longer than reading them. The result
 //! has every change that git would list, and sometimes more: a commit may be new here and known to git if clocks were
 //! wrong, and a file that a merge combined from both sides counts as changed by the merge. So nothing in conflict here
-//! means that nothing is, and a conflict is for the git program to confirm.
+//! means that nothing is, and a conflict is for the git program to confirm. One thing that git lists is not found: where
+//! git would have moved a file after a rename, a merge that leaves it where its branch has it only carries it.
 //!
 //! `None` means that only the program can tell, or that it would be faster.
 
@@ -48,6 +49,10 @@ pub fn changes(repo: &Repo, tips: &[Oid], known: &[Oid], moved: &[(Oid, Oid)], v
         }
         let mut left = TREES_MAX;
         for commit in &mut commits {
+            // Without a common commit, only git's own merge tells what a merge has decided.
+            if commit.parents.len() > 1 && library.merge_base_octopus(&commit.parents).is_err() {
+                return None;
+            }
             commit.differing = differing(library, commit, &mut left)?;
         }
         Some(commits)
@@ -239,6 +244,8 @@ fn in_order(one: &TreeEntry<'_>, other: &TreeEntry<'_>) -> Ordering {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::super::range::{Range, Update};
     use super::*;
 
@@ -352,9 +359,13 @@ mod tests {
         let second = place.commit(&file(2), &[first], 2);
         let third = place.commit(&file(3), &[second], 3);
         let (first, second, third) = (oid(first), oid(second), oid(third));
-        let read = |tip: &Oid, known: &Oid, visits| changes(&place.repo, &[tip.clone()], &[known.clone()], &[], visits);
+        let read = |tip: &Oid, known: &Oid, visits| changes(&place.repo, from_ref(tip), from_ref(known), &[], visits);
         assert_eq!(read(&third, &first, 10).map(|changes| changes.len()), Some(2));
         assert_eq!(read(&first, &third, 10), Some(Vec::new()), "going back adds nothing");
+        let (other, base) = (place.commit(&file(4), &[], 4), git2::Oid::from_str(third.as_str()).unwrap());
+        let merge = oid(place.commit(&file(4), &[base, other], 5));
+        let both = [third.clone(), oid(other)];
+        assert_eq!(changes(&place.repo, &[merge], &both, &[], 10), None, "a merge without a common commit");
         assert_eq!(read(&third, &first, 2), None, "too many commits");
         let push = |old: &Oid, new: &Oid| {
             let update = Update { name: "refs/heads/main".to_owned(), old: old.clone(), new: new.clone() };

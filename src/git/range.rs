@@ -181,7 +181,7 @@ impl Range {
             return Ok(None);
         }
         let tips = working.iter().map(|update| update.new.clone()).collect();
-        let (known_refs, near) = (CHECKED.to_vec(), checked_before(updates));
+        let (known_refs, near) = (CHECKED.to_vec(), checked_before(repo, updates));
         Ok(Some(Range { tips, known_refs, near, moved: moved_branches(&working), ..Range::default() }))
     }
 
@@ -202,7 +202,7 @@ impl Range {
         known.extend(remote::fetched_by_url(repo));
         known.extend(repo.shallow());
         let known_refs = [&CHECKED[..], &[KnownRefs::Remotes]].concat();
-        Some(Range { tips, known, known_refs, near: checked_before(updates), ..Range::default() })
+        Some(Range { tips, known, known_refs, near: checked_before(repo, updates), ..Range::default() })
     }
 
     /// The range that text such as `A..B` means.
@@ -364,10 +364,12 @@ fn is_checked(update: &Update) -> bool {
     CHECKED_PREFIXES.iter().any(|prefix| update.name.starts_with(prefix))
 }
 
-/// What the branches and tags among the updated refs have now.
-fn checked_before(updates: &[Update]) -> Vec<Oid> {
+/// What the branches and tags among the updated refs have now. Read from the refs: what a push says about them may be
+/// wrong, and is verified only after the hook.
+fn checked_before(repo: &Repo, updates: &[Update]) -> Vec<Oid> {
+    let Some(library) = repo.library() else { return Vec::new() };
     let checked = updates.iter().filter(|update| is_checked(update) && !update.old.is_zero());
-    checked.map(|update| update.old.clone()).collect()
+    checked.filter_map(|update| library.commit_of(&update.name)).collect()
 }
 
 /// Whether the repository has any ref but our own.

@@ -29,19 +29,15 @@ pub struct ChangeCheck<'a> {
     pub deadline: Instant,
 }
 
-/// What the server said.
-enum Finding {
-    /// No session holds anything that matters.
-    NothingHeld,
-    Checked {
-        /// The changed paths; some may be listed that git would not list, unless git did.
-        changes: Vec<Change>,
-        /// The change as git lists it, if it was asked already.
-        collected: OnceCell<Option<Collected>>,
-        reply: wire::CheckReply,
-        /// The session that makes the change.
-        session: Option<String>,
-    },
+/// What the server said about a change.
+struct Answer {
+    /// The changed paths; some may be listed that git would not list, unless git did.
+    changes: Vec<Change>,
+    /// The change as git lists it, if it was asked already.
+    collected: OnceCell<Option<Collected>>,
+    reply: wire::CheckReply,
+    /// The session that makes the change.
+    session: Option<String>,
 }
 
 impl ChangeCheck<'_> {
@@ -50,27 +46,25 @@ impl ChangeCheck<'_> {
         let occasion = self.input.moment.occasion();
         let updates = collect::updates(self.input);
         let outage = Outage::recall(self.repo, access.as_ref().ok(), occasion.noun);
-        let finding = access.map_err(Unchecked::Server).and_then(|mut access| {
+        let answer = access.map_err(Unchecked::Server).and_then(|mut access| {
             access.reply_limit = outage.is_known.then_some(outage::PROBE_TIME);
-            let finding = self.ask(&mut access, nearby, &updates)?;
-            Ok((access, finding))
+            let answer = self.ask(&mut access, nearby, &updates)?;
+            Ok((access, answer))
         });
-        let is_outage = matches!(finding, Err(Unchecked::Server(CheckError::Unreachable(_))));
-        if !matches!(finding, Err(Unchecked::Paths(_))) {
+        let is_outage = matches!(answer, Err(Unchecked::Server(CheckError::Unreachable(_))));
+        if !matches!(answer, Err(Unchecked::Paths(_))) {
             outage.note(is_outage);
         }
         let mut announcement = None;
-        let verdict = match finding {
+        let verdict = match answer {
             Err(unchecked) => {
                 let verdict = judge::verdict(&occasion, self.policy, Err(&unchecked));
                 if is_outage { outage.without_repetition(verdict) } else { verdict }
             }
-            Ok((access, finding)) => {
-                let unseen = match finding {
-                    Finding::NothingHeld => None,
-                    Finding::Checked { .. } => self.discards_unseen(&updates),
-                };
-                let verdict = self.verdict(&access, finding).with_sentence(unseen.as_deref());
+            Ok((access, answer)) => {
+                let unseen = answer.as_ref().and_then(|_| self.discards_unseen(&updates));
+                let verdict = answer.map_or(Verdict::Pass, |answer| self.verdict(&access, answer));
+                let verdict = verdict.with_sentence(unseen.as_deref());
                 let verdict = verdict.with_sentence(access.token_problem.as_deref());
                 let announces = self.input.moment == Moment::PrePush && access.session.is_some();
                 announcement = announces.then_some((access, updates));
@@ -84,17 +78,18 @@ impl ChangeCheck<'_> {
         Checked { verdict, announcement }
     }
 
+    /// Asks the server; `None` if nothing can be in the way.
     fn ask(
         &self,
         access: &mut ServerAccess,
         nearby: Option<Vec<Change>>,
         updates: &[Update],
-    ) -> Result<Finding, Unchecked> {
+    ) -> Result<Option<Answer>, Unchecked> {
         let (changes, collected) = match nearby {
             Some(changes) => (changes, OnceCell::new()),
             None => {
                 match judge::ask_who_holds(access, self.deadline) {
-                    Ok(held) if self.is_free(&held, access) => return Ok(Finding::NothingHeld),
+                    Ok(held) if self.is_free(&held, access) => return Ok(None),
                     Err(error @ CheckError::Unreachable(_)) => return Err(Unchecked::Server(error)),
                     // An earlier version of the server does not know the question.
                     _ => {}
@@ -105,7 +100,7 @@ impl ChangeCheck<'_> {
             }
         };
         if changes.is_empty() {
-            return Ok(Finding::NothingHeld);
+            return Ok(None);
         }
         let mut ask = || match self.input.moment {
             Moment::PreReceive => judge::ask_about_push(access, updates, &changes, self.deadline),
@@ -116,7 +111,7 @@ impl ChangeCheck<'_> {
         if !reply.conflicts.is_empty() && !session_file::end_abandoned(self.repo).is_empty() {
             (reply, session) = ask().map_err(Unchecked::Server)?;
         }
-        Ok(Finding::Checked { changes, collected, reply, session })
+        Ok(Some(Answer { changes, collected, reply, session }))
     }
 
     /// Whether nothing can speak against any change, and the server has nothing to remember about it.
@@ -125,8 +120,8 @@ impl ChangeCheck<'_> {
         !held.own && !held.others && !held.paused && !must_hold
     }
 
-    fn verdict(&self, access: &ServerAccess, finding: Finding) -> Verdict {
-        let Finding::Checked { changes, collected, reply, session } = finding else { return Verdict::Pass };
+    fn verdict(&self, access: &ServerAccess, answer: Answer) -> Verdict {
+        let Answer { changes, collected, reply, session } = answer;
         let now = reply.server_time.unwrap_or_else(clock::now);
         let cut_short = reply.cut_short.clone();
         let committed = |contents: &[Change]| judge::committed_by_holder(access, contents, self.deadline);

@@ -7,8 +7,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use git_dibs::wire::Mode;
 use serde_json::json;
 
+use crate::server::Shared;
 use crate::support::mint;
 use crate::world::{Run, World, said};
 
@@ -207,8 +209,12 @@ fn without_any_usable_token_the_change_is_not_checked() {
 
 /// Runs a hook in a directory. Returns its exit code and what it prints.
 fn hook(world: &World, dir: &str, script: &str, name: &str) -> (Option<i32>, String) {
+    hook_with(world, dir, script, name, &[("DIBS_URL", "http://127.0.0.1:1")])
+}
+
+fn hook_with(world: &World, dir: &str, script: &str, name: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let script = format!("{script} $TOP/bin/git-dibs hook {name} -- </dev/null");
-    let output = world.try_shell(dir, &script, &[("DIBS_URL", "http://127.0.0.1:1")]);
+    let output = world.try_shell(dir, &script, variables);
     assert!(!said(&output).contains("panicked"), "{}", said(&output));
     (output.status.code(), said(&output))
 }
@@ -225,7 +231,9 @@ fn broken_repositories_are_reported() {
     assert!(code == Some(0) && text.contains("not a git repository"), "{text}");
     let (code, text) = hook(&world, "", "", "no-such-hook");
     assert!(code == Some(2) && text.contains("there is no hook"), "{text}");
-    let (code, text) = hook(&world, "work", "echo junk >.git/index;", "pre-commit");
+    let server = Shared::lend();
+    server.ana.hold_as("a", Mode::Exclusive);
+    let (code, text) = hook_with(&world, "work", "echo junk >.git/index;", "pre-commit", &server.variables());
     assert!(code == Some(0) && text.contains("this commit was not checked") && text.contains("index"), "{text}");
     let (code, text) = hook(&world, "work", "export DIBS_ON_UNREACHABLE=block;", "pre-commit");
     assert!(code == Some(1) && text.contains("DIBS_ON_UNREACHABLE=block"), "{text}");

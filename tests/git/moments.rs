@@ -128,6 +128,23 @@ fn refs_that_nobody_checked_are_no_stepping_stone_on_a_server() {
     assert_eq!(world.judged("work", "git push -q"), "pre-receive a");
 }
 
+/// A client may claim any old commit for a ref; git notices that only after the hook.
+#[test]
+fn a_false_old_commit_of_one_ref_hides_nothing_of_another() {
+    let world = World::new();
+    world.install("origin.git", &["--server"]);
+    world.shell(
+        "work",
+        "echo 1 >>a; git commit -qam one; echo 1 >>c; git commit -qam two; git push -q origin HEAD:refs/hidden/x",
+    );
+    let server = Shared::lend();
+    server.ana.hold_as("a", git_dibs::wire::Mode::Exclusive);
+    let act = "one=$(git -C ../work rev-parse HEAD^) two=$(git -C ../work rev-parse HEAD) main=$(git rev-parse main); \
+        printf '%s %s refs/heads/x\n%s %s refs/heads/main\n' $one $two $main $one | $TOP/bin/git-dibs hook pre-receive --";
+    let output = world.try_shell("origin.git", act, &server.variables());
+    assert!(!output.status.success() && said(&output).contains("  a: held by Ana (ana)"), "{}", said(&output));
+}
+
 #[test]
 fn a_server_repository_with_tags_alone_is_protected() {
     let world = World::new();

@@ -127,6 +127,7 @@ fn read_and_write_back(name: &str, which: &str, example: &Value) {
         ("EndSession", _) => same::<wire::EndSession>,
         ("Ended", _) => same::<wire::Ended>,
         ("Health", _) => same::<wire::Health>,
+        ("Held", _) => same::<wire::Held>,
         ("HistoryReply", _) => same::<wire::HistoryReply>,
         ("Heartbeat", _) => same::<wire::Heartbeat>,
         ("EmptyBody", _) => same::<wire::EmptyBody>,

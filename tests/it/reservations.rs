@@ -134,7 +134,9 @@ fn whether_anything_is_held_is_told_to_every_token() {
     assert_eq!(held(&world.reader(), "?session=ana"), answer(true, false, false));
     assert_eq!(held(&world.reader(), "?session=unknown"), answer(false, true, false));
     ana.hold("feature:F-1:pause");
-    assert_eq!(held(&bo.token, ""), answer(false, true, true));
+    let paused = held(&bo.token, "");
+    assert_eq!((&paused["others"], &paused["paused"]), (&json!(true), &json!(true)));
+    assert_eq!(paused["notices"][0]["kind"], "paused");
     ana.end();
     assert_eq!(held(&bo.token, ""), answer(false, false, false));
     world.get("/api/held?session=a/b", &bo.token).refused("INVALID_REQUEST");
