@@ -16,7 +16,6 @@ use std::task::{Context, Poll, Waker};
 
 use crate::engine::{Record, Seq};
 use crate::journal::{JournalError, JournalReader};
-use crate::key::Key;
 
 /// The most records in the buffer: a few megabytes, and some seconds of a busy repository.
 const BUFFER_MAX: usize = 16_384;
@@ -156,7 +155,7 @@ impl Buffer {
 }
 
 fn key_bytes(records: &[Record]) -> usize {
-    records.iter().flat_map(|record| record.event.keys()).map(Key::text_bytes).sum()
+    records.iter().map(|record| record.event.key_bytes()).sum()
 }
 
 impl Follower {
@@ -305,7 +304,7 @@ mod tests {
         let (feed, _) = feed();
         let follower = feed.follow(1).unwrap();
         let text = "d/".repeat(1000) + "x";
-        let key = Key::parse(&text, &crate::key::KeyRules::default()).unwrap();
+        let key = crate::key::Key::parse(&text, &crate::key::KeyRules::default()).unwrap();
         let want = Want { id: ReservationId(uuid::Uuid::nil()), key, ttl: Ttl(1) };
         let (session, wants) = (SessionId::parse("ana").unwrap(), vec![want; 1000]);
         let event = Event::Queued { session, wants, mode: Mode::Exclusive, reason: None, if_version: None };

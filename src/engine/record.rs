@@ -158,6 +158,14 @@ impl Event {
         };
         one.into_iter().chain(wants.iter().map(|want| &want.key))
     }
+
+    /// About how many bytes the keys in it take in memory.
+    pub fn key_bytes(&self) -> usize {
+        match self {
+            Event::Committed { contents, .. } => contents.iter().map(|content| content.key.text_bytes()).sum(),
+            _ => self.keys().map(Key::text_bytes).sum(),
+        }
+    }
 }
 
 /// One key of a request, with the id its reservation will have.
