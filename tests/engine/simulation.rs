@@ -428,6 +428,7 @@ impl Simulation {
             let has_more = |notice: &Notice| matches!(notice, Notice::More { notices: 1.., .. });
             while self.engine.take_notices(id).iter().any(has_more) {}
             self.model.sessions[session].notices.clear();
+            self.model.sessions[session].untold = 0;
         }
     }
 
