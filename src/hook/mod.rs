@@ -190,6 +190,8 @@ fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     struct Place {
@@ -207,7 +209,8 @@ mod tests {
         fn file(&self, name: &str, text: &str) {
             let file = self.repo.common_dir.join(name);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, text).unwrap();
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
         }
 
         fn find(&self, moment: Moment, variables: &[(&str, &str)]) -> Result<ServerAccess, CheckError> {

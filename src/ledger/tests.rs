@@ -178,7 +178,7 @@ fn git_shows_past_and_current_holders() {
 fn unusual_names_are_in_the_tree_too() {
     let mut world = LedgerFixture::new();
     let long = "l".repeat(255);
-    let deep = vec!["deep"; 800].join("/");
+    let deep = vec!["deep and long"; 250].join("/");
     let names: Vec<Vec<u8>> = vec![
         b"caf\xe9/\xff".to_vec(),
         b"a\nb".to_vec(),
