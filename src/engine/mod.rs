@@ -36,6 +36,7 @@ mod timer;
 mod turn;
 mod unlock;
 mod view;
+mod wait_graph;
 mod work;
 
 pub use command::{
@@ -50,4 +51,5 @@ pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockA
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
 pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
+pub use wait_graph::{BlockedWait, WaitBlocker};
 pub use work::{Pair, WorkReport};

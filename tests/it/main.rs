@@ -23,6 +23,7 @@ mod checks;
 mod files;
 mod reservations;
 
+mod contention;
 mod waiting;
 
 mod unlock_requests;
