@@ -8,6 +8,7 @@ mod files;
 mod help;
 mod history;
 mod packages;
+mod preamble;
 mod rlock;
 mod run;
 mod sessions;
