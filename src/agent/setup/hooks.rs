@@ -206,7 +206,7 @@ mod tests {
             let problem = ours().added(text).unwrap_err();
             format!("{}: {}", problem.line, problem.what)
         };
-        assert!(refused("{\n  \"a\": 1\n  \"b\": 2\n}").starts_with("3: this is not JSON: "));
+        assert!(refused("{\n  \"a\": 1\n  \"b\": 2\n}").starts_with("2: this is not JSON: "));
         assert!(refused("{\n  a: 1\n}").starts_with("2: this is not JSON: "));
         assert!(refused("{} {}").starts_with("1: this is not JSON: "));
         assert_eq!(refused("[]"), "1: this is not a JSON object");
