@@ -97,6 +97,9 @@ mod tests {
             reason: Some(reason.into()),
             reserved_at: Time(0),
             expires_at: Time(300_000),
+            ttl_seconds: 60,
+            while_session: false,
+            version: 0,
             fence: 1,
             encoding: None,
         }

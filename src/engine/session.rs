@@ -142,9 +142,11 @@ impl Engine {
         let now = self.listening(now);
         for held in &self.sessions[slot].held {
             let reservation = &mut self.reservations[*held];
-            reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
+            let full = now.after(reservation.ttl.duration());
+            let expires = if reservation.ttl.is_while_session() { full } else { reservation.expires.max(full) };
+            reservation.expires = expires;
             reservation.renewals = reservation.renewals.wrapping_add(1);
-            first = Some(first.unwrap_or(reservation.expires).min(reservation.expires));
+            first = Some(first.unwrap_or(expires).min(expires));
         }
         // A session outlives its reservations.
         let expires = first.unwrap_or(now.after(self.policy.session_timeout));
@@ -163,7 +165,8 @@ impl Engine {
         let mut own: Vec<_> = pending.filter(|id| self.requests[*id].by == session).copied().collect();
         own.sort();
         for request in own {
-            let event = Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, note: None };
+            let event =
+                Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, admin: None, note: None };
             self.emit(turn, event);
         }
         self.emit(turn, Event::Ended { session, state });
@@ -174,7 +177,8 @@ impl Engine {
         SessionName { session: session.id.clone(), name: session.name.clone() }
     }
 
-    pub(super) fn session_name_by_id(&self, id: &SessionId) -> SessionName {
+    /// The session with its display name, as far as it is still remembered.
+    pub fn session_name_by_id(&self, id: &SessionId) -> SessionName {
         match self.session_ids.get(id) {
             Some(slot) => self.session_name(*slot),
             None => SessionName { session: id.clone(), name: None },

@@ -35,7 +35,8 @@ fn kind(record: &Record) -> EventKind {
             reason: reason.clone(),
             reserved_at: time(record.at),
             expires_at: time(record.at.after(ttl.duration())),
-            ttl_seconds: ttl.0.into(),
+            ttl_seconds: ttl.seconds().into(),
+            while_session: ttl.is_while_session(),
             fence: record.seq.0,
             encoding: encoding(key),
         },
@@ -45,7 +46,8 @@ fn kind(record: &Record) -> EventKind {
             session_id: id(session),
             mode: mode(*how),
             reason: reason.clone(),
-            ttl_seconds: ttl.0.into(),
+            ttl_seconds: ttl.seconds().into(),
+            while_session: ttl.is_while_session(),
             encoding: encoding(key),
         },
         Event::Released { id: reservation, session, key, why } => {
@@ -97,10 +99,11 @@ fn kind(record: &Record) -> EventKind {
             reason: reason.clone(),
             encoding: encoding(key),
         },
-        Event::UnlockAnswered { request, answer, by, note } => EventKind::UnlockAnswered {
+        Event::UnlockAnswered { request, answer, by, admin, note } => EventKind::UnlockAnswered {
             request_id: request.to_string(),
             status: unlock_status(Some(*answer)),
-            responded_by: by.as_ref().map(id),
+            responded_by: by.as_ref().map(id).or_else(|| admin.clone()),
+            by_admin: admin.is_some(),
             note: note.clone(),
         },
         Event::Committed { session, contents } => {

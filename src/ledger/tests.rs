@@ -49,7 +49,7 @@ impl LedgerFixture {
 
     fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {
         let id = SessionId::parse(session).unwrap();
-        let want = |key| Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl(60) };
+        let want = |key| Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl::Plain(60) };
         let wants = keys.into_iter().map(want).collect();
         let reason = Some("because".into());
         let ask = Reserve { session: id.clone(), wants, mode, reason, wait: None, if_version: None };

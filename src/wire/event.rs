@@ -89,6 +89,9 @@ pub enum EventKind {
         expires_at: Time,
         /// How long the reservation, and each renewal, lasts.
         ttl_seconds: u64,
+        /// It lasts while the session gives signs of life, and `ttlSeconds` without one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        while_session: bool,
         /// The fencing number of the reservation, the same as `seq`.
         fence: u64,
         /// Set when `filePath` is percent-encoded.
@@ -112,6 +115,9 @@ pub enum EventKind {
         reason: Option<Text>,
         /// How long each renewal lasts from now on.
         ttl_seconds: u64,
+        /// From now on it lasts while the session gives signs of life, and `ttlSeconds` without one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        while_session: bool,
         /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
@@ -215,10 +221,13 @@ pub enum EventKind {
     UnlockAnswered {
         request_id: String,
         status: UnlockStatus,
-        /// The session that answered; null if the reservation ended first.
+        /// The session that answered, or the name of the admin who did; null if the reservation ended first.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         responded_by: Option<Text>,
+        /// An admin answered in the place of the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_admin: bool,
         /// What it added to its answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
@@ -311,6 +320,7 @@ mod tests {
                 reserved_at: Time(0),
                 expires_at: Time(60_000),
                 ttl_seconds: 60,
+                while_session: false,
                 fence: 7,
                 encoding: None,
             },

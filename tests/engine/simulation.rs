@@ -276,7 +276,7 @@ impl Simulation {
                     Why::Released => matches!(ask, ModelCommand::Release(_) | ModelCommand::ReleaseAll),
                     Why::Expired => matches!(ask, ModelCommand::Tick),
                     Why::Ended => matches!(ask, ModelCommand::End(_) | ModelCommand::Tick),
-                    Why::Overridden { .. } => matches!(ask, ModelCommand::Override(_)),
+                    Why::Overridden { .. } => matches!(ask, ModelCommand::Override(_) | ModelCommand::Respond { .. }),
                     Why::Approved { request } => matches!(ask, ModelCommand::Respond { id, .. } if id == request),
                     Why::Unheard => matches!(ask, ModelCommand::Unheard(_)),
                 };
@@ -318,7 +318,10 @@ impl Simulation {
     }
 
     fn nothing_is_overdue(&self) {
-        assert!(self.model.held.iter().all(|held| held.expires > self.now), "a reservation outlived its deadline");
+        assert!(
+            self.model.held.iter().all(|held| self.model.deadline(held) > self.now),
+            "a reservation outlived its deadline"
+        );
         assert!(self.model.waits.iter().all(|wait| wait.until > self.now), "a wait outlived its deadline");
     }
 
@@ -572,7 +575,8 @@ impl Simulation {
     }
 
     fn any_ttl(&mut self) -> Ttl {
-        Ttl(1 + self.random.below(60) as u32)
+        let seconds = 1 + self.random.below(60) as u32;
+        if self.random.percent(25) { Ttl::WhileSession(seconds) } else { Ttl::Plain(seconds) }
     }
 
     fn any_reason(&mut self) -> Option<Text> {

@@ -22,7 +22,9 @@ mod sessions;
 mod checks;
 mod files;
 mod reservations;
+mod while_session;
 
+mod contention;
 mod waiting;
 
 mod unlock_requests;

@@ -355,7 +355,9 @@ impl Model {
                 Ok(Outcome::Done)
             }
             ModelCommand::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
-            ModelCommand::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
+            ModelCommand::Respond { id, answer, hand_over } => {
+                self.respond((session, matches!(who, ModelActor::Admin)), *id, *answer, *hand_over, now)
+            }
             ModelCommand::Tick => {
                 self.tick(now, &hint.lost);
                 Ok(Outcome::Done)
@@ -441,7 +443,7 @@ impl Model {
             ttl: held.ttl,
             reason: held.reason.clone(),
             since: held.since,
-            expires: held.expires,
+            expires: self.deadline(held),
             fence: Seq::ZERO,
             version: self.versions[held.key],
             renewals: held.renewals,
