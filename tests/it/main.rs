@@ -41,6 +41,9 @@ mod metrics;
 
 mod openapi;
 
+mod mcp;
+mod mcp_clients;
+
 mod bad_input;
 mod restart;
 
