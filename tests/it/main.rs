@@ -44,6 +44,8 @@ mod openapi;
 mod mcp;
 mod mcp_clients;
 
+mod clients;
+
 mod bad_input;
 mod restart;
 
