@@ -12,6 +12,18 @@ export type Approve = {
   handOver?: boolean | null;
 };
 
+/** A session in the way. */
+export type Blocker = {
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** The key that it holds or waits for; null for a pause. */
+  key: string | null;
+};
+
+/** How a session blocks a request. */
+export type BlockerKind = "holder" | "waiter";
+
 /** `POST …/files/check-conflicts` and `POST /api/check-conflicts`. */
 export type Check = {
   /** The paths to check. */
@@ -321,8 +333,10 @@ export type EventKind = {
 } | {
   requestId: string;
   status: UnlockStatus;
-  /** The session that answered; null if the reservation ended first. */
+  /** The session that answered, or the name of the admin who did; null if the reservation ended first. */
   respondedBy: string | null;
+  /** An admin answered in the place of the session. */
+  byAdmin?: boolean;
   /** What it added to its answer. */
   note?: string | null;
   event: "unlockAnswered";
@@ -337,6 +351,15 @@ export type EventKind = {
   /** The last event that is still in force. */
   lastKept: number;
   event: "restored";
+};
+
+/** A session whose reservations expire. */
+export type ExpiringSession = {
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** How many of its reservations expired. */
+  expired: number;
 };
 
 /** `GET /healthz` and `GET /readyz`. */
@@ -388,6 +411,45 @@ export type HistoryReply = {
   nextCursor?: string | null;
   /** Events that would belong on this page but are no longer stored anywhere. */
   missing?: MissingEvents[];
+  /** What the calling session should know. */
+  notices?: Notice[];
+};
+
+/** A directory that sessions compete in. */
+export type HotDirectory = {
+  /** Without a slash at its end; `.` is the top of the repository. */
+  directory: string;
+  /** Requests that were refused or waited. */
+  conflicts: number;
+};
+
+/** A key that sessions compete for. */
+export type HotPath = {
+  key: string;
+  /** Requests that were refused. */
+  conflicts: number;
+  /** Requests that waited. */
+  waits: number;
+  /** How long they waited on average. */
+  averageWaitSeconds: number;
+};
+
+/** How far `GET /api/hotspots` looks back. */
+export type HotspotWindow = "hour" | "day" | "week";
+
+/** `GET /api/hotspots`. */
+export type Hotspots = {
+  window: HotspotWindow;
+  /** The beginning of the window, to about ten minutes. */
+  since: Time;
+  /** The keys that were not free most often, the most first. A key that is asked for by many names counts under each. */
+  paths: HotPath[];
+  /** The same by directory: each conflict counts for the directory that the path is in. */
+  directories: HotDirectory[];
+  /** Sessions whose reservations expired without a release, the most first. */
+  sessions: ExpiringSession[];
+  /** Requests for a key that was not free, counted once for each such key. */
+  totalConflicts: number;
   /** What the calling session should know. */
   notices?: Notice[];
 };
@@ -529,6 +591,33 @@ export type RefUpdate = {
   old: ObjectId;
   /** The object after the push; all zeros where the push deletes the ref. */
   new: ObjectId;
+};
+
+/** `GET /api/refusals`. */
+export type Refusals = {
+  /** Of the last hour, the newest first. */
+  refusals: RefusedRequest[];
+  /** How many of the last hour are not listed, because there were too many. */
+  dropped: number;
+  /** What the calling session should know. */
+  notices?: Notice[];
+};
+
+/** A request that was refused because of other sessions. */
+export type RefusedRequest = {
+  at: Time;
+  /** The session that asked. */
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** `RESOURCE_LOCKED`, `LOCK_ACQUISITION_FAILED`, `POSSIBLE_DEADLOCK` or `FEATURE_PAUSED`. */
+  code: Code;
+  /** The first of the keys that were not free. */
+  keys: string[];
+  /** The first of the sessions in the way. */
+  blockers: Blocker[];
+  /** The sessions that would have waited for each other. */
+  cycle?: CycleStep[];
 };
 
 /** `POST …/unlock-requests/{reqId}/reject`. */
@@ -734,6 +823,17 @@ export type Reset = {
   after: number;
 };
 
+/** A session that blocks others and waits for no session. */
+export type RootBlocker = {
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** How many sessions it blocks, directly and through others. */
+  blocks: number;
+  /** Since when the first of them has been waiting. */
+  longestWaitSince: Time;
+};
+
 /** A new session and its token. */
 export type SessionCreated = {
   sessionId: string;
@@ -853,3 +953,41 @@ export type UnlockRequests = {
 
 /** The state of an unlock request. */
 export type UnlockStatus = "pending" | "approved" | "rejected" | "withdrawn" | "moot";
+
+/** A request in the queue. */
+export type Wait = {
+  /** The `seq` of the `queued` event. */
+  waiter: number;
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** The first of its keys. */
+  keys: string[];
+  since: Time;
+  /** When it is refused unless it is granted before. */
+  givesUpAt: Time;
+  /** The first of what blocks it. */
+  blockedBy: WaitBlocker[];
+};
+
+/** What blocks a request in the queue. */
+export type WaitBlocker = {
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+  /** The key that it holds or waits for. */
+  key: string;
+  kind: BlockerKind;
+};
+
+/** `GET /api/waits`. */
+export type Waits = {
+  /** In the order of the queue. */
+  waits: Wait[];
+  /** Sessions that block others and wait for no session, the one that blocks the longest wait first. */
+  roots: RootBlocker[];
+  /** How many more requests wait. */
+  moreWaits: number;
+  /** What the calling session should know. */
+  notices?: Notice[];
+};

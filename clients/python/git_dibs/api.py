@@ -19,6 +19,19 @@ class Approve(TypedDict, total=False):
     """Pass the reservation directly to the session that asked."""
 
 
+class Blocker(TypedDict, total=False):
+    """A session in the way."""
+
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    key: Required[Union[str, None]]
+    """The key that it holds or waits for; null for a pause."""
+
+
+BlockerKind = Literal["holder", "waiter"]
+
+
 class Check(TypedDict, total=False):
     """`POST …/files/check-conflicts` and `POST /api/check-conflicts`."""
 
@@ -243,7 +256,9 @@ class Event(TypedDict, total=False):
     """The session that asks."""
     status: "UnlockStatus"
     respondedBy: Union[str, None]
-    """The session that answered; null if the reservation ended first."""
+    """The session that answered, or the name of the admin who did; null if the reservation ended first."""
+    byAdmin: bool
+    """An admin answered in the place of the session."""
     note: Union[str, None]
     """What it added to its answer."""
     pathCount: int
@@ -429,7 +444,9 @@ class EventKindUnlockAnswered(TypedDict, total=False):
     requestId: Required[str]
     status: Required["UnlockStatus"]
     respondedBy: Required[Union[str, None]]
-    """The session that answered; null if the reservation ended first."""
+    """The session that answered, or the name of the admin who did; null if the reservation ended first."""
+    byAdmin: bool
+    """An admin answered in the place of the session."""
     note: Union[str, None]
     """What it added to its answer."""
     event: Required[Literal["unlockAnswered"]]
@@ -455,6 +472,16 @@ class EventKindRestored(TypedDict, total=False):
 
 
 EventKind = Union["EventKindOpened", "EventKindBound", "EventKindReopened", "EventKindEnded", "EventKindReserved", "EventKindAmended", "EventKindReleased", "EventKindQueued", "EventKindSeated", "EventKindLeft", "EventKindCounted", "EventKindUnlockRequested", "EventKindUnlockAnswered", "EventKindCommitted", "EventKindRestored"]
+
+
+class ExpiringSession(TypedDict, total=False):
+    """A session whose reservations expire."""
+
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    expired: Required[int]
+    """How many of its reservations expired."""
 
 
 class Health(TypedDict, total=False):
@@ -509,6 +536,48 @@ class HistoryReply(TypedDict, total=False):
     """Send it as `cursor` to get the next page."""
     missing: List["MissingEvents"]
     """Events that would belong on this page but are no longer stored anywhere."""
+    notices: List["Notice"]
+    """What the calling session should know."""
+
+
+class HotDirectory(TypedDict, total=False):
+    """A directory that sessions compete in."""
+
+    directory: Required[str]
+    """Without a slash at its end; `.` is the top of the repository."""
+    conflicts: Required[int]
+    """Requests that were refused or waited."""
+
+
+class HotPath(TypedDict, total=False):
+    """A key that sessions compete for."""
+
+    key: Required[str]
+    conflicts: Required[int]
+    """Requests that were refused."""
+    waits: Required[int]
+    """Requests that waited."""
+    averageWaitSeconds: Required[float]
+    """How long they waited on average."""
+
+
+HotspotWindow = Literal["hour", "day", "week"]
+
+
+class Hotspots(TypedDict, total=False):
+    """`GET /api/hotspots`."""
+
+    window: Required["HotspotWindow"]
+    since: Required["Time"]
+    """The beginning of the window, to about ten minutes."""
+    paths: Required[List["HotPath"]]
+    """The keys that were not free most often, the most first. A key that is asked for by many names counts under each."""
+    directories: Required[List["HotDirectory"]]
+    """The same by directory: each conflict counts for the directory that the path is in."""
+    sessions: Required[List["ExpiringSession"]]
+    """Sessions whose reservations expired without a release, the most first."""
+    totalConflicts: Required[int]
+    """Requests for a key that was not free, counted once for each such key."""
     notices: List["Notice"]
     """What the calling session should know."""
 
@@ -684,6 +753,35 @@ class RefUpdate(TypedDict, total=False):
     """The object before the push; all zeros where the push creates the ref."""
     new: Required["ObjectId"]
     """The object after the push; all zeros where the push deletes the ref."""
+
+
+class Refusals(TypedDict, total=False):
+    """`GET /api/refusals`."""
+
+    refusals: Required[List["RefusedRequest"]]
+    """Of the last hour, the newest first."""
+    dropped: Required[int]
+    """How many of the last hour are not listed, because there were too many."""
+    notices: List["Notice"]
+    """What the calling session should know."""
+
+
+class RefusedRequest(TypedDict, total=False):
+    """A request that was refused because of other sessions."""
+
+    at: Required["Time"]
+    sessionId: Required[str]
+    """The session that asked."""
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    code: Required["Code"]
+    """`RESOURCE_LOCKED`, `LOCK_ACQUISITION_FAILED`, `POSSIBLE_DEADLOCK` or `FEATURE_PAUSED`."""
+    keys: Required[List[str]]
+    """The first of the keys that were not free."""
+    blockers: Required[List["Blocker"]]
+    """The first of the sessions in the way."""
+    cycle: List["CycleStep"]
+    """The sessions that would have waited for each other."""
 
 
 class Reject(TypedDict, total=False):
@@ -892,6 +990,18 @@ class Reset(TypedDict, total=False):
     """The stream continues after this record."""
 
 
+class RootBlocker(TypedDict, total=False):
+    """A session that blocks others and waits for no session."""
+
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    blocks: Required[int]
+    """How many sessions it blocks, directly and through others."""
+    longestWaitSince: Required["Time"]
+    """Since when the first of them has been waiting."""
+
+
 class SessionCreated(TypedDict, total=False):
     """A new session and its token."""
 
@@ -1015,3 +1125,44 @@ class UnlockRequests(TypedDict, total=False):
 
 
 UnlockStatus = Literal["pending", "approved", "rejected", "withdrawn", "moot"]
+
+
+class Wait(TypedDict, total=False):
+    """A request in the queue."""
+
+    waiter: Required[int]
+    """The `seq` of the `queued` event."""
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    keys: Required[List[str]]
+    """The first of its keys."""
+    since: Required["Time"]
+    givesUpAt: Required["Time"]
+    """When it is refused unless it is granted before."""
+    blockedBy: Required[List["WaitBlocker"]]
+    """The first of what blocks it."""
+
+
+class WaitBlocker(TypedDict, total=False):
+    """What blocks a request in the queue."""
+
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+    key: Required[str]
+    """The key that it holds or waits for."""
+    kind: Required["BlockerKind"]
+
+
+class Waits(TypedDict, total=False):
+    """`GET /api/waits`."""
+
+    waits: Required[List["Wait"]]
+    """In the order of the queue."""
+    roots: Required[List["RootBlocker"]]
+    """Sessions that block others and wait for no session, the one that blocks the longest wait first."""
+    moreWaits: Required[int]
+    """How many more requests wait."""
+    notices: List["Notice"]
+    """What the calling session should know."""
