@@ -176,6 +176,9 @@ impl Connection {
         {
             reply = calls::make(&mut context.client, context.session.as_deref(), call);
         }
+        if let (true, Ok(ToolReply::Reserved(reserved))) = (cancel.is_cancelled(), &reply) {
+            context.give_back(reserved);
+        }
         let now = context.client.server_time().unwrap_or_else(clock::now);
         let (repo, session) = (context.workspace.repo.as_ref(), context.session.as_deref());
         let mut saved = repo.zip(session).map(|(repo, session)| notices::take(repo, session)).unwrap_or_default();

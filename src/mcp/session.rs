@@ -13,7 +13,7 @@ use crate::git::Repo;
 use crate::local::session::{self, CreatedSession, NewSession};
 use crate::local::session_file::RunFile;
 use crate::local::{Flags, ServerAccess, Workspace, repair};
-use crate::wire::{EndSession, EndState};
+use crate::wire::{EndSession, EndState, Release, ReserveReply, Reserved};
 
 /// The client waits for the reply, not a commit, so a slow network is allowed more time than in a hook.
 const LIMITS: Limits =
@@ -59,6 +59,19 @@ impl CallContext {
     /// The token that the call is made with.
     pub fn credential(&self) -> Option<Credential> {
         self.own_credential.clone().or_else(|| self.access.credential.clone())
+    }
+
+    /// Releases what was granted to a call that was cancelled at the same moment: the agent does not know of it. What the
+    /// session held before the call, it keeps.
+    pub fn give_back(&self, reserved: &ReserveReply) {
+        let new: Vec<Reserved> = reserved.clone().into_reservations().into_iter().filter(Reserved::is_new).collect();
+        let encoding = new.iter().find_map(|one| one.encoding);
+        let keys: Vec<String> = new.into_iter().map(|one| one.file_path).collect();
+        let client = self.access.client_as(self.credential(), END_LIMITS);
+        if let (Ok(mut client), Some(session), false) = (client, &self.session, keys.is_empty()) {
+            // If it fails, the reservations run out by themselves.
+            let _ = client.release(session, &Release { file_paths: Some(keys), encoding, ..Release::default() });
+        }
     }
 }
 

@@ -118,9 +118,7 @@ fn acquired(call: &ToolCall, _: Option<&str>, reply: Result<ToolReply, ToolError
             };
             let path = words::key(&one.file_path, one.encoding);
             let text = format!("{path} is locked for you until {}.", one.expires_at);
-            // A lock that was held before ends later than its time after it began.
-            let first_end = one.reserved_at.0.saturating_add_unsigned(one.ttl_seconds.saturating_mul(1000));
-            let action = if one.expires_at.0 > first_end { "refreshed" } else { "acquired" };
+            let action = if one.is_new() { "acquired" } else { "refreshed" };
             let facts = json!({ "success": true, "action": action, "file_path": path, "expires_at": one.expires_at });
             finish(facts, text, &notices)
         }
