@@ -41,14 +41,15 @@
 //! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
 //! | [`mcp`] | MCP over stdin and stdout; finds or opens the session of the connection | rules |
 //! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
-//! | [`agent`] | which coding agents there are, what their models are told | rules, git hooks |
+//! | [`agent`] | which coding agents there are, what their models are told, their configuration | rules, git hooks |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
 //! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
 //! `text, key, engine, desk, token, wire, tools ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
-//! `text, wire, git, client, local, judge ← hook` · `text, wire, local ← agent` · `wire, git, client, local, tools ← mcp` ·
+//! `text, wire, git, client, local, judge ← hook` · `text, wire, git, local ← agent` ·
+//! `wire, git, client, local, tools ← mcp` ·
 //! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
 //! `text, key, token, wire, git, client, local, judge, hook, agent, mcp, serve ← cli`.
 //! `tests/rooms.rs` keeps these arrows true, without exceptions. One dependency is not an arrow: the journal keeps the

@@ -23,6 +23,7 @@ pub mod rlock;
 pub mod run;
 pub mod serve;
 pub mod session;
+pub mod setup;
 pub mod status;
 pub mod token;
 pub mod uninstall;
