@@ -1,6 +1,8 @@
 //! One call of a hook, about one repository: what all hooks need before they can do their work, and what becomes of
 //! trouble.
 
+use std::path::PathBuf;
+
 use super::answer::Answer;
 use super::event::Event;
 use super::name::Agent;
@@ -16,6 +18,9 @@ pub const EDIT: Occasion = Occasion { noun: "edit", is_staged: false, on_unreach
 /// What a commit and a push in an agent's shell are to the policy: the same as in git's own hooks.
 pub const COMMIT: Occasion = Occasion { noun: "commit", is_staged: true, on_unreachable: OnUnreachable::Warn };
 pub const PUSH: Occasion = Occasion { noun: "push", is_staged: false, on_unreachable: OnUnreachable::Block };
+
+/// Variables with the directory that an agent was started in. Some agents run hooks where their shell is.
+const PROJECT_VARIABLES: [&str; 3] = ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "QWEN_PROJECT_DIR"];
 
 /// A call of a hook about a repository where git-dibs is set up and not switched off.
 pub struct HookCall<'a> {
@@ -96,8 +101,18 @@ fn decide(place: &Place, agent: Agent, occasion: &Occasion, policy: &CheckPolicy
 /// Whether git-dibs was ever used in this repository, or is configured for it. A hook in the user's own settings runs in
 /// every repository, and must start nothing in one that has nothing to do with git-dibs.
 fn is_set_up(place: &Place, environment: &Environment, settings: &Settings) -> bool {
-    let is_named = environment.text("DIBS_URL").is_some_and(|url| !url.trim().is_empty());
-    has_directory(place) || is_named || settings.get("url").is_some()
+    has_directory(place) || settings.get("url").is_some() || is_named_server_for(place, environment)
+}
+
+/// Whether `DIBS_URL` names a server for this repository: the one that the agent was started in, and no other.
+fn is_named_server_for(place: &Place, environment: &Environment) -> bool {
+    let is_set = |name: &str| environment.text(name).filter(|value| !value.trim().is_empty());
+    if is_set("DIBS_URL").is_none() {
+        return false;
+    }
+    let project = PROJECT_VARIABLES.iter().find_map(|name| is_set(name)).map(PathBuf::from);
+    let start = project.or_else(|| std::env::current_dir().ok()).and_then(|dir| dir.canonicalize().ok());
+    start.and_then(|dir| Place::around(&dir)).is_some_and(|start| start.common_dir == place.common_dir)
 }
 
 fn has_directory(place: &Place) -> bool {

@@ -13,9 +13,9 @@ use super::session::{AgentSession, find_server, handles};
 use super::state::SessionState;
 use super::target::targets;
 use super::words;
-use crate::client::{Limits, QuickCall, QuickReply, quick_reserve};
+use crate::client::{ClientError, QuickCall, QuickReply, quick_reserve};
 use crate::git::{self, Place, Settings};
-use crate::judge;
+use crate::judge::{self, CheckError};
 use crate::local::{Environment, agent_file, clock};
 
 /// Reserves the files of an edit.
@@ -23,10 +23,12 @@ pub fn before_edit(event: &Event, files: &[String], environment: &Environment) -
     let mut answer = Answer::Allow;
     let mut done: Vec<Reserved> = Vec::new();
     for (place, paths) in targets(&event.cwd, files) {
-        if is_renewed(&place, &paths, event, environment) {
-            continue;
-        }
-        match reserve_in(&place, paths, event, environment) {
+        let outcome = match renew(&place, &paths, event, environment) {
+            Renewal::Done => continue,
+            Renewal::Unclear => reserve_in(&place, paths, event, environment),
+            Renewal::TimedOut(error) => not_in_time(&place, event, environment, error),
+        };
+        match outcome {
             Ok(reserved) => done.extend(reserved),
             // The edit happens as a whole or not at all, and so do its reservations.
             Err(deny @ Answer::Deny(_)) => {
@@ -39,28 +41,56 @@ pub fn before_edit(event: &Event, files: &[String], environment: &Environment) -
     answer
 }
 
-/// The short way: whether hooks of this session have reserved all paths before, and the server has just renewed them.
-fn is_renewed(place: &Place, paths: &[git::Path], event: &Event, environment: &Environment) -> bool {
+/// How the short way went.
+enum Renewal {
+    /// Hooks of this session have reserved all paths before, and the server has just renewed them.
+    Done,
+    /// Anything else. The long way finds out.
+    Unclear,
+    /// The server did not answer. It is not asked again.
+    TimedOut(CheckError),
+}
+
+/// The short way.
+fn renew(place: &Place, paths: &[git::Path], event: &Event, environment: &Environment) -> Renewal {
     let handles = handles(event);
     // Settings may name another server. The local one needs none.
     let access = find_server(place, environment, &Settings::default(), &handles);
-    let Some(access) = access.ok().filter(|access| access.is_local) else { return false };
-    let (Some(session), Some(credential)) = (&access.session, &access.credential) else { return false };
-    let Some(state) = SessionState::of(&place.common_dir, session) else { return false };
+    let Some(access) = access.ok().filter(|access| access.is_local) else { return Renewal::Unclear };
+    let (Some(session), Some(credential)) = (&access.session, &access.credential) else { return Renewal::Unclear };
+    let Some(state) = SessionState::of(&place.common_dir, session) else { return Renewal::Unclear };
     let is_own = || handles.iter().any(|handle| agent_file::leads_to(&place.common_dir, handle, credential.token()));
     if !state.held().covers(place, paths) || (!state.has_keeper() && is_own()) {
-        return false;
+        return Renewal::Unclear;
     }
-    let Some(endpoint) = access.endpoints.first() else { return false };
+    let Some(endpoint) = access.endpoints.first() else { return Renewal::Unclear };
     let (credential, session, repo) = (Some(credential), Some(&**session), access.repo.as_deref());
     let call = QuickCall { endpoint, credential, session, repo };
-    match quick_reserve(call, &request(paths, None), Limits::default()) {
+    let limits = state.limits();
+    match quick_reserve(call, &request(paths, None), limits) {
         QuickReply::Success(reply) => {
             state.note_activity();
             save_notices(place, session.unwrap_or_default(), reply);
-            true
+            Renewal::Done
         }
-        QuickReply::TimedOut(_) | QuickReply::Unclear(_) => false,
+        QuickReply::TimedOut(_) => {
+            state.note_outage();
+            Renewal::TimedOut(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }.into())
+        }
+        QuickReply::Unclear(_) => Renewal::Unclear,
+    }
+}
+
+/// The answer if the server is there and does not reply.
+fn not_in_time(
+    place: &Place,
+    event: &Event,
+    environment: &Environment,
+    error: CheckError,
+) -> Result<Option<Reserved>, Answer> {
+    match HookCall::open(event.agent, environment, place, EDIT)? {
+        Some(call) => Err(call.unchecked(&error)),
+        None => Ok(None),
     }
 }
 

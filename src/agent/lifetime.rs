@@ -7,7 +7,7 @@ use super::look;
 use super::preamble::{self, Edits};
 use super::reserve::release;
 use super::session::{AgentSession, NoSession, handles};
-use crate::client::Limits;
+use crate::client::{Client, Limits, ReservationFilter};
 use crate::git::Place;
 use crate::local::{Environment, clock, notices};
 use crate::wire::{EndSession, EndState};
@@ -55,7 +55,7 @@ pub fn session_end(event: &Event, environment: &Environment) -> Answer {
 /// What the model of a session is told.
 fn preamble_for(session: &AgentSession) -> String {
     let client = session.access.client(Limits::default());
-    let held =
-        client.ok().and_then(|mut client| client.oldest_reservations(preamble::LOOK_MAX).ok()).unwrap_or_default();
+    let list = |mut client: Client| client.oldest_reservations(&ReservationFilter::default(), preamble::LOOK_MAX).ok();
+    let held = client.ok().and_then(list).unwrap_or_default();
     preamble::with_holders(Edits::ByHook, &held.reservations, Some(&session.id), clock::now())
 }

@@ -2,6 +2,7 @@
 
 use super::call::HookCall;
 use super::session::{AgentSession, NoSession};
+use super::state::SessionState;
 use super::{settle, words};
 use crate::client::{Client, ClientError, Limits, QuickCall, QuickReply, quick_reserve};
 use crate::git::{self, Place, Repo};
@@ -132,10 +133,12 @@ fn ask(session: &AgentSession, request: &Reserve) -> Result<ReserveReply, Client
     if let Some(endpoint) = access.endpoints.first() {
         let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
         let call = QuickCall { endpoint, credential, session: Some(&session.id), repo };
-        match quick_reserve(call, request, Limits::default()) {
+        let limits = session.state.as_ref().map(SessionState::limits).unwrap_or_default();
+        match quick_reserve(call, request, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut(_) => {
-                let (at, limit) = (endpoint.to_string(), Limits::default().total);
+                session.state.iter().for_each(SessionState::note_outage);
+                let (at, limit) = (endpoint.to_string(), limits.total);
                 return Err(ClientError::TimedOut { at, limit });
             }
             QuickReply::Unclear(_) => {}

@@ -119,6 +119,8 @@ impl AgentSession {
             }
         })?;
         let root = handles.last().ok_or_else(|| CheckError::BadReply("the agent names no session".to_owned()))?;
+        // A file that is there leads to a session of another server, or cannot be read.
+        handles.iter().for_each(|handle| agent_file::remove_handle(common_dir, handle));
         let process = agent_process();
         let is_written = agent_file::create(common_dir, root, &access, &created.credential, process);
         if !matches!(is_written, Ok(true)) {

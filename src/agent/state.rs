@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::Limits;
 use crate::git::{self, Place};
 use crate::local::agent_trouble::AGENTS_DIRECTORY;
 use crate::local::{clock, data_dir};
@@ -27,6 +28,11 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// What the names of the directories begin with.
 const PREFIX: &str = "session-";
+
+/// The file that says that the server did not answer, how long it counts, and how much time the server has then.
+const OUTAGE: &str = "outage";
+const OUTAGE_AGE: Duration = Duration::from_secs(15);
+const OUTAGE_LIMIT: Duration = Duration::from_millis(200);
 
 /// What no process has used for this long was left behind.
 const LEFT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -121,6 +127,22 @@ impl SessionState {
         let bytes = fs::read(self.dir.join("active")).ok().and_then(|bytes| bytes.try_into().ok());
         let active = bytes.map(|bytes| Duration::from_secs(u64::from_be_bytes(bytes)));
         active.and_then(|active| clock::uptime().checked_sub(active)).unwrap_or(Duration::MAX)
+    }
+
+    /// Notes that the server did not answer, so that the next hooks give it less time.
+    pub fn note_outage(&self) {
+        self.write(OUTAGE, &());
+    }
+
+    /// How long the server may take: less if it did not answer a moment ago, so that a frozen server costs one wait and
+    /// not one for each edit.
+    pub fn limits(&self) -> Limits {
+        let noted = fs::metadata(self.dir.join(OUTAGE)).and_then(|about| about.modified());
+        let is_recent = noted.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < OUTAGE_AGE));
+        match is_recent {
+            true => Limits { total: OUTAGE_LIMIT, ..Limits::default() },
+            false => Limits::default(),
+        }
     }
 
     /// The present time by the clock of files, which is coarser than the system's: what was written before is not later,

@@ -47,6 +47,11 @@ pub fn leads_to(common_dir: &Path, handle: &Handle, token: &str) -> bool {
     matches!(read(&path_of(common_dir, handle)), Ok(Some(content)) if content.is_token(token))
 }
 
+/// Removes the file of a handle that leads to no session any more.
+pub fn remove_handle(common_dir: &Path, handle: &Handle) {
+    let _ = fs::remove_file(path_of(common_dir, handle));
+}
+
 /// Removes every file that leads to the session of this token.
 pub fn remove(common_dir: &Path, token: &str) {
     let entries = fs::read_dir(common_dir.join(DIRECTORY)).into_iter().flatten().flatten();

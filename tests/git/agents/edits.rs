@@ -283,3 +283,35 @@ fn commands_in_a_shell_without_a_variable_find_the_session_through_the_agents_pr
     assert_ne!(code, "0", "the session has ended");
     assert_eq!(held(&world), ["gemini b"]);
 }
+
+#[test]
+fn a_server_that_does_not_answer_is_trouble_and_not_a_conflict() {
+    let world = world();
+    let claude = FakeAgent::start(&world, "claude", "f1");
+    assert_eq!(claude.edit("a"), None);
+    world.signal(libc::SIGSTOP);
+    for file in ["a", "a", "b"] {
+        assert_eq!(claude.edit(file), None, "{file}");
+    }
+    world.shell("work", "git config dibs.onUnreachable block");
+    let reason = claude.edit("a").expect("it is denied");
+    assert!(reason.contains("could not be checked") && reason.contains("did not reply within"), "{reason}");
+    world.signal(libc::SIGCONT);
+    crate::support::process::until("the server answers again", || claude.edit("a").is_none().then_some(()));
+}
+
+/// `git dibs run` exports the address of its own repository's server.
+#[test]
+fn the_server_that_a_variable_names_is_not_asked_about_other_repositories() {
+    let world = world();
+    world.shell("", "git init -q other");
+    let (ana, claude) = (world.session("ana"), FakeAgent::start(&world, "claude", "u1"));
+    let edit = |file: &str| {
+        claude.event("PreToolUse", json!({ "tool_name": "Write", "tool_input": { "file_path": file } })).to_string()
+    };
+    let hook = format!("DIBS_URL={} DIBS_TOKEN={} exec git-dibs agent-hook claude", world.url(), ana.token);
+    for file in ["../other/x", "a"] {
+        assert_eq!(claude.run(&hook, &edit(file)), ("0".to_owned(), String::new()), "{file}");
+    }
+    assert_eq!(world.held(), ["ana a"]);
+}

@@ -132,3 +132,26 @@ fn with_release_at_push_a_commit_does_not_release() {
     world.shell("work", "git push -q");
     until("a is released", || (world.held().len() == 1).then_some(()));
 }
+
+/// Its data was deleted, so it has another secret and knows no session.
+#[test]
+fn a_server_that_starts_anew_gets_a_new_session() {
+    let mut world = world();
+    let first = {
+        let claude = FakeAgent::start(&world, "claude", "n1");
+        assert_eq!(claude.edit("a"), None);
+        kill(claude.keeper());
+        world.held()
+    };
+    world.kill();
+    world.shell("work", "cd .git/dibs; rm -rf journal.db* secret read-token ledger.git server.json");
+    world.start();
+    let claude = FakeAgent::start(&world, "claude", "n1");
+    for _ in 0..2 {
+        assert_eq!(claude.edit("a"), None);
+        assert_eq!(world.held().len(), 1);
+        assert_ne!(world.held(), first);
+    }
+    let (code, text) = claude.shell("echo 1 >>a; git commit -qam m");
+    assert_eq!((&*code, &*text), ("0", ""));
+}
