@@ -36,6 +36,8 @@ pub struct Metrics {
     reservations: AtomicU64,
     waiters: AtomicU64,
     sessions: AtomicU64,
+    turn_records_max: AtomicU64,
+    turn_work_max: AtomicU64,
     late_turns: AtomicU64,
     away_ms_max: AtomicU64,
     lost_ms: AtomicU64,
@@ -64,6 +66,10 @@ pub struct Counts {
     pub inbox: u64,
     /// Messages that did not fit into the inbox, since the start.
     pub refused: u64,
+    /// The most records of one turn, since the start.
+    pub turn_records_max: u64,
+    /// The most work of one turn, since the start; see `engine::work`.
+    pub turn_work_max: u64,
     /// How often the desk was away for more than a second, since the start.
     pub late_turns: u64,
     /// How long it was away at most, since the start.
@@ -100,6 +106,8 @@ impl Metrics {
             reservations: zero(),
             waiters: zero(),
             sessions: zero(),
+            turn_records_max: zero(),
+            turn_work_max: zero(),
             late_turns: zero(),
             away_ms_max: zero(),
             lost_ms: zero(),
@@ -122,6 +130,8 @@ impl Metrics {
             sessions: read(&self.sessions),
             inbox: read(&self.sent).saturating_sub(refused + taken),
             refused,
+            turn_records_max: read(&self.turn_records_max),
+            turn_work_max: read(&self.turn_work_max),
             late_turns: read(&self.late_turns),
             away_ms_max: read(&self.away_ms_max),
             lost_ms: read(&self.lost_ms),
@@ -158,6 +168,15 @@ impl Metrics {
         if !lost.is_zero() || is_late {
             add(&self.late_turns, u64::from(is_late));
             add(&self.lost_ms, u64::try_from(lost.as_millis()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Notes how much a turn has done.
+    pub(super) fn note_turn(&self, records: u64, work: u64) {
+        for (most, number) in [(&self.turn_records_max, records), (&self.turn_work_max, work)] {
+            if number > most.load(Ordering::Relaxed) {
+                most.store(number, Ordering::Relaxed);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::recover::rebuild;
-use crate::engine::{Engine, Policy, Seq};
+use crate::engine::{Engine, Policy, Record, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, encode_image};
 
 /// The smallest number of records between two snapshots; their replay takes well under a second. A large state gets
@@ -18,8 +18,13 @@ use crate::journal::{Journal, JournalError, JournalReader, encode_image};
 const SNAPSHOT_EVERY: u64 = 100_000;
 
 /// Records before a snapshot that stay readable, for event streams that resume, for the history, and for the time of the
-/// last record.
+/// last record. Fewer stay where they are large.
 const HISTORY_KEPT: u64 = 200_000;
+const HISTORY_BYTES: u64 = 128 << 20;
+
+/// A snapshot is also taken after this many bytes of text in records, or half of what the state has. Otherwise a journal
+/// would grow by large records that nothing is left of.
+const SNAPSHOT_EVERY_BYTES: usize = 64 << 20;
 
 /// After a snapshot, wait this many times its duration before the next one. This limits the CPU time that is
 /// taken from requests.
@@ -27,22 +32,27 @@ const PAUSE_FACTOR: u32 = 9;
 
 pub(super) struct Snapshots {
     last: Seq,
+    /// The bytes of text in records since then.
+    bytes: usize,
     busy: Arc<AtomicBool>,
 }
 
 impl Snapshots {
     /// Counts from the last stored snapshot, so that a server that restarts often takes snapshots too.
     pub fn new(last: Seq) -> Self {
-        Self { last, busy: Arc::default() }
+        Self { last, bytes: 0, busy: Arc::default() }
     }
 
     /// Starts a snapshot if enough records were appended since the last one and none is running.
-    pub fn start_if_due(&mut self, engine: &Engine, journal: &dyn Journal) {
+    pub fn start_if_due(&mut self, records: &[Record], engine: &Engine, journal: &dyn Journal) {
+        self.bytes += records.iter().map(|record| record.event.text_bytes()).sum::<usize>();
         let head = engine.head();
-        if head.count_since(self.last) < interval(engine.weight()) || self.busy.swap(true, Ordering::AcqRel) {
+        let is_due = head.count_since(self.last) >= interval(engine.weight())
+            || self.bytes >= SNAPSHOT_EVERY_BYTES.max(engine.text_bytes() / 2);
+        if !is_due || self.busy.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.last = head;
+        (self.last, self.bytes) = (head, 0);
         let (busy, policy) = (self.busy.clone(), engine.policy().clone());
         let reader = journal.reader();
         let run = move || {
@@ -69,8 +79,13 @@ fn interval(weight: usize) -> u64 {
 /// Stores a snapshot of the state after the record `head`.
 pub(super) fn take(reader: &mut dyn JournalReader, head: Seq, policy: Policy) -> Result<(), JournalError> {
     let (engine, at) = rebuild(reader, head, policy)?;
-    let state = encode_image(&engine.image());
-    reader.save_snapshot(at, &state, keep_from(at))
+    let image = engine.image();
+    // A large state is in memory often enough.
+    drop(engine);
+    let state = encode_image(&image);
+    drop(image);
+    let keep_from = keep_from(at).max(reader.first_within(HISTORY_BYTES)?);
+    reader.save_snapshot(at, &state, keep_from)
 }
 
 /// The oldest record to keep before a snapshot at `at`. While a generation is young, everything is kept: how many records

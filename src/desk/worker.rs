@@ -3,7 +3,7 @@
 //! One turn takes what is in the inbox, makes all its records durable with one append, and only then sends the replies.
 //! Start at [`Worker::run`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -18,12 +18,21 @@ use crate::engine::{
     WaiterId, Why,
 };
 use crate::journal::{Journal, JournalError};
+use crate::key::Key;
 
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
 const BATCH_MAX: usize = 4096;
 
 /// The work after which a turn takes no further message: tens of milliseconds. See [`Engine::work`].
 const TURN_WORK: u64 = 10_000_000;
+
+/// The number of records, and of bytes of text in them, after which a turn takes no further message. What one message
+/// brings is limited too, so a turn appends a bounded amount.
+const TURN_RECORDS: usize = 4096;
+const TURN_BYTES: usize = 4 << 20;
+
+/// The work after which the rest of the reads waits for the next turn: a few milliseconds.
+const READ_WORK: u64 = 1_000_000;
 
 /// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
 /// within this time, and waking a sleeping thread would take about as long.
@@ -49,6 +58,10 @@ pub(super) struct Worker {
     /// Waiting commands by queue entry.
     waiting: HashMap<WaiterId, WaitingCommand>,
     last_count: Timestamp,
+    /// Messages to be handled before those in the inbox: they wait for something to expire.
+    deferred: VecDeque<DeskMessage>,
+    /// More has reached its deadline than could be ended in this turn.
+    is_expiry_late: bool,
     /// No command may begin to wait.
     closing: bool,
 }
@@ -59,7 +72,7 @@ struct WaitingCommand {
     session: SessionId,
     since: Timestamp,
     /// The first of the keys that it waits for.
-    keys: Vec<String>,
+    keys: Vec<Key>,
     on_reply: OnReply,
 }
 
@@ -69,7 +82,24 @@ struct Outbox {
     replies: Vec<ReadyReply>,
     /// Replies to commands that waited.
     wait_replies: Vec<ReadyReply>,
-    reads: Vec<(Actor, Option<Refusal>, ReadCallback)>,
+    /// They may be left for the next turn.
+    reads: VecDeque<(Actor, Option<Refusal>, ReadCallback)>,
+}
+
+/// How much the messages of a turn have brought.
+#[derive(Default)]
+struct TurnSize {
+    records: usize,
+    bytes: usize,
+}
+
+impl TurnSize {
+    /// Counts the records that are new. Whether the turn takes no further message.
+    fn is_full(&mut self, records: &[Record]) -> bool {
+        self.bytes += records[self.records..].iter().map(|record| record.event.text_bytes()).sum::<usize>();
+        self.records = records.len();
+        self.records > TURN_RECORDS || self.bytes > TURN_BYTES
+    }
 }
 
 struct ReadyReply {
@@ -100,6 +130,8 @@ impl Worker {
             tickets,
             waiting,
             last_count,
+            deferred: VecDeque::new(),
+            is_expiry_late: false,
             closing: false,
         }
     }
@@ -118,26 +150,32 @@ impl Worker {
         // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         loop {
-            let (first, slept) = self.next_message(messages);
+            let (first, slept) = self.next_message(messages, !outbox.reads.is_empty());
             let metrics = &self.shared.metrics;
             turn.now = self.presence.begin_turn(self.clock.as_ref(), slept, &mut self.engine, metrics);
             let after = self.engine.head();
             let (mut stop, mut taken, work_before) = (false, 0, self.engine.work());
             // What is due ends before any message is decided, unless there may be renewals that were not heard yet.
             self.expire_due(&mut turn, &mut outbox);
+            for message in std::mem::take(&mut self.deferred) {
+                self.handle(message, &mut turn, &mut outbox);
+            }
+            let mut size = TurnSize::default();
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, DeskMessage::Stop);
                 taken += 1;
                 self.handle(message, &mut turn, &mut outbox);
-                if stop || self.engine.work() - work_before > TURN_WORK {
+                if stop || self.engine.work() - work_before > TURN_WORK || size.is_full(&turn.records) {
                     break;
                 }
             }
             self.append(after, &turn.records)?;
             self.measure(taken);
             self.presence.end_turn(taken < BATCH_MAX as u64, &self.shared.metrics);
+            self.deliver(&mut outbox, turn.now, stop);
+            let work = self.engine.work() - work_before;
+            self.shared.metrics.note_turn(turn.records.len() as u64, work);
             turn.records.clear();
-            self.deliver(&mut outbox, turn.now);
             if stop {
                 return Ok(());
             }
@@ -145,7 +183,10 @@ impl Worker {
     }
 
     /// The next message, or none when something is due; and how long the thread meant to sleep for it.
-    fn next_message(&self, messages: &Receiver<DeskMessage>) -> (Option<DeskMessage>, Duration) {
+    fn next_message(&self, messages: &Receiver<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
+        if has_reads || self.engine.has_backlog() || !self.deferred.is_empty() {
+            return (messages.try_recv().ok(), Duration::ZERO);
+        }
         let start = Instant::now();
         while start.elapsed() < POLL_TIME {
             match messages.try_recv() {
@@ -174,11 +215,17 @@ impl Worker {
     /// Ends what is due, and records the counts from time to time.
     fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
-        let is_due = self.engine.next_due().is_some_and(|due| due <= now);
-        if is_due && self.presence.may_expire(now, &self.shared.metrics) {
+        let is_due = |engine: &Engine| engine.next_due().is_some_and(|due| due <= now);
+        self.is_expiry_late = false;
+        if is_due(&self.engine) && self.presence.may_expire(now, &self.shared.metrics) {
             let before = turn.records.len();
             self.run_own(Command::Tick, turn);
             log::log_expired(&self.shared.name, &turn.records[before..]);
+            self.settle(turn, outbox);
+            self.is_expiry_late = is_due(&self.engine);
+        }
+        if self.engine.has_backlog() {
+            self.run_own(Command::Sweep, turn);
             self.settle(turn, outbox);
         }
         if self.last_count.until(now) >= COUNT_EVERY {
@@ -191,10 +238,15 @@ impl Worker {
         let now = turn.now;
         match message {
             DeskMessage::Submit { actor, command, ticket, submitted, on_reply } => {
-                self.submit_times.push(submitted);
                 if on_reply.is_abandoned() {
+                    self.submit_times.push(submitted);
                     return;
                 }
+                if self.is_expiry_late && !self.engine.expire_in_the_way(turn, &command) {
+                    self.deferred.push_back(DeskMessage::Submit { actor, command, ticket, submitted, on_reply });
+                    return self.settle(turn, outbox);
+                }
+                self.submit_times.push(submitted);
                 let work_before = self.engine.work();
                 let outcome = self.engine.execute(turn, &actor, command);
                 let work = self.engine.work() - work_before;
@@ -208,7 +260,7 @@ impl Worker {
                     }
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
-                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
+                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).cloned().collect();
                         self.tickets.insert(ticket, seq);
                         self.waiting.insert(seq, WaitingCommand { ticket, session, since: now, keys, on_reply });
                     }
@@ -228,7 +280,7 @@ impl Worker {
             }
             DeskMessage::Read { actor, on_read } => {
                 let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
-                outbox.reads.push((actor, refusal, on_read));
+                outbox.reads.push_back((actor, refusal, on_read));
             }
             DeskMessage::Cancel(ticket) => {
                 if let Some(waiter) = self.tickets.get(&ticket).copied() {
@@ -261,7 +313,7 @@ impl Worker {
             let WaitingCommand { ticket, session, since, keys, on_reply } = waiting;
             self.tickets.remove(&ticket);
             let contention = &self.shared.contention;
-            contention.note_wait(now, keys, since.until(now));
+            contention.note_wait(now, keys.iter().map(Key::shown).collect(), since.until(now));
             if let Err(refusal) = &outcome {
                 contention.note_refusal(now, self.engine.session_name_by_id(&session), refusal);
             }
@@ -293,7 +345,7 @@ impl Worker {
             }
         }
         self.shared.feed.publish(records);
-        self.snapshots.start_if_due(&self.engine, self.journal.as_ref());
+        self.snapshots.start_if_due(records, &self.engine, self.journal.as_ref());
         Ok(())
     }
 
@@ -306,20 +358,24 @@ impl Worker {
         metrics.end_turn(taken, self.engine.head(), &self.engine.numbers());
     }
 
-    /// Calls the closures of the turn, now that its records are durable.
-    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp) {
+    /// Calls the closures of the turn, now that its records are durable. Reads beyond [`READ_WORK`] wait for the next turn,
+    /// unless this is the `last` one.
+    fn deliver(&mut self, outbox: &mut Outbox, now: Timestamp, last: bool) {
         for ReadyReply { on_reply, reply } in outbox.replies.drain(..) {
             on_reply.receive(reply);
         }
-        for (actor, refusal, on_read) in outbox.reads.drain(..) {
+        for ReadyReply { on_reply, reply } in outbox.wait_replies.drain(..) {
+            on_reply.receive(reply);
+        }
+        let work_before = self.engine.work();
+        while (last || self.engine.work() - work_before <= READ_WORK)
+            && let Some((actor, refusal, on_read)) = outbox.reads.pop_front()
+        {
             let notices = match &actor {
                 Actor::Session(intro) => self.engine.take_own_notices(intro),
                 _ => Vec::new(),
             };
             on_read(StateRead { engine: &self.engine, refusal, notices, now });
-        }
-        for ReadyReply { on_reply, reply } in outbox.wait_replies.drain(..) {
-            on_reply.receive(reply);
         }
     }
 

@@ -3,34 +3,44 @@
 //! A rule calls `emit` with an event: the engine numbers it, adds it to the turn's records and applies it. A replay calls
 //! [`Engine::apply`] with the same records. Both end in `apply_at`, so they cannot differ.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
+use super::held_list::{HeldList, Links};
 use super::idle::IdleGroups;
-use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::QueueEntry;
+use super::lapsed::{LOST_KEYS_LISTED, LapsedKeys};
 use super::listening::ListeningTime;
-use super::notice::{LOST_KEYS_LISTED, NOTICES_KEPT, push_limited};
-use super::record::{EndState, Event, Owner, Record, UnlockAnswer, Want, Why};
+use super::notice::add_notice;
+use super::over::RELEASED_LISTED;
+use super::quota::stored_bytes;
+use super::record::{EndState, Event, Mode, Owner, Record, UnlockAnswer, Want, Why};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
-use super::state::{EarlierEnd, End, Engine, Lookup, QueuedKey, Reservation, Session, UNKNOWN, Waiter, compared};
+use super::state::{
+    EarlierEnd, End, Engine, Lookup, QueuedKey, ReleasedKeys, Reservation, Session, UNKNOWN, Waiter, compared,
+};
 use super::turn::Turn;
 use crate::key::Key;
 
 /// Ended sessions that are remembered, so that their tokens stay invalid. The oldest is forgotten first.
 const ENDED_REMEMBERED: usize = 100_000;
 
-/// Free keys whose version is remembered. A forgotten key starts again above every forgotten version.
-const VERSIONS_REMEMBERED: usize = 1_000_000;
+/// How many bytes the free keys may take whose version is remembered. A forgotten key starts again above every forgotten
+/// version.
+const VERSIONS_BYTES_MAX: usize = 64 << 20;
 
-/// Answered unlock requests that are still listed.
+/// Answered unlock requests that are still listed, and the bytes of their text.
 const ANSWERED_REMEMBERED: usize = 10_000;
+const ANSWERED_BYTES_MAX: usize = 8 << 20;
 
-/// Expired keys that a session remembers, so that renewing one says that it expired.
-const LAPSED_REMEMBERED: usize = 256;
+/// The bytes of the keys that are listed if ended sessions are ended again. The oldest list is forgotten first; how many
+/// keys there were is remembered.
+const ENDED_KEYS_BYTES_MAX: usize = 8 << 20;
 
 impl Engine {
     /// Records an event: numbers it, adds it to the turn and applies it. Returns its number.
@@ -84,6 +94,7 @@ impl Engine {
                 self.count_worker_session(slot, true);
             }
             Event::Ended { session, state } => self.apply_ended(seq, at, self.slot(session), *state),
+            Event::ReleasedAll { session } => self.apply_over(seq, self.slot(session), Why::Released),
             Event::Reserved { id, session, key, mode, ttl, reason } => {
                 let fold_case = self.policy.fold_case;
                 let place = match lookup.place() {
@@ -92,7 +103,7 @@ impl Engine {
                 };
                 let slot = self.slot(session);
                 let expires = self.listening(at).after(ttl.duration());
-                let position = u32::try_from(self.sessions[slot].held.len()).expect("within the quota");
+                let renewals = 0_u32.wrapping_sub(self.sessions[slot].heartbeats);
                 let held = self.reservations.insert_with(|| Reservation {
                     id: *id,
                     key: compared(key, fold_case),
@@ -101,25 +112,21 @@ impl Engine {
                     fence: seq,
                     session: slot,
                     place,
-                    position,
+                    links: Links::NONE,
                     ttl: *ttl,
                     mode: *mode,
                     is_timed: false,
                     expires,
-                    renewals: 0,
+                    renewals,
                 });
                 self.apply_reserved(held);
             }
             Event::Amended { id: _, session, key, mode, ttl, reason } => {
                 let slot = self.held_by(self.slot(session), &self.compared(key));
-                let slot = slot.expect("only what is held is amended");
-                self.clear_deadline(slot);
-                let reservation = &mut self.reservations[slot];
-                (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
-                self.set_deadline(slot);
+                self.apply_amended(slot.expect("only what is held is amended"), *mode, *ttl, reason.clone());
             }
-            Event::Released { id: _, session, key, why } => {
-                let slot = lookup.held().or_else(|| self.held_by(self.slot(session), &self.compared(key)));
+            Event::Released { id, session, key, why } => {
+                let slot = lookup.held().or_else(|| self.find_released(*id, self.slot(session), &self.compared(key)));
                 return Some(self.apply_released(slot.expect("only what is held is released"), at, why));
             }
             Event::Queued { session, wants, mode, reason, if_version } => {
@@ -134,6 +141,7 @@ impl Engine {
                     since: at,
                     until: ListeningTime::NEVER,
                     feature: None,
+                    blocked_at: Cell::new(0),
                 };
                 self.apply_queued(seq.into(), waiter);
             }
@@ -179,16 +187,20 @@ impl Engine {
             started: at,
             end: None,
             earlier_end: None,
-            held: Vec::new(),
+            held: HeldList::default(),
             idle: IdleGroups::default(),
+            ttls: BTreeMap::new(),
+            over: HeldList::default(),
+            segments: SmallVec::new(),
+            over_until: Seq::ZERO,
             waits: BTreeSet::new(),
             queued_keys: SmallVec::new(),
-            lapsed: VecDeque::new(),
-            lapsed_dropped: 0,
-            lapsed_untold: 0,
+            lapsed: LapsedKeys::default(),
             incoming: Vec::new(),
-            outgoing: 0,
-            released_at_end: Vec::new(),
+            outgoing: BTreeSet::new(),
+            released_at_end: ReleasedKeys::default(),
+            renewed: ListeningTime::LONG_AGO,
+            heartbeats: 0,
             last_seen: at,
             last_heard,
             notices: VecDeque::new(),
@@ -216,28 +228,62 @@ impl Engine {
 
     fn apply_ended(&mut self, seq: Seq, at: Timestamp, slot: SessionSlot, state: EndState) {
         let session = &mut self.sessions[slot];
-        session.lapsed_untold = 0;
-        assert!(session.held.is_empty() && session.waits.is_empty(), "a session releases everything before it ends");
-        let released = std::mem::take(&mut session.released_at_end);
+        assert!(session.waits.is_empty(), "the waits of a session end before it");
+        let mut released = std::mem::take(&mut session.released_at_end);
+        if !session.held.is_empty() {
+            released = ReleasedKeys { keys: self.listed_keys(slot), count: self.sessions[slot].held.len() as u64 };
+            self.apply_over(seq, slot, Why::Ended);
+        }
+        let session = &mut self.sessions[slot];
         session.end = Some(End { seq, state, at, released });
         if state == EndState::Lost {
             // It may come back, and is then told what it lost.
-            let dropped = session.lapsed.len().saturating_sub(LOST_KEYS_LISTED);
-            session.lapsed.drain(..dropped);
-            session.lapsed.shrink_to_fit();
-            session.lapsed_dropped += dropped as u64;
+            session.lapsed.keep_newest();
         } else {
-            (session.lapsed, session.lapsed_dropped) = (VecDeque::new(), 0);
+            session.lapsed = LapsedKeys::default();
             session.notices = VecDeque::new();
         }
         self.alive -= 1;
         self.count_worker_session(slot, false);
         self.ended.insert(seq, slot);
+        self.remember_ended_keys(seq, slot);
         if self.ended.len() > ENDED_REMEMBERED {
-            let (_, oldest) = self.ended.pop_first().expect("not empty");
-            self.session_ids.remove(&self.sessions[oldest].id);
-            self.sessions.remove(oldest);
+            self.forget_session();
         }
+    }
+
+    /// Counts the keys that the end of a session lists. Where there are too many, forgets the oldest lists.
+    pub(super) fn remember_ended_keys(&mut self, seq: Seq, slot: SessionSlot) {
+        let Some(End { released, .. }) = &self.sessions[slot].end else { return };
+        if released.keys.is_empty() {
+            return;
+        }
+        let bytes = released.keys.iter().map(|key| size_of::<Key>() + key.text_bytes()).sum();
+        self.ended_keys.insert(seq, bytes);
+        self.ended_keys_bytes += bytes;
+        while self.ended_keys_bytes > ENDED_KEYS_BYTES_MAX {
+            let (seq, bytes) = self.ended_keys.pop_first().expect("their sum is above zero");
+            self.ended_keys_bytes -= bytes;
+            let oldest = self.ended.get(&seq).copied();
+            if let Some(end) = oldest.and_then(|slot| self.sessions[slot].end.as_mut()) {
+                end.released.keys = Vec::new();
+            }
+        }
+    }
+
+    fn forget_ended_keys(&mut self, seq: Seq) {
+        self.ended_keys_bytes -= self.ended_keys.remove(&seq).unwrap_or(0);
+    }
+
+    /// Forgets the session that ended first. One whose releases are still to be recorded is kept.
+    fn forget_session(&mut self) {
+        let mut ended = self.ended.iter();
+        let Some((seq, oldest)) = ended.find(|(_, slot)| self.sessions[**slot].over.is_empty()) else { return };
+        let (seq, oldest) = (*seq, *oldest);
+        self.ended.remove(&seq);
+        self.forget_ended_keys(seq);
+        self.session_ids.remove(&self.sessions[oldest].id);
+        self.sessions.remove(oldest);
     }
 
     /// Begins an ended session again. It holds nothing, and a lost one gets a notice of what it lost.
@@ -245,21 +291,21 @@ impl Engine {
         let last_heard = self.listening(at);
         let session = &mut self.sessions[slot];
         let End { seq: ended, state, at: ended_at, released } = session.end.take().expect("only an ended session");
-        let lapsed = std::mem::take(&mut session.lapsed);
-        let dropped = std::mem::take(&mut session.lapsed_dropped);
+        let (lapsed, dropped) = session.lapsed.take();
         (session.opened, session.started) = (seq, at);
         (session.last_seen, session.last_heard) = (at, last_heard);
         if state == EndState::Lost {
-            let count = dropped + (lapsed.len() + released.len()) as u64;
-            let more = (lapsed.len() + released.len()).saturating_sub(LOST_KEYS_LISTED);
-            let keys: Vec<Key> = lapsed.into_iter().chain(released).skip(more).collect();
+            let count = dropped + lapsed.len() as u64 + released.count;
+            let more = (lapsed.len() + released.keys.len()).saturating_sub(LOST_KEYS_LISTED);
+            let keys: Vec<Key> = lapsed.into_iter().chain(released.keys).skip(more).collect();
             if count > 0 {
-                push_limited(&mut session.notices, NOTICES_KEPT, Notice::Lost { at: ended_at, count, keys });
+                add_notice(&mut session.notices, Notice::Lost { at: ended_at, count, keys });
             }
         } else {
             session.earlier_end = Some(EarlierEnd { state, at: ended_at });
         }
         self.ended.remove(&ended);
+        self.forget_ended_keys(ended);
         self.alive += 1;
         self.session_deadlines.set(last_heard.after(self.policy.session_timeout), seq, slot);
     }
@@ -267,47 +313,73 @@ impl Engine {
     /// Adds a reservation to everything that refers to it.
     pub(super) fn apply_reserved(&mut self, slot: ReservationSlot) {
         self.apply_pause(slot);
-        let Reservation { fence, session, place, ref key, .. } = self.reservations[slot];
-        // A key that is held again has not lapsed any more.
-        let holder = &mut self.sessions[session];
-        if let Some(at) = holder.lapsed.iter().position(|lapsed| lapsed == key) {
-            let is_untold = (holder.lapsed.len() - at) as u64 <= holder.lapsed_untold;
-            holder.lapsed_untold -= u64::from(is_untold);
-            holder.lapsed.remove(at);
-        }
+        let Reservation { fence, session, place, ttl, ref key, .. } = self.reservations[slot];
+        self.sessions[session].lapsed.remove(key);
         self.index.add_holder(place, slot);
-        self.sessions[session].held.push(slot);
         self.grants.push((fence, slot));
-        self.set_deadline(slot);
         self.totals.granted += 1;
+        self.reason_bytes += self.own_bytes(&self.reservations[slot]);
+        let holder = &mut self.sessions[session];
+        if fence < holder.over_until {
+            holder.over.push(&mut self.reservations, slot);
+            self.over_count += 1;
+            return;
+        }
+        holder.held.push(&mut self.reservations, slot);
+        *holder.ttls.entry(ttl.seconds()).or_default() += 1;
+        self.set_deadline(slot);
+    }
+
+    fn apply_amended(&mut self, slot: ReservationSlot, mode: Mode, ttl: Ttl, reason: Option<Text>) {
+        self.reason_bytes += stored_bytes(reason.as_ref());
+        self.reason_bytes -= stored_bytes(self.reservations[slot].reason.as_ref());
+        self.clear_deadline(slot);
+        let reservation = &mut self.reservations[slot];
+        let ttls = &mut self.sessions[reservation.session].ttls;
+        forget_ttl(ttls, reservation.ttl);
+        *ttls.entry(ttl.seconds()).or_default() += 1;
+        (reservation.mode, reservation.ttl, reservation.reason) = (mode, ttl, reason);
+        self.set_deadline(slot);
+    }
+
+    /// The reservation that a record of a release is about. One that is over may be beside a newer one of the same key.
+    fn find_released(&self, id: ReservationId, session: SessionSlot, key: &Key) -> Option<ReservationSlot> {
+        let holders = || self.index.find(key).map(|place| self.index.place(place).holders.iter()).into_iter().flatten();
+        let is_own = |slot: &ReservationSlot| self.reservations[*slot].session == session;
+        let own = || holders().filter(is_own);
+        own().find(|slot| self.reservations[*slot].id == id).or_else(|| own().next())
     }
 
     fn apply_released(&mut self, slot: ReservationSlot, at: Timestamp, why: &Why) -> Key {
-        let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
+        let Reservation { id, session: holder, place, since, fence, ttl, ref key, .. } = self.reservations[slot];
         let key = key.clone();
-        self.clear_deadline(slot);
-        self.reservations.remove(slot);
+        self.reason_bytes -= self.own_bytes(&self.reservations[slot]);
         self.index.remove_holder(place, slot);
-        let session = &mut self.sessions[session];
-        session.held.swap_remove(position as usize);
-        if let Some(moved) = session.held.get(position as usize) {
-            self.reservations[*moved].position = position;
+        let session = &mut self.sessions[holder];
+        if fence < session.over_until {
+            session.over.remove(&mut self.reservations, slot);
+            self.apply_swept(holder);
+        } else {
+            session.held.remove(&mut self.reservations, slot);
+            forget_ttl(&mut session.ttls, ttl);
+            self.clear_deadline(slot);
         }
+        self.reservations.remove(slot);
+        let session = &mut self.sessions[holder];
         self.totals.over += 1;
         self.totals.held_ms += u64::try_from(at.0 - since.0).unwrap_or(0);
         match why {
             Why::Expired => {
                 self.totals.expired += 1;
-                session.lapsed_untold += 1;
-                session.lapsed_dropped += u64::from(session.lapsed.len() == LAPSED_REMEMBERED);
-                push_limited(&mut session.lapsed, LAPSED_REMEMBERED, key.clone());
+                session.lapsed.add(key.clone());
             }
-            Why::Ended => session.released_at_end.push(key.clone()),
+            // Before format 4.
+            Why::Ended if session.end.is_none() => session.released_at_end.add(key.clone()),
             _ => {}
         }
         if matches!(why, Why::Overridden { .. }) {
             let notice = Notice::ReleasedEarly { id, key: key.clone(), at, why: why.clone() };
-            push_limited(&mut session.notices, NOTICES_KEPT, notice);
+            add_notice(&mut session.notices, notice);
         }
         if self.index.place(place).holders.is_empty() {
             self.apply_pause_end(&key);
@@ -323,7 +395,7 @@ impl Engine {
     fn remember_version(&mut self, place: PlaceSlot) {
         self.index.set_idle(place, self.seq);
         self.idle_places.push_back((place, self.seq));
-        while self.index.idle_len() > VERSIONS_REMEMBERED {
+        while self.index.idle_bytes() > VERSIONS_BYTES_MAX {
             let (place, since) = self.idle_places.pop_front().expect("every idle place is listed");
             if self.index.is_idle_since(place, since) {
                 self.version_floor = self.version_floor.max(self.index.place(place).version + 1);
@@ -341,11 +413,15 @@ impl Engine {
             waiter.places.push(place);
             self.sessions[waiter.session].queued_keys.push(QueuedKey { waiter: id, place, mode: waiter.mode });
         }
+        self.queued_keys += waiter.wants.len();
+        self.reason_bytes += waiter.own_bytes();
         self.waiters.insert(id, waiter);
     }
 
     fn apply_unqueued(&mut self, id: WaiterId, at: Timestamp) {
         let waiter = self.waiters.remove(&id).expect("only a queued request leaves the queue");
+        self.queued_keys -= waiter.wants.len();
+        self.reason_bytes -= waiter.own_bytes();
         let last_heard = self.listening(at);
         let session = &mut self.sessions[waiter.session];
         session.waits.remove(&id);
@@ -381,6 +457,7 @@ impl Engine {
         at: Timestamp,
     ) {
         if let Some(request) = self.requests.get_mut(&id) {
+            self.pending_bytes = self.pending_bytes + reason.len() - request.reason.len();
             request.reason = reason;
             return;
         }
@@ -406,8 +483,9 @@ impl Engine {
         };
         self.sessions[holder].incoming.push(id);
         let asker = self.slot(by);
-        self.sessions[asker].outgoing += 1;
+        self.sessions[asker].outgoing.insert(id);
         self.pending.entry(reservation).or_default().push(id);
+        self.pending_bytes += request.text_bytes();
         self.requests.insert(id, request);
     }
 
@@ -420,6 +498,7 @@ impl Engine {
         at: Timestamp,
     ) {
         let request = self.requests.get_mut(&id).expect("only a known request is answered");
+        self.pending_bytes -= request.text_bytes();
         (request.answer, request.answered_at, request.note) = (Some(answer), Some(at), note);
         (request.answered_by, request.answered_by_admin) = by;
         let request = request.clone();
@@ -433,17 +512,19 @@ impl Engine {
             self.sessions[*slot].incoming.retain(|other| *other != id);
         }
         if let Some(slot) = self.session_ids.get(&request.by) {
-            self.sessions[*slot].outgoing = self.sessions[*slot].outgoing.saturating_sub(1);
+            self.sessions[*slot].outgoing.remove(&id);
         }
         if answer != UnlockAnswer::Withdrawn
             && let Some(slot) = self.session_ids.get(&request.by)
         {
-            push_limited(&mut self.sessions[*slot].notices, NOTICES_KEPT, Notice::UnlockAnswered(request));
+            add_notice(&mut self.sessions[*slot].notices, Notice::UnlockAnswered(request.clone()));
         }
         self.answered.push_back(id);
-        if self.answered.len() > ANSWERED_REMEMBERED {
-            let oldest = self.answered.pop_front().expect("not empty");
-            self.requests.remove(&oldest);
+        self.answered_bytes += request.text_bytes();
+        while self.answered.len() > ANSWERED_REMEMBERED || self.answered_bytes > ANSWERED_BYTES_MAX {
+            let oldest = self.answered.pop_front().expect("one request is smaller than that");
+            let oldest = self.requests.remove(&oldest).expect("an answered request is known");
+            self.answered_bytes -= oldest.text_bytes();
         }
     }
 
@@ -466,12 +547,29 @@ impl Engine {
     }
 }
 
+impl ReleasedKeys {
+    fn add(&mut self, key: Key) {
+        self.count += 1;
+        if self.keys.len() < RELEASED_LISTED {
+            self.keys.push(key);
+        }
+    }
+}
+
+fn forget_ttl(ttls: &mut BTreeMap<u32, u32>, ttl: Ttl) {
+    let count = ttls.get_mut(&ttl.seconds()).expect("the TTL of every reservation is counted");
+    *count -= 1;
+    if *count == 0 {
+        ttls.remove(&ttl.seconds());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::{Actor, Command, LeftWhy, Mode, Outcome, Policy, Reserve, Ttl};
+    use crate::engine::{Actor, Command, LeftWhy, Outcome, Policy, Reserve};
 
     #[test]
     fn waiting_for_an_idle_key_leaves_nothing_behind() {

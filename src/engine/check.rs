@@ -8,6 +8,7 @@ use super::ids::{ObjectId, SessionId};
 use super::index::Place;
 use super::record::Mode;
 use super::state::{Engine, Reservation};
+use super::work::CHECK_WORK;
 use crate::key::{Claim, Key};
 
 impl Engine {
@@ -33,6 +34,7 @@ impl Engine {
         intent: Intent,
         blob: Option<ObjectId>,
     ) -> KeyCheck {
+        self.index.meter.spend(CHECK_WORK);
         let session = session.and_then(|id| self.session_ids.get(id)).copied();
         let mode = match intent {
             Intent::Reserve(mode) => mode,
@@ -42,7 +44,7 @@ impl Engine {
         let mut check = KeyCheck { conflicts: Vec::new(), held: false, carried: false };
         let is_in_the_way = |slot| {
             let reservation: &Reservation = &self.reservations[slot];
-            Some(reservation.session) != session && clash(reservation.mode, mode)
+            Some(reservation.session) != session && clash(reservation.mode, mode) && !self.is_over(reservation)
         };
         let concerns = |place: &Place| place.key == *key || place.holders.iter().any(is_in_the_way);
         let (mut in_the_way, mut only_shared, mut all_committed) = (ListedBlockers::default(), true, true);
@@ -50,6 +52,9 @@ impl Engine {
             let place = self.index.place(id);
             for slot in place.holders.iter() {
                 let reservation = &self.reservations[slot];
+                if self.is_over(reservation) {
+                    continue;
+                }
                 if Some(reservation.session) == session {
                     check.held |= covers(&reservation.key, key);
                 } else if is_in_the_way(slot) {

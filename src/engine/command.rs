@@ -100,8 +100,10 @@ pub enum Command {
     AnnouncePush { session: SessionId, updates: Vec<RefUpdate> },
     /// A push has arrived: find the session that announced all of these updates. They are not announced any more then.
     ClaimPush { updates: Vec<RefUpdate> },
-    /// Time has passed: end everything whose deadline is reached.
+    /// Time has passed: end what has reached its deadline, as much as one step may do.
     Tick,
+    /// Record some of the releases that are still to be recorded.
+    Sweep,
     /// Record how many requests were refused so far.
     Count,
 }
@@ -157,8 +159,12 @@ pub enum Outcome {
     Granted(Few<Grant>),
     /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
     Queued(WaiterId),
-    /// These keys were released.
-    Released(Few<Key>),
+    /// Keys were released.
+    Released {
+        /// The first of them, at most [`RELEASED_LISTED`](super::RELEASED_LISTED).
+        keys: Few<Key>,
+        count: usize,
+    },
     /// The session is alive.
     Alive {
         /// How many reservations were renewed.
@@ -169,8 +175,10 @@ pub enum Outcome {
     /// The session has ended, by this command or by an earlier one.
     Ended {
         state: EndState,
-        /// What the end of the session released.
+        /// The first keys that the end of the session released, as far as they are remembered.
         released: Vec<Key>,
+        /// How many it released.
+        count: u64,
     },
     /// The unlock request as it is now.
     Request(Box<UnlockRequest>),
@@ -233,6 +241,11 @@ pub enum Refusal {
     Uncompared(Vec<Pair>),
     /// The request compares too much for one decision.
     TooMuchWork,
+    /// The keys of the request, and its reason with each of them, are too long.
+    TooMuchText {
+        /// In bytes.
+        limit: usize,
+    },
     /// A limit was reached.
     OverQuota {
         /// What is limited.
@@ -342,6 +355,14 @@ pub struct UnlockRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by_admin: Option<Text>,
     pub note: Option<Text>,
+}
+
+impl UnlockRequest {
+    /// About how many bytes its texts take.
+    pub(super) fn text_bytes(&self) -> usize {
+        let note = self.note.as_ref().map_or(0, |note| note.len());
+        self.key.text_bytes() + self.reason.len() + note
+    }
 }
 
 /// What a session is told with its next reply.

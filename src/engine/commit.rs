@@ -14,8 +14,9 @@ use super::state::Engine;
 use super::turn::Turn;
 use crate::key::{Key, Kind};
 
-/// Contents that are remembered in a repository. The oldest is forgotten first.
+/// Contents that are remembered in a repository, and the bytes that they take. The oldest is forgotten first.
 const CONTENTS_REMEMBERED: usize = 100_000;
+const CONTENTS_BYTES_MAX: usize = 32 << 20;
 
 /// One path with a content, and the session that committed it.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -31,6 +32,14 @@ pub(super) struct CommittedContents {
     known: HashSet<CommittedContent>,
     /// The same, the oldest first.
     order: VecDeque<CommittedContent>,
+    bytes: usize,
+}
+
+impl CommittedContent {
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        3 * size_of::<Self>() + self.key.text_bytes()
+    }
 }
 
 impl CommittedContents {
@@ -48,9 +57,11 @@ impl CommittedContents {
         if !self.known.insert(content.clone()) {
             return;
         }
+        self.bytes += content.bytes();
         self.order.push_back(content);
-        if self.order.len() > CONTENTS_REMEMBERED {
-            let oldest = self.order.pop_front().expect("not empty");
+        while self.order.len() > CONTENTS_REMEMBERED || self.bytes > CONTENTS_BYTES_MAX {
+            let oldest = self.order.pop_front().expect("one content is smaller than that");
+            self.bytes -= oldest.bytes();
             self.known.remove(&oldest);
         }
     }

@@ -10,6 +10,7 @@ use super::index::{Place, QueueEntry};
 use super::record::{Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
+use super::work::LOOKUP_WORK;
 use crate::key::Key;
 
 /// How many conflicts are listed for one key; the others are counted.
@@ -63,13 +64,14 @@ impl Engine {
         position: WaiterId,
     ) -> bool {
         wants.iter().zip(lookups).any(|(want, lookup)| {
+            self.index.meter.spend(LOOKUP_WORK);
             self.blockers(*lookup, session, &want.key, mode, position, |_, _| ControlFlow::Break(()))
                 == ControlFlow::Break(())
         })
     }
 
     /// Calls `visit` with everything that blocks one key, until it breaks. Only waits before `before` count.
-    fn blockers<B>(
+    pub(super) fn blockers<B>(
         &self,
         lookup: Lookup,
         session: SessionSlot,
@@ -84,7 +86,7 @@ impl Engine {
         }
         let holds = |slot: &ReservationSlot| {
             let reservation = &self.reservations[*slot];
-            reservation.session != session && clash(reservation.mode, mode)
+            reservation.session != session && clash(reservation.mode, mode) && !self.is_over(reservation)
         };
         let waits = |entry: &&QueueEntry| entry.session != session && is_ahead(entry.mode, held, mode);
         let ahead = |entry: &&QueueEntry| entry.waiter < before;
@@ -115,6 +117,7 @@ impl Engine {
         let (mut holders, mut waiters) = (Vec::new(), Vec::new());
         for (position, want) in wants.iter().enumerate() {
             let (mut of_key, mut ahead) = (ListedBlockers::default(), ListedBlockers::default());
+            self.index.meter.spend(LOOKUP_WORK);
             let lookup = self.lookup(session, &want.key);
             let _: ControlFlow<()> = self.blockers(lookup, session, &want.key, mode, before, |place, blocker| {
                 match blocker {

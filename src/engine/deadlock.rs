@@ -2,8 +2,9 @@
 //!
 //! A session waits for another if one of its waits is blocked by a reservation or an earlier wait of the other. A cycle is
 //! searched from both ends: forward along "waits for" from the keys of the request, and backward from the session itself.
-//! The side with fewer sessions left goes first, so the search ends as soon as either side has none. A long queue is
-//! followed once per search, not once per session in it.
+//! A backward step reads everything that a session holds, so the side that costs less goes first, and the search ends as
+//! soon as either side is exhausted. Mostly no session ahead waits itself, and nothing has to be read backward. A long queue
+//! is followed once per search, not once per session in it.
 
 use std::ops::ControlFlow;
 
@@ -18,6 +19,7 @@ use super::record::{LeftWhy, Mode, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, QueuedKey, Reservation};
 use super::turn::Turn;
+use super::work::LOOKUP_WORK;
 use crate::key::Key;
 
 /// A queue up to this length is cheaper to read again than to remember as read.
@@ -55,6 +57,12 @@ struct Side<'a> {
     reached: HashMap<SessionSlot, usize>,
     /// The way whose end was expanded last; none while it is the root.
     at: Option<usize>,
+    /// The root is still to be expanded.
+    is_new: bool,
+    /// How many keys were read to expand it so far.
+    cost: usize,
+    /// A way back to the root: a cycle.
+    back: Option<Way<'a>>,
     /// How far the queue of a place was read. The other parts of the key decide which of its entries count.
     followed: HashMap<(PlaceSlot, bool, Mode), usize>,
 }
@@ -69,30 +77,34 @@ struct Way<'a> {
 
 impl<'a> Side<'a> {
     fn from(root: SessionSlot) -> Self {
-        Self { root, ways: Vec::new(), reached: HashMap::new(), at: None, followed: HashMap::new() }
+        let (ways, reached, followed) = (Vec::new(), HashMap::new(), HashMap::new());
+        Self { root, ways, reached, at: None, is_new: true, cost: 0, back: None, followed }
     }
 
     /// Adds a session that is one step from the one being expanded.
     fn reach(&mut self, end: SessionSlot, edge: Edge<'a>) {
-        if end != self.root
-            && let Entry::Vacant(new) = self.reached.entry(end)
-        {
+        if end == self.root {
+            self.back.get_or_insert(Way { end, edge, before: self.at });
+        } else if let Entry::Vacant(new) = self.reached.entry(end) {
             new.insert(self.ways.len());
             self.ways.push(Way { end, edge, before: self.at });
         }
     }
 
-    /// How many sessions were reached and not expanded yet.
-    fn left(&self) -> usize {
-        self.ways.len() - self.at.map_or(0, |at| at + 1)
+    /// The next session to expand.
+    fn next(&self) -> Option<SessionSlot> {
+        if self.is_new {
+            return Some(self.root);
+        }
+        self.ways.get(self.at.map_or(0, |at| at + 1)).map(|way| way.end)
     }
 
-    /// The next session to expand.
-    fn next(&mut self) -> Option<SessionSlot> {
-        let at = self.at.map_or(0, |at| at + 1);
-        let way = self.ways.get(at)?;
-        self.at = Some(at);
-        Some(way.end)
+    /// Begins to expand the next session, which takes reading this many keys.
+    fn advance(&mut self, keys: usize) {
+        self.cost += keys;
+        if !std::mem::take(&mut self.is_new) {
+            self.at = Some(self.at.map_or(0, |at| at + 1));
+        }
     }
 
     /// The first session, starting with the given way, that the other side has reached too.
@@ -102,7 +114,10 @@ impl<'a> Side<'a> {
 
     /// The steps to a session that was reached, the last one first.
     fn steps(&self, end: SessionSlot) -> impl Iterator<Item = Edge<'a>> {
-        let last = self.reached.get(&end).map(|at| &self.ways[*at]);
+        self.steps_of(self.reached.get(&end).map(|at| &self.ways[*at]))
+    }
+
+    fn steps_of<'b>(&'b self, last: Option<&'b Way<'a>>) -> impl Iterator<Item = Edge<'a>> + 'b {
         std::iter::successors(last, |way| way.before.map(|at| &self.ways[at])).map(|way| way.edge)
     }
 }
@@ -134,12 +149,8 @@ impl Engine {
         mode: Mode,
         position: WaiterId,
     ) -> Option<Vec<CycleStep>> {
-        let mut behind = Side::from(session);
-        self.add_waiting_sessions(session, &mut behind);
-        if behind.ways.is_empty() {
-            return None;
-        }
-        let mut ahead = Side::from(session);
+        let (mut ahead, behind) = (Side::from(session), Side::from(session));
+        ahead.advance(wants.len());
         for want in wants {
             let lookup = self.lookup(session, &want.key);
             let (key, at, held) = (&want.key, lookup.place(), self.mode_of(lookup));
@@ -156,6 +167,7 @@ impl Engine {
         mode: Mode,
     ) -> Option<Vec<CycleStep>> {
         let mut ahead = Side::from(session);
+        ahead.advance(self.sessions[session].queued_keys.len());
         for queued in &self.sessions[session].queued_keys {
             let mut demand = self.demand_of(session, queued);
             // A wait for the same key would be over then, or want only a stronger mode.
@@ -168,29 +180,41 @@ impl Engine {
             return None;
         }
         let mut behind = Side::from(session);
+        behind.advance(1);
         self.add_waiters_behind(session, (self.index.find(key), key), mode, None, &mut behind);
         self.join(ahead, behind)
     }
 
     fn join<'a>(&'a self, mut ahead: Side<'a>, mut behind: Side<'a>) -> Option<Vec<CycleStep>> {
         let mut meeting = ahead.meets(&behind, 0);
-        while meeting.is_none() {
+        while meeting.is_none() && ahead.back.is_none() {
+            let (next_ahead, next_behind) = (ahead.next()?, behind.next()?);
             // A backward step reads what a session holds and waits for, a forward step only what it waits for.
-            meeting = if ahead.left() <= 2 * behind.left() {
-                let (at, known) = (ahead.next()?, ahead.ways.len());
-                self.add_blocking_sessions(at, &mut ahead);
+            let forward = self.sessions[next_ahead].queued_keys.len();
+            let backward = self.sessions[next_behind].held.len() + self.sessions[next_behind].queued_keys.len();
+            // A decision that takes too much work is refused.
+            if !self.index.meter.spend(LOOKUP_WORK) {
+                return None;
+            }
+            meeting = if ahead.cost + forward <= behind.cost + backward {
+                let known = ahead.ways.len();
+                ahead.advance(forward);
+                self.add_blocking_sessions(next_ahead, &mut ahead);
                 ahead.meets(&behind, known)
             } else {
-                let (at, known) = (behind.next()?, behind.ways.len());
-                self.add_waiting_sessions(at, &mut behind);
+                let known = behind.ways.len();
+                behind.advance(backward);
+                self.add_waiting_sessions(next_behind, &mut behind);
                 behind.meets(&ahead, known)
             };
         }
         // From the session to the meeting point along one side, and back to the session along the other.
-        let meeting = meeting?;
-        let mut edges: Vec<Edge<'_>> = ahead.steps(meeting).collect();
+        let mut edges: Vec<Edge<'_>> = match meeting {
+            Some(meeting) => ahead.steps(meeting).collect(),
+            None => ahead.steps_of(ahead.back.as_ref()).collect(),
+        };
         edges.reverse();
-        edges.extend(behind.steps(meeting));
+        edges.extend(meeting.into_iter().flat_map(|meeting| behind.steps(meeting)));
         let before = edges.iter().cycle().skip(edges.len() - 1);
         let steps = edges.iter().zip(before).map(|(edge, before)| CycleStep {
             session: self.sessions[edge.from].id.clone(),
@@ -219,7 +243,10 @@ impl Engine {
         if is_enough(held, mode) {
             return;
         }
-        let blocks = |reservation: &Reservation| reservation.session != from && clash(reservation.mode, mode);
+        self.index.meter.spend(LOOKUP_WORK);
+        let blocks = |reservation: &Reservation| {
+            reservation.session != from && clash(reservation.mode, mode) && !self.is_over(reservation)
+        };
         let concerns = |place: &Place| {
             !place.queue.is_empty() || place.holders.iter().any(|slot| blocks(&self.reservations[slot]))
         };
@@ -255,8 +282,8 @@ impl Engine {
         if self.waiters.is_empty() {
             return;
         }
-        for slot in &self.sessions[session].held {
-            let held = &self.reservations[*slot];
+        for slot in self.sessions[session].held.iter(&self.reservations) {
+            let held = &self.reservations[slot];
             self.add_waiters_behind(session, (Some(held.place), &held.key), held.mode, None, side);
         }
         for queued in &self.sessions[session].queued_keys {
@@ -274,6 +301,7 @@ impl Engine {
         after: Option<WaiterId>,
         side: &mut Side<'a>,
     ) {
+        self.index.meter.spend(LOOKUP_WORK);
         let is_waited_for = |place: &Place| !place.queue.is_empty();
         let _: ControlFlow<()> = self.index.visit_overlaps_at(place, holds, is_waited_for, |id| {
             let place = self.index.place(id);

@@ -1,8 +1,8 @@
 //! Commands in, records and a result out. This file passes each command to its rule.
 
 use super::command::{Actor, Command, Outcome, Refusal};
-use super::record::{Event, Why};
-use super::state::Engine;
+use super::record::Event;
+use super::state::{Engine, ReleasedKeys};
 use super::turn::Turn;
 use super::work::{COMMAND_WORK, KEY_WORK};
 
@@ -43,7 +43,8 @@ impl Engine {
             Command::Release { session, keys } => self.release(turn, session, keys),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(session);
-                Ok(Outcome::Released(self.release_everything(turn, slot, &Why::Released).into()))
+                let (keys, count) = self.release_everything(turn, slot);
+                Ok(Outcome::Released { keys: keys.into(), count })
             }
             Command::Renew { session, keys, ttl } => self.renew(turn, session, keys, *ttl),
             Command::Heartbeat { session } => Ok(self.heartbeat(turn.now, session)),
@@ -53,7 +54,8 @@ impl Engine {
                     self.end(turn, slot, *state);
                 }
                 let end = self.sessions[slot].end.as_ref().expect("it has ended by now");
-                Ok(Outcome::Ended { state: end.state, released: end.released.clone() })
+                let ReleasedKeys { keys, count } = end.released.clone();
+                Ok(Outcome::Ended { state: end.state, released: keys, count })
             }
             Command::Override { id, reason } => {
                 let by = match actor {
@@ -83,6 +85,10 @@ impl Engine {
             Command::ClaimPush { updates } => Ok(self.claim_push(turn.now, updates)),
             Command::Tick => {
                 self.tick(turn);
+                Ok(Outcome::Done)
+            }
+            Command::Sweep => {
+                self.sweep(turn, self.policy.records_per_slice);
                 Ok(Outcome::Done)
             }
             Command::Count => {

@@ -43,7 +43,8 @@ impl Engine {
     /// When a reservation ends, if nothing more is heard from its holder.
     pub(super) fn deadline(&self, held: &Reservation) -> ListeningTime {
         match held.ttl {
-            Ttl::Plain(_) => held.expires,
+            // A heartbeat renews everything without touching it.
+            Ttl::Plain(_) => held.expires.max(self.sessions[held.session].renewed.after(held.ttl.duration())),
             Ttl::WhileSession(_) => self.sessions[held.session].last_heard.after(held.ttl.duration()),
         }
     }
@@ -98,27 +99,47 @@ impl Engine {
         }
     }
 
-    /// Ends the reservations of sessions that were silent for too long.
-    pub(super) fn expire_idle(&mut self, turn: &mut Turn, now: ListeningTime) {
-        while let Some((_, slot, seconds)) = self.idle_deadlines.first().copied().filter(|(due, ..)| *due <= now) {
-            let idle_time = Duration::from_secs(seconds.into());
-            let session = &mut self.sessions[slot];
-            // A session with a waiting request has an open connection, so it is there.
-            if session.last_heard.after(idle_time) <= now && !session.waits.is_empty() {
-                session.last_heard = now;
-            }
-            let end = session.last_heard.after(idle_time);
-            let group = session.idle.groups.get_mut(&seconds).expect("a timer has a group");
-            if end > now {
-                self.idle_deadlines.remove(&(group.due, slot, seconds));
-                group.due = end;
-                self.idle_deadlines.insert((end, slot, seconds));
+    /// Ends reservations of sessions that were silent for too long: at most `limit`, after a look at `looks` timers.
+    pub(super) fn expire_idle(&mut self, turn: &mut Turn, now: ListeningTime, limit: usize, looks: usize) {
+        let due = self.idle_deadlines.iter().take_while(|(due, ..)| *due <= now).take(looks);
+        let due: Vec<_> = due.map(|(_, slot, seconds)| (*slot, *seconds)).collect();
+        let mut left = limit;
+        for (slot, seconds) in due {
+            if !self.is_silent(slot, seconds, now) || left == 0 {
                 continue;
             }
-            let members: Vec<_> = group.members.iter().map(|(_, slot)| *slot).collect();
+            let members = self.sessions[slot].idle.groups[&seconds].members.iter().take(left);
+            let members: Vec<_> = members.map(|(_, slot)| *slot).collect();
+            left -= members.len();
             for member in members {
                 self.release_one(turn, member, &Why::Expired);
             }
+        }
+    }
+
+    /// Whether a session was silent for this long. Otherwise sets the timer of its reservations again.
+    fn is_silent(&mut self, slot: SessionSlot, seconds: u32, now: ListeningTime) -> bool {
+        let idle_time = Duration::from_secs(seconds.into());
+        let session = &mut self.sessions[slot];
+        // A session with a waiting request has an open connection, so it is there.
+        if session.last_heard.after(idle_time) <= now && !session.waits.is_empty() {
+            session.last_heard = now;
+        }
+        let end = session.last_heard.after(idle_time);
+        if end <= now {
+            return true;
+        }
+        let group = session.idle.groups.get_mut(&seconds).expect("a timer has a group");
+        self.idle_deadlines.remove(&(group.due, slot, seconds));
+        group.due = end;
+        self.idle_deadlines.insert((end, slot, seconds));
+        false
+    }
+
+    /// Takes the timers of a session back whose reservations are all over.
+    pub(super) fn clear_idle(&mut self, slot: SessionSlot) {
+        for (seconds, group) in std::mem::take(&mut self.sessions[slot].idle).groups {
+            self.idle_deadlines.remove(&(group.due, slot, seconds));
         }
     }
 

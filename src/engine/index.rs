@@ -12,6 +12,7 @@ use std::ops::{self, ControlFlow};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::ids::{Seq, WaiterId};
+use super::quota::LIVE_COPIES;
 use super::record::Mode;
 use super::slab::{NodeSlot, PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
 use super::work::{Met, Meter, NODE_WORK};
@@ -20,6 +21,10 @@ use crate::key::{Claim, Glob, GlobState, Key};
 /// The roots: of the tree of paths, and of the tree of logical names.
 const PATHS: NodeSlot = NodeSlot::new(0);
 const NAMES: NodeSlot = NodeSlot::new(1);
+
+/// About how many bytes a node takes besides its name, and a place besides its key, with their entries in the tables.
+const NODE_BYTES: usize = 112;
+const PLACE_BYTES: usize = 160;
 
 /// One key that is held, waited for or remembered.
 #[derive(Debug)]
@@ -145,8 +150,10 @@ pub struct Index {
     places: Slab<PlaceSlot, Place>,
     /// Places by key.
     keys: HashTable<PlaceSlot>,
-    /// Places that are held or waited for.
-    live: usize,
+    /// About how many bytes the live keys take: their text, and the nodes on the way to them.
+    live_bytes: usize,
+    /// The most bytes that the idle keys take.
+    idle_bytes: usize,
     hasher: DefaultHashBuilder,
     /// The place that was found last: one command looks for the same key several times.
     recent: Cell<PlaceSlot>,
@@ -163,7 +170,8 @@ impl Default for Index {
             edges: HashTable::new(),
             places: Slab::default(),
             keys: HashTable::new(),
-            live: 0,
+            live_bytes: 0,
+            idle_bytes: 0,
             hasher: DefaultHashBuilder::default(),
             recent: Cell::new(PlaceSlot::NONE),
             meter: Meter::default(),
@@ -214,9 +222,35 @@ impl Index {
         self.keys.len()
     }
 
-    /// How many keys are idle.
-    pub fn idle_len(&self) -> usize {
-        self.keys.len() - self.live
+    /// About how many bytes the keys that are held or waited for take.
+    pub fn live_bytes(&self) -> usize {
+        LIVE_COPIES * self.live_bytes
+    }
+
+    /// The most bytes that the idle keys take.
+    pub fn idle_bytes(&self) -> usize {
+        self.idle_bytes
+    }
+
+    /// How many bytes this key would add to [`Index::live_bytes`], at most.
+    pub fn bytes_max(&self, key: &Key) -> usize {
+        LIVE_COPIES * unshared_bytes(key)
+    }
+
+    /// How many bytes this key alone would add to [`Index::live_bytes`].
+    pub fn new_bytes(&self, key: &Key) -> usize {
+        if self.find(key).is_some_and(|place| self.place(place).is_live()) {
+            return 0;
+        }
+        let (root, path) = branch(key);
+        let (mut at, mut bytes) = (Some(root), key.text_bytes());
+        for name in path.split(|b| *b == b'/').filter(|_| !path.is_empty()) {
+            at = at.and_then(|at| self.child(at, name)).filter(|child| self.nodes[*child].live > 0);
+            if at.is_none() {
+                bytes += NODE_BYTES + name.len();
+            }
+        }
+        LIVE_COPIES * bytes
     }
 
     /// Restores a key from an image.
@@ -250,11 +284,9 @@ impl Index {
         if let Some(id) = self.find(key) {
             return id;
         }
-        let node = match key.claim() {
-            Claim::Path(path) => self.insert_node(PATHS, path),
-            Claim::Glob(glob) => self.insert_node(PATHS, glob.anchor()),
-            Claim::Name(name) | Claim::Below(name) => self.insert_node(NAMES, name),
-        };
+        let (root, path) = branch(key);
+        let node = self.insert_node(root, path);
+        self.idle_bytes += idle_cost(key);
         let (holders, queue) = (Holders::new(), Vec::new());
         let (was_held, idle_since) = (false, Seq::ZERO);
         let place = Place { key: key.clone(), version, holders, queue, was_held, idle_since, node };
@@ -273,6 +305,7 @@ impl Index {
     pub fn forget(&mut self, id: PlaceSlot) {
         let place = self.places.take(id);
         assert!(!place.is_live(), "a live place is never forgotten");
+        self.idle_bytes -= idle_cost(&place.key);
         let hash = self.hasher.hash_one(&place.key);
         let entry = self.keys.find_entry(hash, |other| *other == id).expect("every place is listed under its key");
         entry.remove();
@@ -605,7 +638,13 @@ impl Index {
         if was_live == is_live {
             return;
         }
-        self.live = if is_live { self.live + 1 } else { self.live - 1 };
+        let key = &self.places[id].key;
+        let (text, cost) = (key.text_bytes(), idle_cost(key));
+        if is_live {
+            (self.live_bytes, self.idle_bytes) = (self.live_bytes + text, self.idle_bytes - cost);
+        } else {
+            (self.live_bytes, self.idle_bytes) = (self.live_bytes - text, self.idle_bytes + cost);
+        }
         if anchored {
             let list = &mut self.nodes[at].anchored;
             if is_live { list.push(id) } else { list.retain(|other| *other != id) }
@@ -628,6 +667,7 @@ impl Index {
         if parent == NodeSlot::NONE {
             return;
         }
+        self.live_bytes += NODE_BYTES + self.nodes[id].name.len();
         let next = std::mem::replace(&mut self.nodes[parent].first_child, id);
         self.nodes[id].next = next;
         self.nodes[id].prev = NodeSlot::NONE;
@@ -641,6 +681,7 @@ impl Index {
         if parent == NodeSlot::NONE {
             return;
         }
+        self.live_bytes -= NODE_BYTES + self.nodes[id].name.len();
         if prev == NodeSlot::NONE {
             self.nodes[parent].first_child = next;
         } else {
@@ -649,6 +690,27 @@ impl Index {
         if next != NodeSlot::NONE {
             self.nodes[next].prev = prev;
         }
+    }
+}
+
+/// How many bytes a key takes if it shares no node with another one.
+fn unshared_bytes(key: &Key) -> usize {
+    let (_, path) = branch(key);
+    let nodes = if path.is_empty() { 0 } else { path.split(|b| *b == b'/').count() };
+    key.text_bytes() + path.len() + nodes * NODE_BYTES
+}
+
+/// What an idle key takes at most.
+fn idle_cost(key: &Key) -> usize {
+    PLACE_BYTES + unshared_bytes(key)
+}
+
+/// The root of a key's tree, and the way from there to its node.
+fn branch(key: &Key) -> (NodeSlot, &[u8]) {
+    match key.claim() {
+        Claim::Path(path) => (PATHS, path),
+        Claim::Glob(glob) => (PATHS, glob.anchor()),
+        Claim::Name(name) | Claim::Below(name) => (NAMES, name),
     }
 }
 

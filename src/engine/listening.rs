@@ -14,6 +14,9 @@ use super::state::Engine;
 pub(super) struct ListeningTime(i64);
 
 impl ListeningTime {
+    /// Before every moment.
+    pub const LONG_AGO: ListeningTime = ListeningTime(i64::MIN);
+
     /// Later than every deadline.
     pub const NEVER: ListeningTime = ListeningTime(i64::MAX);
 

@@ -4,16 +4,18 @@
 
 use std::collections::VecDeque;
 
-use super::command::{Notice, SessionIdentity};
+use super::command::{Notice, SessionIdentity, UnlockRequest};
 use super::ids::SessionId;
+use super::record::Why;
 use super::slab::SessionSlot;
 use super::state::Engine;
+use crate::key::Key;
 
 /// Notices kept for a session that does not call; the oldest is dropped first.
-pub(super) const NOTICES_KEPT: usize = 256;
+const NOTICES_KEPT: usize = 256;
 
-/// Keys that a notice of expired or lost reservations lists.
-pub(super) const LOST_KEYS_LISTED: usize = 20;
+/// The same in bytes of text.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The most notices of one sort in a reply: of those that are delivered once, and of unlock requests.
 const LISTED_MAX: usize = 10;
@@ -46,11 +48,13 @@ impl Engine {
         let listed = newest(once.iter().rev().map(text_bytes));
         let mut notices: Vec<Notice> = once.split_off(once.len() - listed).into();
         let waiting = once.len();
-        notices.extend(self.take_expired(slot));
+        let session = &mut self.sessions[slot];
+        // A session that believes to hold more than it does learns it so.
+        notices.extend(session.lapsed.take_untold().filter(|_| session.end.is_none()));
 
         let incoming = &self.sessions[slot].incoming;
         let sizes = incoming.iter().rev().map(|id| &self.requests[id]);
-        let listed = newest(sizes.map(|request| request.key.spelling().len() + request.reason.len()));
+        let listed = newest(sizes.map(UnlockRequest::text_bytes));
         let (more, listed) = incoming.split_at(incoming.len() - listed);
         notices.extend(listed.iter().map(|id| Notice::UnlockRequested(self.requests[id].clone())));
         notices.extend(self.pause_of(slot, None).map(Notice::Paused));
@@ -58,15 +62,6 @@ impl Engine {
             notices.push(Notice::More { notices: waiting, unlock_requests: more.len() });
         }
         notices
-    }
-
-    /// What expired since the session was last told. A session that believes to hold more than it does learns it so.
-    fn take_expired(&mut self, slot: SessionSlot) -> Option<Notice> {
-        let session = &mut self.sessions[slot];
-        let count = std::mem::take(&mut session.lapsed_untold);
-        let listed = session.lapsed.len().min(LOST_KEYS_LISTED).min(usize::try_from(count).unwrap_or(usize::MAX));
-        let keys = session.lapsed.range(session.lapsed.len() - listed..).cloned().collect();
-        (count > 0 && session.end.is_none()).then_some(Notice::Expired { count, keys })
     }
 }
 
@@ -83,22 +78,23 @@ fn newest(sizes: impl Iterator<Item = usize>) -> usize {
 /// About how much text a notice has that another session may have chosen.
 fn text_bytes(notice: &Notice) -> usize {
     match notice {
-        Notice::UnlockRequested(request) => request.key.spelling().len() + request.reason.len(),
-        Notice::UnlockAnswered(request) => {
-            request.key.spelling().len() + request.note.as_ref().map_or(0, |note| note.len())
+        Notice::UnlockRequested(request) | Notice::UnlockAnswered(request) => request.text_bytes(),
+        Notice::ReleasedEarly { key, why: Why::Overridden { by, reason }, .. } => {
+            key.text_bytes() + by.len() + reason.len()
         }
-        Notice::ReleasedEarly { key, .. } => key.spelling().len(),
-        Notice::Lost { keys, .. } | Notice::Expired { keys, .. } => keys.iter().map(|key| key.spelling().len()).sum(),
+        Notice::ReleasedEarly { key, .. } => key.text_bytes(),
+        Notice::Lost { keys, .. } | Notice::Expired { keys, .. } => keys.iter().map(Key::text_bytes).sum(),
         Notice::Paused(_) | Notice::More { .. } => 0,
     }
 }
 
-/// Appends to a list that keeps the newest `limit` items.
-pub(super) fn push_limited<T>(list: &mut VecDeque<T>, limit: usize, item: T) {
-    if list.len() == limit {
-        list.pop_front();
+/// Keeps a notice until the session calls. The oldest are dropped where there are too many.
+pub(super) fn add_notice(notices: &mut VecDeque<Notice>, notice: Notice) {
+    notices.push_back(notice);
+    let mut bytes: usize = notices.iter().map(text_bytes).sum();
+    while notices.len() > NOTICES_KEPT || (bytes > KEPT_BYTES_MAX && notices.len() > 1) {
+        bytes -= notices.pop_front().as_ref().map_or(0, text_bytes);
     }
-    list.push_back(item);
 }
 
 #[cfg(test)]

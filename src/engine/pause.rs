@@ -25,10 +25,12 @@ impl Engine {
         let features = [feature, self.sessions[slot].feature.as_ref()];
         features.into_iter().flatten().find_map(|feature| {
             let place = self.index.place(*self.pauses.get(feature)?);
-            if place.holders.iter().any(|held| self.reservations[held].session == slot) {
+            let holders =
+                || place.holders.iter().filter(|held| self.is_live(*held)).map(|held| &self.reservations[held]);
+            if holders().any(|held| held.session == slot) {
                 return None;
             }
-            let reservation = &self.reservations[place.holders.iter().next()?];
+            let reservation = holders().next()?;
             Some(Pause {
                 feature: feature.clone(),
                 by: self.session_name(reservation.session),

@@ -20,8 +20,9 @@ pub const ANNOUNCEMENT_TIME: Duration = Duration::from_secs(60);
 /// Updates that one session may announce within [`ANNOUNCEMENT_TIME`].
 pub const ANNOUNCED_PER_SESSION_MAX: usize = 10_000;
 
-/// Updates that all sessions of a repository may announce within [`ANNOUNCEMENT_TIME`].
+/// Updates that all sessions of a repository may announce within [`ANNOUNCEMENT_TIME`], and the bytes of the names in them.
 const ANNOUNCED_MAX: usize = 50_000;
+const ANNOUNCED_BYTES_MAX: usize = 8 << 20;
 
 /// Working memory: see the module.
 #[derive(Default)]
@@ -32,6 +33,8 @@ pub(super) struct AnnouncedPushes {
     /// that its length limits everything.
     recent: VecDeque<Announcement>,
     per_session: HashMap<SessionId, usize>,
+    /// The bytes of the names in `recent`.
+    bytes: usize,
     /// The number of the last announcement.
     last: u64,
 }
@@ -50,6 +53,7 @@ impl AnnouncedPushes {
         sessions.retain(|(other, _)| other != session);
         sessions.push((session.clone(), self.last));
         *self.per_session.entry(session.clone()).or_default() += 1;
+        self.bytes += update.name.len();
         let (session, update) = (session.clone(), update.clone());
         self.recent.push_back(Announcement { number: self.last, until, session, update });
     }
@@ -57,6 +61,7 @@ impl AnnouncedPushes {
     fn forget_expired(&mut self, now: ListeningTime) {
         while self.recent.front().is_some_and(|oldest| oldest.until <= now) {
             let Announcement { number, session, update, .. } = self.recent.pop_front().expect("not empty");
+            self.bytes -= update.name.len();
             self.remove(&update, |(_, other)| *other == number);
             let count = self.per_session.get_mut(&session).expect("every announcement is counted");
             *count -= 1;
@@ -93,6 +98,10 @@ impl Engine {
         if self.pushes.recent.len() + updates.len() > ANNOUNCED_MAX {
             let what = "announced ref updates of this repository within a minute";
             return Err(Refusal::OverQuota { what, limit: ANNOUNCED_MAX });
+        }
+        if self.pushes.bytes + updates.iter().map(|update| update.name.len()).sum::<usize>() > ANNOUNCED_BYTES_MAX {
+            let what = "bytes of announced ref names of this repository within a minute";
+            return Err(Refusal::OverQuota { what, limit: ANNOUNCED_BYTES_MAX });
         }
         let until = now.after(ANNOUNCEMENT_TIME);
         for update in updates {

@@ -10,7 +10,7 @@ use super::index::Place;
 use super::record::{Event, LeftWhy, Want};
 use super::reserve::KeyRequest;
 use super::slab::SessionSlot;
-use super::state::{Engine, Lookup, Waiter};
+use super::state::{Engine, Waiter};
 use super::turn::Turn;
 use super::work::{GRANT_WORK, WAIT_WORK};
 
@@ -111,9 +111,11 @@ impl Engine {
                 continue;
             }
             self.index.meter.begin(WAIT_WORK, false);
-            let is_blocked = self.is_blocked(waiter.session, &waiter.wants, &self.lookups_of(waiter), waiter.mode, id);
             // A wait that takes too much work for one look stays in the queue.
-            if is_blocked || self.index.meter.is_exhausted() {
+            if self.is_waiter_blocked(id, waiter) || self.index.meter.is_exhausted() {
+                if waiter.until <= self.listening(turn.now) {
+                    self.wait_deadlines.insert((waiter.until, id));
+                }
                 continue;
             }
             let waiter = waiter.clone();
@@ -129,7 +131,14 @@ impl Engine {
         }
     }
 
-    pub(super) fn lookups_of(&self, waiter: &Waiter) -> Vec<Lookup> {
-        waiter.places.iter().map(|place| self.lookup_at(waiter.session, *place)).collect()
+    /// Whether anything blocks a wait. What blocked it before is looked at first: mostly it still does.
+    pub(super) fn is_waiter_blocked(&self, id: WaiterId, waiter: &Waiter) -> bool {
+        let Waiter { session, ref wants, ref places, mode, ref blocked_at, .. } = *waiter;
+        let first = blocked_at.get();
+        let found = (first..wants.len()).chain(0..first).find(|at| {
+            let lookup = self.lookup_at(session, places[*at]);
+            self.is_blocked(session, &wants[*at..=*at], &[lookup], mode, id)
+        });
+        found.inspect(|at| blocked_at.set(*at)).is_some()
     }
 }

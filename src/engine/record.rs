@@ -46,8 +46,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<Owner>,
     },
-    /// A session ended. What it held was released by the records before this one.
+    /// A session ended, and with it everything that it held. The records of the releases follow. Before format 4 they came
+    /// first.
     Ended { session: SessionId, state: EndState },
+    /// A session released everything that it held. The records of the releases follow. Since format 4; where there are
+    /// few, there are only the releases.
+    ReleasedAll { session: SessionId },
     /// A key was granted; the record's number is the fence.
     Reserved {
         id: ReservationId,
@@ -127,6 +131,7 @@ impl Event {
             | Event::Bound { session, .. }
             | Event::Reopened { session, .. }
             | Event::Ended { session, .. }
+            | Event::ReleasedAll { session }
             | Event::Reserved { session, .. }
             | Event::Amended { session, .. }
             | Event::Released { session, .. }
@@ -152,6 +157,7 @@ impl Event {
             | Event::Bound { .. }
             | Event::Reopened { .. }
             | Event::Ended { .. }
+            | Event::ReleasedAll { .. }
             | Event::Seated { .. }
             | Event::Left { .. }
             | Event::Counted { .. }
@@ -168,6 +174,18 @@ impl Event {
             Event::Committed { contents, .. } => contents.iter().map(|content| content.key.text_bytes()).sum(),
             _ => self.keys().map(Key::text_bytes).sum(),
         }
+    }
+
+    /// About how many bytes its keys and its reason take.
+    pub fn text_bytes(&self) -> usize {
+        let reason = match self {
+            Event::Reserved { reason, .. } | Event::Amended { reason, .. } | Event::Queued { reason, .. } => {
+                reason.as_ref().map_or(0, |reason| reason.len())
+            }
+            Event::UnlockRequested { reason, .. } => reason.len(),
+            _ => 0,
+        };
+        self.key_bytes() + reason
     }
 }
 

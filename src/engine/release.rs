@@ -20,7 +20,8 @@ impl Engine {
         if let [named] = keys
             && let Some(held) = self.own(slot, named).held()
         {
-            return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
+            let keys = [self.release_one(turn, held, &Why::Released)].into();
+            return Ok(Outcome::Released { keys, count: 1 });
         }
         let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
         let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
@@ -37,7 +38,8 @@ impl Engine {
                         released.push(self.release_one(turn, held, &Why::Released));
                     }
                 }
-                Ok(Outcome::Released(released))
+                let count = released.len();
+                Ok(Outcome::Released { keys: released, count })
             }
         }
     }
@@ -50,11 +52,12 @@ impl Engine {
         by: Text,
         reason: Text,
     ) -> Result<Outcome, Refusal> {
-        let Some(slot) = self.reservations.iter().find(|(_, r)| r.id == *id).map(|(slot, _)| slot) else {
+        let is_meant = |(_, held): &(_, &Reservation)| held.id == *id && !self.is_over(held);
+        let Some((slot, _)) = self.reservations.iter().find(is_meant) else {
             return Err(Refusal::UnknownReservation);
         };
         let key = self.release_one(turn, slot, &Why::Overridden { by, reason });
-        Ok(Outcome::Released([key].into()))
+        Ok(Outcome::Released { keys: [key].into(), count: 1 })
     }
 
     /// Releases grants that did not reach their client, unless the session has renewed them since: then it knows of them.
@@ -64,16 +67,10 @@ impl Engine {
             let Some(slot) = self.held_by(session, &grant.key) else { continue };
             let held = &self.reservations[slot];
             // A reservation that the session held before the lost reply, and that it only renewed, is kept too.
-            if held.id == grant.id && held.renewals == 0 {
+            if held.id == grant.id && self.renewals(held) == 0 {
                 self.release_one(turn, slot, &Why::Unheard);
             }
         }
-    }
-
-    pub(super) fn release_everything(&mut self, turn: &mut Turn, session: SessionSlot, why: &Why) -> Vec<Key> {
-        let mut held = self.sessions[session].held.clone();
-        held.sort_by_key(|slot| self.reservations[*slot].fence);
-        held.into_iter().map(|slot| self.release_one(turn, slot, why)).collect()
     }
 
     /// Ends one reservation and returns its key. Unlock requests for it end too.
@@ -93,8 +90,8 @@ impl Engine {
             self.close_pending_requests(turn, &id, why);
         }
         let now = self.listening(turn.now);
-        let Session { ref held, ref idle, opened, last_heard, .. } = self.sessions[session];
-        let was_last = !ttl.is_while_session() && held.len() == idle.len();
+        let Session { ref held, ref idle, ref end, opened, last_heard, .. } = self.sessions[session];
+        let was_last = !ttl.is_while_session() && held.len() == idle.len() && end.is_none();
         if was_last && last_heard.after(self.policy.session_timeout) <= now {
             // Only this reservation kept a silent session from being lost.
             self.session_deadlines.set(now, opened, session);
@@ -115,7 +112,7 @@ impl Engine {
     pub(super) fn holder_of(&self, named: &KeyName) -> Option<SessionSlot> {
         let first = |key: &Key| {
             let place = self.index.place(self.index.find(key)?);
-            place.holders.iter().next().map(|slot| self.reservations[slot].session)
+            place.holders.iter().find(|slot| self.is_live(*slot)).map(|slot| self.reservations[slot].session)
         };
         first(&named.key).or_else(|| named.literal.as_ref().and_then(first))
     }

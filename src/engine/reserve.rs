@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use super::command::{Few, Grant, KeyName, Outcome, Refusal, Reserve};
 use super::ids::{SessionId, Text, Ttl, WaiterId};
 use super::record::{Event, Mode, Want};
-use super::slab::{ReservationSlot, SessionSlot};
+use super::slab::{PlaceSlot, ReservationSlot, SessionSlot};
 use super::state::{Engine, Lookup};
 use super::turn::Turn;
 use crate::key::Key;
@@ -54,7 +54,7 @@ impl Engine {
     ) -> Result<Outcome, Refusal> {
         let new_keys = lookups.iter().filter(|lookup| lookup.held().is_none()).count();
         self.refuse_if_paused(slot, feature, new_keys)?;
-        self.within_quota(slot, new_keys)?;
+        self.within_quota(slot, wants, lookups, ask.reason.as_ref())?;
         if self.is_blocked(slot, wants, lookups, ask.mode, WaiterId::LAST) {
             return match ask.wait {
                 Some(wait) => self.enqueue(turn, slot, ask, wants, feature, wait),
@@ -70,18 +70,6 @@ impl Engine {
         let Reserve { session: ref id, mode, ref reason, .. } = *ask;
         let request = KeyRequest { session: slot, id, wants, lookups, mode, reason: reason.as_ref() };
         Ok(Outcome::Granted(self.grant(turn, &request)))
-    }
-
-    /// Refuses if a session may not have this many more reservations. What it waits for counts as held, because the wait
-    /// is granted later without another check.
-    pub(super) fn within_quota(&self, slot: SessionSlot, more: usize) -> Result<(), Refusal> {
-        let session = &self.sessions[slot];
-        let waited_for: usize = session.waits.iter().map(|id| self.waiters[id].wants.len()).sum();
-        let limit = self.policy.reservations_per_session;
-        if more > 0 && session.held.len() + waited_for + more > limit {
-            return Err(Refusal::OverQuota { what: "reservations of one session", limit });
-        }
-        Ok(())
     }
 
     /// Grants a session all of these keys. The caller has made sure that nothing blocks them.
@@ -122,7 +110,7 @@ impl Engine {
             reason: reason.cloned(),
         };
         self.emit_at(turn, reserved, lookup);
-        *self.sessions[session].held.last().expect("just granted")
+        self.sessions[session].held.last().expect("just granted")
     }
 
     /// Renews a reservation. A new mode, TTL or reason is recorded. It never ends earlier than before.
@@ -191,7 +179,15 @@ impl Engine {
     }
 
     fn version_of(&self, key: &Key) -> u64 {
-        self.index.find(key).map_or(self.version_floor, |place| self.index.place(place).version)
+        self.index.find(key).map_or(self.version_floor, |place| self.version_at(place))
+    }
+
+    /// How often the key of this place was released. Releases that are still to be recorded count.
+    fn version_at(&self, place: PlaceSlot) -> u64 {
+        let place = self.index.place(place);
+        let is_over = |slot: &ReservationSlot| !self.is_live(*slot);
+        let over = if self.over_count == 0 { 0 } else { place.holders.iter().filter(is_over).count() };
+        place.version + over as u64
     }
 
     pub(super) fn grant_of(&self, slot: ReservationSlot) -> Grant {
@@ -205,8 +201,8 @@ impl Engine {
             since: held.since,
             expires: self.real(self.deadline(held)),
             fence: held.fence,
-            version: self.index.place(held.place).version,
-            renewals: held.renewals,
+            version: self.version_at(held.place),
+            renewals: self.renewals(held),
         }
     }
 }

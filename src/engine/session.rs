@@ -1,8 +1,10 @@
 //! Sessions: who may act for one, how it begins, what keeps it alive, how it ends.
 
+use std::time::Duration;
+
 use super::command::{Actor, Command, Outcome, Refusal, SessionIdentity, SessionName};
 use super::ids::{SessionId, Text, Timestamp};
-use super::record::{EndState, Event, LeftWhy, Owner, UnlockAnswer, Why};
+use super::record::{EndState, Event, LeftWhy, Owner, UnlockAnswer};
 use super::slab::SessionSlot;
 use super::state::{EarlierEnd, Engine};
 use super::turn::Turn;
@@ -135,41 +137,36 @@ impl Engine {
         (session.last_seen, session.last_heard) = (now, heard);
     }
 
+    /// Renews everything that a session holds. That is noted once, and not in each reservation, so it costs the same
+    /// however many there are.
     pub(super) fn heartbeat(&mut self, now: Timestamp, session: &SessionId) -> Outcome {
         let slot = self.slot(session);
-        let mut first = None;
         self.note_seen(slot, now);
         let now = self.listening(now);
-        for held in &self.sessions[slot].held {
-            let reservation = &mut self.reservations[*held];
-            let full = now.after(reservation.ttl.duration());
-            let expires = if reservation.ttl.is_while_session() { full } else { reservation.expires.max(full) };
-            reservation.expires = expires;
-            reservation.renewals = reservation.renewals.wrapping_add(1);
-            first = Some(first.unwrap_or(expires).min(expires));
-        }
+        let session = &mut self.sessions[slot];
+        session.renewed = now;
+        session.heartbeats = session.heartbeats.wrapping_add(1);
         // A session outlives its reservations.
-        let expires = first.unwrap_or(now.after(self.policy.session_timeout));
-        Outcome::Alive { renewed: self.sessions[slot].held.len(), expires: self.real(expires) }
+        let shortest = session.ttls.first_key_value().map(|(seconds, _)| Duration::from_secs(u64::from(*seconds)));
+        let expires = now.after(shortest.unwrap_or(self.policy.session_timeout));
+        Outcome::Alive { renewed: session.held.len(), expires: self.real(expires) }
     }
 
-    /// Ends a session. First its reservations, waits and unlock requests end, in the same batch of records.
+    /// Ends a session. First its waits and unlock requests end. One record ends all that it holds; see [`super::over`].
     pub(super) fn end(&mut self, turn: &mut Turn, slot: SessionSlot, state: EndState) {
-        self.release_everything(turn, slot, &Why::Ended);
         let waits: Vec<_> = self.sessions[slot].waits.iter().copied().collect();
         for waiter in waits {
             self.leave(turn, waiter, LeftWhy::Ended);
         }
         let session = self.sessions[slot].id.clone();
-        let pending = self.pending.values().flatten();
-        let mut own: Vec<_> = pending.filter(|id| self.requests[*id].by == session).copied().collect();
-        own.sort();
+        let own: Vec<_> = self.sessions[slot].outgoing.iter().copied().collect();
         for request in own {
             let event =
                 Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, admin: None, note: None };
             self.emit(turn, event);
         }
         self.emit(turn, Event::Ended { session, state });
+        self.sweep(turn, self.policy.records_per_slice);
     }
 
     pub(super) fn session_name(&self, slot: SessionSlot) -> SessionName {
@@ -207,6 +204,7 @@ impl Command {
             | Command::Leave { .. }
             | Command::ClaimPush { .. }
             | Command::Tick
+            | Command::Sweep
             | Command::Count => None,
         }
     }

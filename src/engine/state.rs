@@ -12,10 +12,13 @@ use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
 use super::commit::CommittedContents;
+use super::held_list::{HeldList, Links};
 use super::idle::IdleGroups;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::{Index, Place};
+use super::lapsed::LapsedKeys;
 use super::listening::ListeningTime;
+use super::over::OverSegment;
 use super::push::AnnouncedPushes;
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
@@ -31,6 +34,10 @@ pub struct Policy {
     pub session_timeout: Duration,
     /// Reservations one session may hold.
     pub reservations_per_session: usize,
+    /// Reservations there may be in total, with those that requests wait for.
+    pub reservations: usize,
+    /// About how many bytes the keys in use and the reasons for them may take.
+    pub text_bytes: usize,
     /// Requests one session may have waiting.
     pub waiters_per_session: usize,
     /// Sessions that may be alive at once.
@@ -43,6 +50,8 @@ pub struct Policy {
     pub unlock_requests_per_holder: usize,
     /// How many there may be in total.
     pub unlock_requests: usize,
+    /// How many reservations one step of a long piece of work ends.
+    pub records_per_slice: usize,
 }
 
 impl Default for Policy {
@@ -50,13 +59,16 @@ impl Default for Policy {
         Self {
             fold_case: false,
             session_timeout: Duration::from_secs(30 * 60),
-            reservations_per_session: 1_100_000,
+            reservations_per_session: 100_000,
+            reservations: 500_000,
+            text_bytes: 256 << 20,
             waiters_per_session: 1_000,
             sessions: 50_000,
             sessions_per_worker: 1_000,
             unlock_requests_per_session: 100,
             unlock_requests_per_holder: 1_000,
             unlock_requests: 20_000,
+            records_per_slice: 256,
         }
     }
 }
@@ -74,13 +86,27 @@ pub struct Engine {
     pub(super) alive: usize,
     /// How many sessions of each worker are alive.
     pub(super) worker_sessions: HashMap<Owner, usize>,
+    /// How many reservations are over without a record of their release; see [`super::over`].
+    pub(super) over_count: usize,
+    /// The sessions they belong to, by the records that ended them.
+    pub(super) sweeps: BTreeSet<(Seq, SessionSlot)>,
+    /// How many keys all waits together are for.
+    pub(super) queued_keys: usize,
+    /// The bytes of reasons, and of keys that are spelled differently from their place; see [`super::quota`].
+    pub(super) reason_bytes: usize,
     /// Ended sessions by the record that ended them.
     pub(super) ended: BTreeMap<Seq, SessionSlot>,
+    /// The bytes of the keys that the ends of sessions released, as far as these are remembered, and their sum.
+    pub(super) ended_keys: BTreeMap<Seq, usize>,
+    pub(super) ended_keys_bytes: usize,
     /// The queue: waits in the order in which they came.
     pub(super) waiters: BTreeMap<WaiterId, Waiter>,
     pub(super) requests: HashMap<Uuid, UnlockRequest>,
     /// Answered unlock requests, the oldest first.
     pub(super) answered: VecDeque<Uuid>,
+    /// The bytes of text of these, and of the requests without an answer.
+    pub(super) answered_bytes: usize,
+    pub(super) pending_bytes: usize,
     /// Unlock requests without an answer, by the reservation they are for.
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// Paused features, each with the place of the key that pauses it.
@@ -165,15 +191,15 @@ pub(super) struct Reservation {
     pub fence: Seq,
     pub session: SessionSlot,
     pub place: PlaceSlot,
-    /// Its index in the session's list.
-    pub position: u32,
+    /// In the session's list.
+    pub links: Links,
     pub ttl: Ttl,
     pub mode: Mode,
     /// Working memory: whether `reservation_deadlines` has an entry for it.
     pub is_timed: bool,
-    /// Working memory: the deadline of a plain TTL. [`Engine::deadline`] is that of any.
+    /// Working memory: the deadline of a plain TTL, if no heartbeat moved it since. [`Engine::deadline`] is that of any.
     pub expires: ListeningTime,
-    /// Working memory: how often the holder renewed it.
+    /// Working memory: how often the holder renewed it, minus the heartbeats of the session before that.
     pub renewals: u32,
 }
 
@@ -187,26 +213,30 @@ pub(super) struct Session {
     pub end: Option<End>,
     /// The last end before the session was opened again. Credentials that were issued up to then are invalid.
     pub earlier_end: Option<EarlierEnd>,
-    /// Reservations, in no order.
-    pub held: Vec<ReservationSlot>,
+    pub held: HeldList,
     /// Those of them that last while the session gives signs of life.
     pub idle: IdleGroups,
+    /// How many of `held` there are with each TTL, in seconds.
+    pub ttls: BTreeMap<u32, u32>,
+    /// Reservations that are over; see [`super::over`].
+    pub over: HeldList,
+    /// The records that ended them, the oldest first.
+    pub segments: SmallVec<[OverSegment; 1]>,
+    /// What was granted before this record is over.
+    pub over_until: Seq,
     pub waits: BTreeSet<WaiterId>,
     /// The keys of all waits, in the order of the waits.
     pub queued_keys: SmallVec<[QueuedKey; 1]>,
-    /// Expired keys, the oldest first.
-    pub lapsed: VecDeque<Key>,
-    /// How many more expired and were dropped from that list.
-    pub lapsed_dropped: u64,
-    /// Working memory: how many expired since the session was last told. After a restart it is told again of all that it
-    /// remembers.
-    pub lapsed_untold: u64,
+    pub lapsed: LapsedKeys,
     /// Unlock requests that this session should answer.
     pub incoming: Vec<Uuid>,
-    /// How many unlock requests of this session have no answer.
-    pub outgoing: usize,
-    /// Keys that the end of the session has released so far.
-    pub released_at_end: Vec<Key>,
+    /// Unlock requests of this session without an answer.
+    pub outgoing: BTreeSet<Uuid>,
+    /// Keys that the end of the session has released so far, in a journal before format 4.
+    pub released_at_end: ReleasedKeys,
+    /// Working memory: when the session last renewed all that it held, and how often it did.
+    pub renewed: ListeningTime,
+    pub heartbeats: u32,
     /// Working memory.
     pub last_seen: Timestamp,
     /// Working memory: the same in listening time. The timeout of the session counts from here.
@@ -229,7 +259,15 @@ pub(super) struct End {
     pub seq: Seq,
     pub state: EndState,
     pub at: Timestamp,
-    pub released: Vec<Key>,
+    pub released: ReleasedKeys,
+}
+
+/// What the end of a session released.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReleasedKeys {
+    /// The first of them.
+    pub keys: Vec<Key>,
+    pub count: u64,
 }
 
 /// An end after which a session was opened again.
@@ -253,6 +291,8 @@ pub(super) struct Waiter {
     pub until: ListeningTime,
     /// Working memory: the feature that the token of its request named.
     pub feature: Option<Text>,
+    /// Working memory: the want that was found blocked last. It is looked at first the next time.
+    pub blocked_at: Cell<usize>,
 }
 
 impl Engine {
@@ -267,10 +307,18 @@ impl Engine {
             session_ids: HashMap::new(),
             alive: 0,
             worker_sessions: HashMap::new(),
+            over_count: 0,
+            sweeps: BTreeSet::new(),
+            queued_keys: 0,
+            reason_bytes: 0,
             ended: BTreeMap::new(),
+            ended_keys: BTreeMap::new(),
+            ended_keys_bytes: 0,
             waiters: BTreeMap::new(),
             requests: HashMap::new(),
             answered: VecDeque::new(),
+            answered_bytes: 0,
+            pending_bytes: 0,
             pending: HashMap::new(),
             pauses: HashMap::new(),
             idle_places: VecDeque::new(),
@@ -326,7 +374,10 @@ impl Engine {
 
     /// The same for a key whose place is known.
     pub(super) fn lookup_at(&self, session: SessionSlot, place: PlaceSlot) -> Lookup {
-        let is_ours = |slot: &ReservationSlot| self.reservations[*slot].session == session;
+        let is_ours = |slot: &ReservationSlot| {
+            let reservation = &self.reservations[*slot];
+            reservation.session == session && !self.is_over(reservation)
+        };
         Lookup::new(Some(place), self.index.place(place).holders.iter().find(is_ours))
     }
 
@@ -338,7 +389,8 @@ impl Engine {
     /// How a session holds the key of this place, if it does.
     pub(super) fn mode_at(&self, place: &Place, session: SessionSlot) -> Option<Mode> {
         let held = place.holders.iter().map(|slot| &self.reservations[slot]);
-        held.filter(|reservation| reservation.session == session).map(|reservation| reservation.mode).next()
+        let own = held.filter(|held| held.session == session && !self.is_over(held));
+        own.map(|reservation| reservation.mode).next()
     }
 
     pub fn policy(&self) -> &Policy {

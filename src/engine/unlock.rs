@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::command::{KeyName, Outcome, Refusal};
+use super::command::{KeyName, Outcome, Refusal, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, WaiterId};
 use super::index::Place;
 use super::record::{Event, Mode, UnlockAnswer, Want, Why};
@@ -13,6 +13,9 @@ use super::slab::{ReservationSlot, SessionSlot};
 use super::state::Engine;
 use super::turn::Turn;
 use crate::key::Key;
+
+/// The bytes of keys and reasons in unlock requests without an answer.
+const PENDING_BYTES_MAX: usize = 16 << 20;
 
 impl Engine {
     /// Sends a request to the session that holds the key, or a key that overlaps it.
@@ -38,6 +41,11 @@ impl Engine {
         if known.is_none() {
             self.refuse_if_too_many_requests(slot, self.reservations[held].session)?;
         }
+        let before = known.map_or(0, |id| self.requests[&id].text_bytes());
+        if self.pending_bytes + key.text_bytes() + reason.len() > PENDING_BYTES_MAX + before {
+            let what = "bytes of unanswered unlock requests in this repository";
+            return Err(Refusal::OverQuota { what, limit: PENDING_BYTES_MAX });
+        }
         let request = known.unwrap_or(request);
         let session = session.clone();
         self.emit(turn, Event::UnlockRequested { request, reservation, key, session, reason });
@@ -50,7 +58,7 @@ impl Engine {
         let pending = self.requests.len() - self.answered.len();
         let limits = [
             (
-                self.sessions[asker].outgoing,
+                self.sessions[asker].outgoing.len(),
                 policy.unlock_requests_per_session,
                 "unanswered unlock requests of one session",
             ),
@@ -88,6 +96,7 @@ impl Engine {
                 Err(Refusal::NotTheHolder(self.session_name_by_id(expected)))
             };
         }
+        let request = self.without_over(turn, request);
         match request.answer {
             Some(before) if before == answer => return Ok(Outcome::Request(Box::new(request))),
             Some(_) => return Err(Refusal::AnsweredBefore(Box::new(request))),
@@ -124,6 +133,19 @@ impl Engine {
         Ok(Outcome::Request(Box::new(self.requests[&id].clone())))
     }
 
+    /// The request as it is once the release of its reservation is recorded, if that is still to come.
+    fn without_over(&mut self, turn: &mut Turn, request: UnlockRequest) -> UnlockRequest {
+        if !self.has_backlog() || request.answer.is_some() {
+            return request;
+        }
+        let place = self.index.find(&request.key).map(|place| self.index.place(place));
+        let is_meant = |slot: &ReservationSlot| self.reservations[*slot].id == request.reservation;
+        if let Some(slot) = place.and_then(|place| place.holders.iter().find(is_meant)) {
+            self.sweep_one(turn, slot);
+        }
+        self.requests[&request.id].clone()
+    }
+
     /// Refuses to hand a key over where the receiver cannot hold it. A hand-over overtakes the queue, but other reservations,
     /// the receiver's quota and deadlocks still count.
     fn can_hand_over(&self, holder: SessionSlot, asker: SessionSlot, want: &Want, mode: Mode) -> Result<(), Refusal> {
@@ -141,7 +163,7 @@ impl Engine {
         // Keys that the receiver waits for already count towards its quota.
         let waits = |id| self.waiters[id].wants.iter().any(|other| other.key == want.key);
         let counted = self.held_by(asker, &want.key).is_some() || self.sessions[asker].waits.iter().any(waits);
-        self.within_quota(asker, usize::from(!counted))?;
+        self.within_numbers(asker, usize::from(!counted))?;
         match self.find_cycle_by_holding(asker, &want.key, mode) {
             Some(cycle) => Err(Refusal::Deadlock(cycle)),
             None => Ok(()),
@@ -164,7 +186,10 @@ impl Engine {
     /// Also returns whether it only overlaps.
     fn other_holder(&self, session: SessionSlot, key: &Key) -> Option<(bool, ReservationSlot)> {
         let mut best: Option<(bool, Seq, ReservationSlot)> = None;
-        let is_other = |slot: &ReservationSlot| self.reservations[*slot].session != session;
+        let is_other = |slot: &ReservationSlot| {
+            let reservation = &self.reservations[*slot];
+            reservation.session != session && !self.is_over(reservation)
+        };
         let concerns = |place: &Place| place.holders.iter().any(|slot| is_other(&slot));
         let _: ControlFlow<()> = self.index.visit_overlaps(key, concerns, |id| {
             let place = self.index.place(id);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::command::{Grant, SessionName, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
+use super::quota::LIVE_COPIES;
 use super::record::{EndState, Mode};
-use super::state::{Engine, Session, Totals};
+use super::state::{Engine, Reservation, Session, Totals};
+use super::work::{CHECK_WORK, NODE_WORK};
 use crate::key::Key;
 
 /// A session as every client of the repository may see it.
@@ -79,7 +81,7 @@ impl Engine {
     pub fn who_holds(&self, session: Option<&SessionId>) -> WhoHolds {
         let slot = session.and_then(|id| self.session_ids.get(id));
         let own = slot.map_or(0, |slot| self.sessions[*slot].held.len());
-        WhoHolds { own: own > 0, others: self.reservations.len() > own }
+        WhoHolds { own: own > 0, others: self.reservations.len() - self.over_count > own }
     }
 
     pub fn session(&self, id: &SessionId) -> Option<SessionView> {
@@ -108,6 +110,7 @@ impl Engine {
         wanted: impl Fn(Option<EndState>) -> bool,
         page: &mut BTreeMap<Seq, SessionId>,
     ) -> Option<usize> {
+        self.index.meter.spend(SCANNED_AT_ONCE as u64 * NODE_WORK);
         for session in self.sessions.range(slice, SCANNED_AT_ONCE) {
             if session.opened > after && wanted(session.end.as_ref().map(|end| end.state)) {
                 page.insert(session.opened, session.id.clone());
@@ -123,6 +126,7 @@ impl Engine {
     /// The sessions of one slice of the table that called after `since`, and when. Returns where the next slice begins, if
     /// there is one.
     pub fn seen_since(&self, slice: usize, since: Timestamp, found: &mut Vec<(SessionId, Timestamp)>) -> Option<usize> {
+        self.index.meter.spend(SCANNED_AT_ONCE as u64 * NODE_WORK);
         let sessions = self.sessions.range(slice, SCANNED_AT_ONCE);
         let is_new = |session: &&Session| session.end.is_none() && session.last_seen > since;
         found.extend(sessions.filter(is_new).map(|session| (session.id.clone(), session.last_seen)));
@@ -133,16 +137,14 @@ impl Engine {
     /// When the reservations of a session expire, of at most `most` of them.
     pub fn deadlines(&self, session: &SessionId, most: usize) -> Vec<(ReservationId, Timestamp)> {
         let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
-        let held = self.sessions[*slot].held.iter().take(most).map(|held| self.grant_of(*held));
+        let held = self.sessions[*slot].held.iter(&self.reservations).take(most).map(|held| self.grant_of(held));
         held.map(|grant| (grant.id, grant.expires)).collect()
     }
 
     /// What a session holds, in the order of the grants.
     pub fn held(&self, session: &SessionId) -> Vec<Grant> {
         let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
-        let mut held: Vec<_> = self.sessions[*slot].held.iter().map(|held| self.grant_of(*held)).collect();
-        held.sort_by_key(|grant| grant.fence);
-        held
+        self.sessions[*slot].held.iter(&self.reservations).map(|held| self.grant_of(held)).collect()
     }
 
     /// All reservations with a fence after `after`, in the order of the grants.
@@ -150,7 +152,7 @@ impl Engine {
         let first = self.grants.partition_point(|(fence, _)| *fence <= after);
         self.grants[first..]
             .iter()
-            .filter(|(fence, slot)| self.reservations.get(*slot).is_some_and(|r| r.fence == *fence))
+            .filter(|(fence, slot)| self.reservations.get(*slot).is_some_and(|r| r.fence == *fence && !self.is_over(r)))
             .map(|(_, slot)| (self.session_name(self.reservations[*slot].session), self.grant_of(*slot)))
     }
 
@@ -173,18 +175,20 @@ impl Engine {
         };
         let (first, mut own) = (self.grants.partition_point(|(fence, _)| *fence <= after), Vec::new());
         let rest = match slot {
-            // A session's reservations are not sorted, all of them together are. A few are sorted quickly.
+            // Only in the list of all there is a quick way to the first one after `after`.
             Some(slot) if self.sessions[slot].held.len() <= SCANNED_AT_ONCE => {
-                let held = self.sessions[slot].held.iter().map(|held| (self.reservations[*held].fence, *held));
+                let held = self.sessions[slot].held.iter(&self.reservations);
+                let held = held.map(|held| (self.reservations[held].fence, held));
                 own.extend(held.filter(|(fence, _)| *fence > after));
-                own.sort_unstable_by_key(|(fence, _)| *fence);
                 &own[..]
             }
             _ => &self.grants[first..],
         };
         let part = &rest[..rest.len().min(SCANNED_AT_ONCE)];
+        self.index.meter.spend(part.len() as u64 * NODE_WORK + limit.min(part.len()) as u64 * CHECK_WORK);
         for (fence, reservation) in part {
-            let Some(held) = self.reservations.get(*reservation).filter(|held| held.fence == *fence) else { continue };
+            let is_same = |held: &&Reservation| held.fence == *fence && !self.is_over(held);
+            let Some(held) = self.reservations.get(*reservation).filter(is_same) else { continue };
             if slot.is_none_or(|slot| slot == held.session) && wanted(&held.key) {
                 if scan.found.len() == limit {
                     scan.has_more = true;
@@ -199,6 +203,7 @@ impl Engine {
 
     /// Unlock requests to a session, and those it sent; the oldest first.
     pub fn requests(&self, session: &SessionId) -> (Vec<UnlockRequest>, Vec<UnlockRequest>) {
+        self.index.meter.spend(2 * self.requests.len() as u64 * NODE_WORK);
         let collect = |mine: &dyn Fn(&UnlockRequest) -> bool| {
             let mut list: Vec<_> = self.requests.values().filter(|request| mine(request)).cloned().collect();
             list.sort_by_key(|request| (request.at, request.id));
@@ -210,10 +215,15 @@ impl Engine {
     pub fn numbers(&self) -> Numbers {
         Numbers {
             totals: self.totals.clone(),
-            reservations: self.reservations.len(),
+            reservations: self.reservations.len() - self.over_count,
             waiters: self.waiters.len(),
             sessions: self.alive,
         }
+    }
+
+    /// About how many bytes the keys in use and the reasons for them take.
+    pub fn text_bytes(&self) -> usize {
+        self.index.live_bytes() + LIVE_COPIES * self.reason_bytes
     }
 
     /// How many keys, sessions and committed contents an image of this state would have. That decides what a snapshot

@@ -18,8 +18,11 @@ pub(super) const COMMAND_WORK: u64 = 20_000_000;
 pub(super) const KEY_WORK: u64 = 250_000_000;
 
 /// The work after which no further wait is looked at, and for one wait.
-pub(super) const GRANT_WORK: u64 = 8_000_000;
+pub(super) const GRANT_WORK: u64 = 2_000_000;
 pub(super) const WAIT_WORK: u64 = 4 * COMMAND_WORK;
+
+/// The work after which no further wait is ended because of its deadline.
+pub(super) const TICK_WORK: u64 = 2_000_000;
 
 /// A pair of patterns that may take more work is compared elsewhere.
 const PAIR_WORK: u64 = 50_000;
@@ -27,9 +30,12 @@ const PAIR_WORK: u64 = 50_000;
 /// The most pairs that one refusal names.
 const UNCOMPARED_MAX: usize = 32_768;
 
-/// What looking up a known pair, and a node of the index, costs besides the bytes that are read.
+/// What looking up a key or a known pair, and a node of the index, costs besides the bytes that are read.
 pub(super) const LOOKUP_WORK: u64 = 32;
 pub(super) const NODE_WORK: u64 = 8;
+
+/// What checking or listing one key costs besides that.
+pub(super) const CHECK_WORK: u64 = 128;
 
 /// Two patterns whose overlap is not known yet.
 pub type Pair = (Key, Key);

@@ -99,6 +99,7 @@ fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key
         Command::AnnouncePush { session, .. } => ("announce-push", Some(session), None, 0),
         Command::ClaimPush { .. } => ("claim-push", None, None, 0),
         Command::Tick => ("tick", None, None, 0),
+        Command::Sweep => ("sweep", None, None, 0),
         Command::Count => ("count", None, None, 0),
     }
 }
@@ -112,7 +113,7 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
             Outcome::Claimed(None) => "notAnnounced",
             Outcome::Granted(_) => "granted",
             Outcome::Queued(_) => "queued",
-            Outcome::Released(_) => "released",
+            Outcome::Released { .. } => "released",
             Outcome::Alive { .. } => "alive",
             Outcome::Ended { .. } => "ended",
         },
@@ -134,6 +135,7 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
             Refusal::NotTheHolder(_) => "notTheHolder",
             Refusal::Uncompared(_) => "uncompared",
             Refusal::TooMuchWork => "tooMuchWork",
+            Refusal::TooMuchText { .. } => "tooMuchText",
             Refusal::OverQuota { .. } => "overQuota",
         },
     }

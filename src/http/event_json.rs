@@ -27,6 +27,7 @@ fn kind(record: &Record) -> EventKind {
             EventKind::Reopened { session_id: id(session), name: name.clone(), feature: feature.clone() }
         }
         Event::Ended { session, state } => EventKind::Ended { session_id: id(session), state: end_state(*state) },
+        Event::ReleasedAll { session } => EventKind::ReleasedAll { session_id: id(session) },
         Event::Reserved { id: reservation, session, key, mode: how, ttl, reason } => EventKind::Reserved {
             reservation_id: reservation.to_string(),
             file_path: key.shown(),

@@ -118,6 +118,13 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::new(Code::QuotaExceeded, sentence).retry_after(1)
         }
         Refusal::TooMuchWork => ApiError::new(Code::InvalidRequest, TOO_MUCH_WORK),
+        Refusal::TooMuchText { limit } => {
+            let sentence = format!(
+                "the keys of this request, and its reason with each of them, take more than {limit} bytes; \
+                 name fewer keys, or give a shorter reason"
+            );
+            ApiError::new(Code::PayloadTooLarge, sentence)
+        }
         Refusal::OverQuota { what, limit } => {
             let sentence = format!(
                 "the limit of {limit} {what} is reached; release something, or ask an admin for a higher limit"

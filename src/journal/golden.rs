@@ -9,7 +9,8 @@ use super::{Journal, SqliteJournal, db};
 use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, Ttl, UnlockAnswer, Why};
 
 /// The formats of earlier versions, and the record that the snapshot of each journal was taken after.
-const FORMATS: [(&str, u64); 4] = [("v1", 20), ("v2", 2), ("v3-restored", 1), ("v4-while-session", 3)];
+const FORMATS: [(&str, u64); 5] =
+    [("v1", 20), ("v2", 2), ("v3-restored", 1), ("v4-while-session", 3), ("v4-slices", 3)];
 
 const STATE: &[u8] = b"what the first twenty add up to";
 
@@ -120,6 +121,7 @@ fn the_fixtures_have_every_kind_of_event() {
         "reserved while the session is there",
         "amended while the session is there",
         "queued while the session is there",
+        "releasedAll",
     ];
     assert_eq!(seen, BTreeSet::from(all));
 }
@@ -147,6 +149,7 @@ fn words(event: &Event) -> Vec<&'static str> {
                 EndState::Lost => "lost",
             },
         ],
+        Event::ReleasedAll { .. } => vec!["releasedAll"],
         Event::Reserved { mode, ttl: Ttl::Plain(_), .. } => vec!["reserved", how(*mode)],
         Event::Reserved { ttl: Ttl::WhileSession(_), .. } => vec!["reserved while the session is there"],
         Event::Amended { mode, ttl: Ttl::Plain(_), .. } => vec!["amended", how(*mode)],

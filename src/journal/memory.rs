@@ -94,6 +94,17 @@ impl JournalReader for MemoryReader {
         Ok(lock(&self.store).head)
     }
 
+    fn first_within(&mut self, bytes: u64) -> Result<Seq, JournalError> {
+        let store = lock(&self.store);
+        let (mut first, mut left) = (store.head.next(), bytes);
+        for record in store.records.iter().rev() {
+            let size = serde_json::to_vec(record).expect("records are plain data").len() as u64;
+            let Some(rest) = left.checked_sub(size) else { break };
+            (first, left) = (record.seq, rest);
+        }
+        Ok(first)
+    }
+
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         let mut store = lock(&self.store);
         let head = store.head;
@@ -120,9 +131,9 @@ fn load(store: &Mutex<MemoryStore>, up_to: Seq, on: LoadCallback<'_>) -> Result<
         (store.snapshot.clone(), store.records.clone())
     };
     let mut last_seq = Seq::ZERO;
-    if let Some((at, state)) = &snapshot {
-        on(LoadItem::Snapshot { at: *at, state })?;
-        last_seq = *at;
+    if let Some((at, state)) = snapshot {
+        on(LoadItem::Snapshot { at, state })?;
+        last_seq = at;
     }
     let from = last_seq;
     for record in records.into_iter().filter(|record| record.seq > from && record.seq <= up_to) {

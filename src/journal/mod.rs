@@ -68,8 +68,11 @@ pub trait JournalReader: Send {
     /// The number of the last record ever appended.
     fn head(&mut self) -> Result<Seq, JournalError>;
 
+    /// The first of the newest records that together take about `bytes` in the journal, or less.
+    fn first_within(&mut self, bytes: u64) -> Result<Seq, JournalError>;
+
     /// Stores the state after the record `at`, then drops older snapshots and the records before `keep_from`, but no
-    /// record after `at`. Records that were appended together are only dropped together, so a few more may stay. A crash
+    /// record after `at`. Records that are stored together are only dropped together, so a few more may stay. A crash
     /// at any moment leaves either the old snapshot or the new one in force. A snapshot that is not newer than the stored
     /// one is not stored.
     ///
@@ -80,16 +83,16 @@ pub trait JournalReader: Send {
 }
 
 /// Receives what [`Journal::load`] reads. An error ends the load and becomes its result.
-pub type LoadCallback<'a> = &'a mut dyn FnMut(LoadItem<'_>) -> Result<(), JournalError>;
+pub type LoadCallback<'a> = &'a mut dyn FnMut(LoadItem) -> Result<(), JournalError>;
 
 /// What a load reads: the snapshot first, then each record.
 #[derive(Debug)]
-pub enum LoadItem<'a> {
+pub enum LoadItem {
     /// The state after the record `at`.
     Snapshot {
         at: Seq,
         /// The bytes that [`JournalReader::save_snapshot`] was called with.
-        state: &'a [u8],
+        state: Vec<u8>,
     },
     Record(Record),
 }

@@ -34,7 +34,9 @@ pub fn replay(
     let head = load(&mut |loaded| {
         match loaded {
             LoadItem::Snapshot { at, state: bytes } => {
-                state.restore(decode_image(at, bytes)?);
+                let image = decode_image(at, &bytes)?;
+                drop(bytes);
+                state.restore(image);
                 snapshot = at;
             }
             LoadItem::Record(record) => state.apply(&record),

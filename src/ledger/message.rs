@@ -52,6 +52,7 @@ pub fn verb(event: &Event) -> &'static str {
         Event::Bound { .. } => "bind",
         Event::Reopened { .. } => "reopen",
         Event::Ended { .. } => "end",
+        Event::ReleasedAll { .. } => "release-all",
         Event::Reserved { .. } => "reserve",
         Event::Amended { .. } => "amend",
         Event::Released { .. } => "release",
@@ -140,7 +141,7 @@ fn subject(events: &[LedgerEvent], trailers: &Trailers) -> String {
         Event::Amended { .. } => 2,
         Event::UnlockRequested { .. } | Event::UnlockAnswered { .. } => 3,
         Event::Queued { .. } => 4,
-        Event::Ended { .. } => 5,
+        Event::Ended { .. } | Event::ReleasedAll { .. } => 5,
         Event::Opened { .. } | Event::Reopened { .. } => 6,
         _ => 7,
     };

@@ -62,6 +62,10 @@ impl JournalReader for RetainingReader {
         self.reader.head()
     }
 
+    fn first_within(&mut self, bytes: u64) -> Result<Seq, JournalError> {
+        self.reader.first_within(bytes)
+    }
+
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         self.reader.save_snapshot(at, state, keep_from.min(self.status.last_written_seq().next()))
     }

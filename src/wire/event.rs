@@ -63,12 +63,20 @@ pub enum EventKind {
         #[schema(value_type = Option<String>, required = true)]
         feature: Option<Text>,
     },
-    /// A session ended. The events before this one released what it held.
+    /// A session ended, and with it everything that it held. The events of the releases follow; no request is blocked by
+    /// these keys any more.
     #[schema(rename_all = "camelCase")]
     Ended {
         #[schema(value_type = String)]
         session_id: Text,
         state: SessionState,
+    },
+    /// A session released everything that it held, and that was much. The events of the releases follow; no request is
+    /// blocked by these keys any more.
+    #[schema(rename_all = "camelCase")]
+    ReleasedAll {
+        #[schema(value_type = String)]
+        session_id: Text,
     },
     /// A key was reserved.
     #[schema(rename_all = "camelCase")]
@@ -262,6 +270,7 @@ impl EventKind {
             EventKind::Bound { .. } => "bound",
             EventKind::Reopened { .. } => "reopened",
             EventKind::Ended { .. } => "ended",
+            EventKind::ReleasedAll { .. } => "releasedAll",
             EventKind::Reserved { .. } => "reserved",
             EventKind::Amended { .. } => "amended",
             EventKind::Released { .. } => "released",

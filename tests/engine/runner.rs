@@ -46,6 +46,9 @@ impl Runner {
         policy.reservations_per_session = number("reservations").unwrap_or(policy.reservations_per_session);
         policy.waiters_per_session = number("waiters").unwrap_or(policy.waiters_per_session);
         policy.sessions = number("sessions").unwrap_or(policy.sessions);
+        policy.reservations = number("all_reservations").unwrap_or(policy.reservations);
+        policy.text_bytes = number("text_bytes").unwrap_or(policy.text_bytes);
+        policy.records_per_slice = number("slice").unwrap_or(policy.records_per_slice);
         Runner {
             engine: Engine::new(policy),
             records: Vec::new(),
@@ -63,13 +66,18 @@ impl Runner {
         let mut words = line.split_whitespace();
         let now = Timestamp(0).after(time(words.next().expect("a time")));
         let who = words.next().expect("who, or what");
-        let verb = if matches!(who, "tick" | "count" | "restart") { who } else { words.next().expect("a verb") };
+        let verb = match who {
+            "tick" | "sweep" | "count" | "restart" => who,
+            _ => words.next().expect("a verb"),
+        };
         let line = Line::cut(words);
         let mut parts = Vec::new();
         if verb == "stalls" {
             self.engine.lose_time(line.time("for").expect("how long"));
         }
-        if !matches!(verb, "tick" | "stalls" | "restart") && self.engine.next_due().is_some_and(|due| due <= now) {
+        if !matches!(verb, "tick" | "sweep" | "stalls" | "restart")
+            && self.engine.next_due().is_some_and(|due| due <= now)
+        {
             parts.extend(self.ask(&Actor::Desk, Command::Tick, now, verb).into_iter().skip(1));
         }
         if let Some(seen) = self.look(who, verb, &line) {
@@ -78,6 +86,9 @@ impl Runner {
             parts.extend(self.restart(&line, now));
         } else {
             let (actor, command) = self.command(who, verb, &line);
+            if self.engine.next_due().is_some_and(|due| due <= now) && verb == "reserves" {
+                parts.extend(self.expire_in_the_way(&command, now));
+            }
             let mut answer = self.ask(&actor, command, now, verb);
             let effects = answer.split_off(1);
             parts = answer.into_iter().chain(parts).chain(effects).collect();
@@ -112,7 +123,7 @@ impl Runner {
             Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
+        let by_hand = matches!(result, Ok(Outcome::Released { .. } | Outcome::Ended { .. })) && verb != "sweep";
         for record in &records {
             parts.extend(match &record.event {
                 Event::Opened { session, .. } => {
@@ -121,6 +132,7 @@ impl Runner {
                 Event::Bound { session, owner: Owner::Itself } => Some(format!("bound {session} to itself")),
                 Event::Bound { session, owner: Owner::Worker { sub, .. } } => Some(format!("bound {session} to {sub}")),
                 Event::Reopened { session, .. } => Some(format!("reopened {session}")),
+                Event::ReleasedAll { session } => Some(format!("{session} released everything")),
                 Event::Ended { session, state } => {
                     (!by_hand).then(|| format!("ended {session} ({})", state_word(*state)))
                 }
@@ -160,6 +172,19 @@ impl Runner {
         }
         self.records.extend(records);
         parts
+    }
+
+    /// What is overdue and in the way of a request ends first, as at the desk: in as many steps as it takes.
+    fn expire_in_the_way(&mut self, command: &Command, now: Timestamp) -> Vec<String> {
+        let mut parts = Vec::new();
+        loop {
+            let mut turn = Turn::at(now);
+            let is_complete = self.engine.expire_in_the_way(&mut turn, command);
+            parts.extend(self.describe(Ok(Outcome::Done), turn, "tick").split_off(1));
+            if is_complete {
+                return parts;
+            }
+        }
     }
 
     /// Restarts from the records or from an image, both read from text as a journal stores them.
@@ -206,7 +231,7 @@ impl Runner {
 
     fn command(&mut self, who: &str, verb: &str, line: &Line) -> (Actor, Command) {
         let actor = match who {
-            "tick" | "count" | "desk" => Actor::Desk,
+            "tick" | "sweep" | "count" | "desk" => Actor::Desk,
             "admin" => Actor::Admin("admin".into()),
             "reader" => Actor::Reader,
             _ => Actor::Session(self.intro(who, line)),
@@ -280,6 +305,7 @@ impl Runner {
             "announces" => Command::AnnouncePush { session: session(), updates: line.updates() },
             "claims" => Command::ClaimPush { updates: line.updates() },
             "tick" | "stalls" => Command::Tick,
+            "sweep" => Command::Sweep,
             "count" => Command::Count,
             _ => panic!("there is no verb {verb:?}"),
         };

@@ -22,9 +22,11 @@ fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
             format!("granted {}", list.join(" and "))
         }
         Outcome::Queued(seq) => format!("queued {seq}"),
-        Outcome::Released(keys) => format!("released {}", list(keys)),
+        Outcome::Released { keys, .. } => format!("released {}", list(keys)),
         Outcome::Alive { renewed, expires } => format!("alive until {} with {renewed}", moment(*expires)),
-        Outcome::Ended { state, released } => format!("ended ({}), released {}", state_word(*state), list(released)),
+        Outcome::Ended { state, released, .. } => {
+            format!("ended ({}), released {}", state_word(*state), list(released))
+        }
         Outcome::Announced { until } => format!("announced until {}", moment(*until)),
         Outcome::Claimed(None) => "nobody announced it".to_owned(),
         Outcome::Claimed(Some(pusher)) => format!("announced by {}", pusher.session),
@@ -69,6 +71,7 @@ fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
         Refusal::NotTheHolder(person) => format!("only {} can answer", person.session),
         Refusal::Uncompared(pairs) => format!("{} pairs of patterns are not compared yet", pairs.len()),
         Refusal::TooMuchWork => "too much work".to_owned(),
+        Refusal::TooMuchText { limit } => format!("too much text: more than {limit}"),
         Refusal::OverQuota { what, limit } => format!("over quota: {limit} {what}"),
     }
 }

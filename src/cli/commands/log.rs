@@ -117,7 +117,8 @@ fn details<'a>(event: &'a EventKind, subjects: &Subjects<'a>) -> Details<'a> {
     match event {
         EventKind::Opened { session_id, .. }
         | EventKind::Bound { session_id }
-        | EventKind::Reopened { session_id, .. } => Details { session: Some(session_id), ..Details::default() },
+        | EventKind::Reopened { session_id, .. }
+        | EventKind::ReleasedAll { session_id } => Details { session: Some(session_id), ..Details::default() },
         EventKind::Seated { session_id, waiter } => {
             let (paths, encoding) = subjects.of_wait(*waiter);
             Details { paths, encoding, session: Some(session_id), ..Details::default() }
@@ -216,6 +217,7 @@ fn verb(event: &EventKind) -> &'static str {
         EventKind::Bound { .. } => "session first used",
         EventKind::Reopened { .. } => "session started again",
         EventKind::Ended { .. } => "session ended",
+        EventKind::ReleasedAll { .. } => "released everything",
         EventKind::Amended { .. } => "changed the reservation of",
         EventKind::Queued { .. } => "waiting for",
         EventKind::Seated { .. } => "wait over, granted",

@@ -92,7 +92,7 @@ fn render(app: &App, only: Option<&str>) -> String {
     let counts: Vec<(&Repository, Counts)> =
         repositories.iter().map(|repo| (*repo, repo.desk.metrics().counts())).collect();
     type Read = fn(&Counts) -> u64;
-    let numbers: [(&str, &str, &str, Read); 11] = [
+    let numbers: [(&str, &str, &str, Read); 13] = [
         ("dibs_reservations", "gauge", "Reservations held now.", |counts| counts.reservations),
         ("dibs_waiters", "gauge", "Requests waiting in the queue now.", |counts| counts.waiters),
         ("dibs_sessions", "gauge", "Active sessions now.", |counts| counts.sessions),
@@ -110,6 +110,18 @@ fn render(app: &App, only: Option<&str>) -> String {
         ("dibs_inbox_refused_total", "counter", "Requests refused because the inbox was full.", |counts| {
             counts.refused
         }),
+        (
+            "dibs_desk_turn_records_max",
+            "gauge",
+            "The most records that were appended together since the start.",
+            |counts| counts.turn_records_max,
+        ),
+        (
+            "dibs_desk_turn_work_max",
+            "gauge",
+            "The most steps of some nanoseconds each that the desk compared keys for in one turn since the start.",
+            |counts| counts.turn_work_max,
+        ),
         ("dibs_desk_late_turns_total", "counter", "How often the desk was away for more than a second.", |counts| {
             counts.late_turns
         }),

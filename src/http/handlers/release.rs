@@ -40,8 +40,7 @@ pub async fn release(
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
-    let (keys, notices) = released_keys(reply)?;
-    let released_count = keys.len() as u64;
+    let (_, released_count, notices) = released_keys(reply)?;
     Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
 }
 
@@ -62,15 +61,16 @@ pub async fn release_all(
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
-    let (keys, notices) = released_keys(reply)?;
+    let (keys, released_count, notices) = released_keys(reply)?;
     let released_paths = keys.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect();
-    Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
+    Ok(Json(wire::ReleasedAll { released_count, released_paths, notices }))
 }
 
-fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
+/// The first keys that were released, how many there were, and the notices.
+fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, u64, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        Ok(Outcome::Released { keys, count }) => Ok((keys, count as u64, notices)),
         other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }

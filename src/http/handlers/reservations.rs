@@ -159,8 +159,8 @@ pub async fn take_away(
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = submit(&caller.repo, actor, Command::Override { id, reason }).await?;
     match reply.outcome {
-        Ok(Outcome::Released(keys)) => {
-            let released_count = keys.len() as u64;
+        Ok(Outcome::Released { count, .. }) => {
+            let released_count = count as u64;
             Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
         }
         other => Err(not_done(other, reply.now)),

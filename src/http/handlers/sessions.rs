@@ -226,9 +226,9 @@ pub async fn end(
     };
     let reply = submit(&caller.repo, actor, Command::End { session, state }).await?;
     match reply.outcome {
-        Ok(Outcome::Ended { state, released }) => Ok(Json(wire::Ended {
+        Ok(Outcome::Ended { state, released, count }) => Ok(Json(wire::Ended {
             state: outcome::end_state(state),
-            released_count: released.len() as u64,
+            released_count: count,
             released_paths: released.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect(),
         })),
         other => Err(not_done(other, reply.now)),

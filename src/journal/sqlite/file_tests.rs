@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use super::SqliteJournal;
 use super::file::{FORMAT, beside};
-use crate::engine::Seq;
+use crate::engine::{Event, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp, Ttl};
 use crate::journal::suite::{JournalStorage, OnDisk, load, records};
 use crate::journal::{Journal, JournalError};
+use crate::key::Key;
 
 /// Every file in the directory with its bytes.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -176,4 +177,47 @@ fn people_can_query_single_records() {
     assert_eq!(row(4), (4, "2023-11-14T22:13:20.004Z".into(), "opened".into(), "n4".into()));
     let count: i64 = journal.db.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).unwrap();
     assert_eq!(count, 4);
+}
+
+/// One row of more than a gigabyte cannot be stored, and a row is read as a whole.
+#[test]
+fn a_large_append_is_several_rows_and_one_transaction() {
+    let place = OnDisk::new();
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    let reason: Text = "\u{1}".repeat(1_000).into();
+    let reserved = |seq: u64| Record {
+        seq: Seq(seq),
+        at: Timestamp(0),
+        event: Event::Reserved {
+            id: ReservationId(uuid::Uuid::from_u128(seq.into())),
+            session: SessionId::parse("ana").unwrap(),
+            key: Key::recall(&format!("src/{seq}"), false).unwrap(),
+            mode: Mode::Exclusive,
+            ttl: Ttl::Plain(60),
+            reason: Some(reason.clone()),
+        },
+    };
+    let records: Vec<Record> = (1..=1_000).map(reserved).collect();
+    journal.append(Seq::ZERO, &records).unwrap();
+    assert_eq!(journal.head(), Seq(1_000));
+    let rows = || -> (i64, i64) {
+        let db = rusqlite::Connection::open(place.path()).unwrap();
+        db.query_row("SELECT count(*), max(octet_length(records)) FROM batch", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+    };
+    let (count, longest) = rows();
+    assert!((6..=8).contains(&count) && longest < 1_100_000, "{count} rows, the longest of {longest} bytes");
+    let mut reader = journal.reader().unwrap();
+    assert_eq!(reader.read(Seq(500), 3).unwrap().records, records[500..503]);
+    let first = reader.first_within(2_500_000).unwrap();
+    assert!(first > Seq(500) && first < Seq(900), "two rows fit: {first}");
+    assert_eq!(reader.first_within(0).unwrap(), Seq(1_001));
+    assert_eq!(reader.first_within(u64::MAX).unwrap(), Seq(1));
+    // A writer that does not know the last records stores none of its own.
+    let stale = journal.append(Seq(999), &[reserved(1_000)]);
+    assert!(matches!(stale, Err(JournalError::Superseded { .. })), "{stale:?}");
+    drop((reader, journal));
+    let mut journal = SqliteJournal::open(&place.path()).unwrap();
+    assert_eq!(load(&mut journal).unwrap().records, records);
+    assert_eq!(rows().0, count);
 }

@@ -1,4 +1,4 @@
-//! Records in an SQLite file: one row and one sync for each append.
+//! Records in an SQLite file: one transaction and one sync for each append, which is one row unless there is very much.
 //!
 //! The file belongs to one process, which holds a lock beside it (see [`file`]). How rows become records again is in
 //! [`rows`]. SQLite's write-ahead log lets readers read while the one writer writes.
@@ -33,6 +33,10 @@ use crate::engine::{Record, Seq};
 
 /// Snapshots are split into rows of this size, because SQLite reads and writes whole rows, of at most a gigabyte.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// A row has about this many bytes at most: one row is read as a whole, also for a few of its records, and SQLite takes none
+/// above a gigabyte.
+const ROW_BYTES: usize = 1 << 20;
 
 /// How many rows are dropped in one transaction. Appends wait for it, so it must take milliseconds only.
 const DROP_BATCHES: i64 = 64;
@@ -135,20 +139,58 @@ impl SqliteJournal {
         self.db.close().map_err(|(_, error)| JournalError::from_sqlite("write", &self.path, error))
     }
 
-    fn insert(&mut self, after: Seq, [first, last]: [Seq; 2], records: &[Record]) -> Result<bool, JournalError> {
+    /// Stores the records. False if the journal does not end where the caller expects.
+    fn insert(&mut self, after: Seq, records: &[Record]) -> Result<bool, JournalError> {
+        let failed = |error| JournalError::from_sqlite("write", &self.path, error);
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_KEEP_BYTES);
-        serde_json::to_writer(&mut self.buffer, records).expect("records are plain data, and memory takes every write");
-        let text = std::str::from_utf8(&self.buffer).expect("JSON is UTF-8");
-        let start = Instant::now();
-        let values = params![sql(first), sql(last), text, sql(after)];
-        let done = self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(values));
+        let mut rest = write_row(&mut self.buffer, records);
+        let mut row = &records[..records.len() - rest.len()];
+        let (mut after, mut start) = (after, Instant::now());
+        let mut time = Duration::ZERO;
+        let transaction = match rest {
+            // One statement is a transaction of its own.
+            [] => None,
+            _ => Some(self.db.unchecked_transaction().map_err(failed)?),
+        };
+        while let [first, .., last] | [first @ last] = row {
+            let text = std::str::from_utf8(&self.buffer).expect("JSON is UTF-8");
+            let values = params![sql(first.seq), sql(last.seq), text, sql(after)];
+            let done = self.db.prepare_cached(APPEND).and_then(|mut append| append.execute(values)).map_err(failed)?;
+            if done != 1 {
+                return Ok(false);
+            }
+            time += start.elapsed();
+            after = last.seq;
+            self.buffer.clear();
+            row = rest;
+            rest = write_row(&mut self.buffer, row);
+            row = &row[..row.len() - rest.len()];
+            start = Instant::now();
+        }
+        if let Some(transaction) = transaction {
+            transaction.commit().map_err(failed)?;
+        }
         let end = Instant::now();
-        self.sync_time = Some(end.duration_since(start));
-        let done = done.map_err(|error| JournalError::from_sqlite("write", &self.path, error))?;
+        self.sync_time = Some(time + end.duration_since(start));
         self.presence.check(end)?;
-        Ok(done == 1)
+        Ok(true)
     }
+}
+
+/// Writes records as the JSON array of one row. Returns those that are left for further rows.
+fn write_row<'a>(buffer: &mut Vec<u8>, records: &'a [Record]) -> &'a [Record] {
+    let mut rest = records;
+    while let [next, others @ ..] = rest {
+        if buffer.len() >= ROW_BYTES {
+            break;
+        }
+        buffer.push(if buffer.is_empty() { b'[' } else { b',' });
+        serde_json::to_writer(&mut *buffer, next).expect("records are plain data, and memory takes every write");
+        rest = others;
+    }
+    buffer.push(b']');
+    rest
 }
 
 impl Journal for SqliteJournal {
@@ -165,16 +207,15 @@ impl Journal for SqliteJournal {
         if after != self.head {
             return Err(JournalError::Superseded { expected: after, actual_head: self.head });
         }
-        let [Some(first), Some(last)] = [records.first(), records.last()] else { return Ok(()) };
-        let (first, last) = (first.seq, last.seq);
+        let Some(last) = records.last() else { return Ok(()) };
         // Until the append has certainly succeeded or failed, it is not known what the file holds.
         self.broken = true;
-        let is_stored = self.insert(after, [first, last], records)?;
+        let is_stored = self.insert(after, records)?;
         self.broken = false;
         if !is_stored {
             return Err(JournalError::Superseded { expected: after, actual_head: rows::head(&self.db, &self.path)? });
         }
-        self.head = last;
+        self.head = last.seq;
         Ok(())
     }
 
@@ -199,6 +240,10 @@ impl JournalReader for SqliteReader {
 
     fn head(&mut self) -> Result<Seq, JournalError> {
         rows::head(&self.db, &self.path)
+    }
+
+    fn first_within(&mut self, bytes: u64) -> Result<Seq, JournalError> {
+        rows::first_within(&self.db, &self.path, bytes)
     }
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {

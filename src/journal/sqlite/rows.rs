@@ -23,7 +23,7 @@ pub(in crate::journal) fn load(
     let transaction = db.unchecked_transaction().map_err(|error| unread(path, error))?;
     let mut last_seq = Seq::ZERO;
     if let Some((at, state)) = snapshot(&transaction, path)? {
-        on(LoadItem::Snapshot { at, state: &state })?;
+        on(LoadItem::Snapshot { at, state })?;
         last_seq = at;
     }
     let up_to = up_to.unwrap_or(Seq(u64::MAX));
@@ -69,6 +69,23 @@ pub(in crate::journal) fn oldest(db: &Connection, path: &Path) -> Result<Seq, Jo
     }
 }
 
+/// The first record of the newest rows that together have at most so many bytes.
+pub(in crate::journal) fn first_within(db: &Connection, path: &Path, bytes: u64) -> Result<Seq, JournalError> {
+    let failed = |error| unread(path, error);
+    let (mut first, mut left) = (head(db, path)?.next(), i64::try_from(bytes).unwrap_or(i64::MAX));
+    let mut statement =
+        db.prepare("SELECT first, octet_length(records) FROM batch ORDER BY first DESC").map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        left -= row.get::<_, i64>(1).map_err(failed)?;
+        if left < 0 {
+            break;
+        }
+        first = number(row, 0).map_err(failed)?;
+    }
+    Ok(first)
+}
+
 /// The complete current snapshot.
 pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Option<(Seq, Vec<u8>)>, JournalError> {
     let failed = |error| unread(path, error);
@@ -101,7 +118,7 @@ pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Optio
     Ok(Some((at, state)))
 }
 
-/// Passes the records after `after` to `on`, one append at a time, until `on` returns false. Fails at a gap.
+/// Passes the records after `after` to `on`, one row at a time, until `on` returns false. Fails at a gap.
 pub(in crate::journal) fn walk(
     db: &Connection,
     path: &Path,

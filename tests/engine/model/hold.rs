@@ -87,7 +87,9 @@ impl Model {
         (held.mode, held.ttl) = (mode, ttl);
         held.reason = reason.or(held.reason.clone());
         if weaker {
-            self.weaken(at);
+            let held = self.held[at].clone();
+            self.freed.push(held.key);
+            self.weaken(&held);
         }
     }
 
@@ -135,16 +137,15 @@ impl Model {
     }
 
     pub(super) fn heartbeat(&mut self, session: usize, now: Timestamp) -> Outcome {
+        // The first of them ends then at the earliest.
         let mut expires = Timestamp(i64::MAX);
         self.sessions[session].seen(now);
         let mut renewed = 0;
         for held in self.held.iter_mut().filter(|held| held.session == session) {
             held.expires = held.expires.max(now.after(held.ttl.duration()));
             held.renewals += 1;
+            expires = expires.min(now.after(held.ttl.duration()));
             renewed += 1;
-        }
-        for held in self.held.iter().filter(|held| held.session == session) {
-            expires = expires.min(self.deadline(held));
         }
         if renewed == 0 {
             expires = now.after(self.policy.session_timeout);
@@ -156,8 +157,15 @@ impl Model {
         let held = self.held.iter().filter(|held| held.session == session).count();
         let waited_for: usize = self.waits_of(session).map(|wait| wait.wants.len()).sum();
         let limit = self.policy.reservations_per_session;
-        let over = more > 0 && held + waited_for + more > limit;
-        if over { Err(Refusal::OverQuota { what: "reservations of one session", limit }) } else { Ok(()) }
+        if more > 0 && held + waited_for + more > limit {
+            return Err(Refusal::OverQuota { what: "reservations of one session", limit });
+        }
+        let waited_for: usize = self.waits.iter().map(|wait| wait.wants.len()).sum();
+        let limit = self.policy.reservations;
+        if more > 0 && self.held.len() + self.over.len() + waited_for + more > limit {
+            return Err(Refusal::OverQuota { what: "reservations in this repository", limit });
+        }
+        Ok(())
     }
 
     pub(super) fn at_version(&self, ask: &Wait) -> Result<(), Refusal> {
@@ -188,21 +196,55 @@ impl Model {
                 released.push(self.let_go(at, &Why::Released, now));
             }
         }
-        Ok(Outcome::Released(released.into()))
+        Ok(Outcome::Released { count: released.len(), keys: released.into() })
     }
 
-    pub(super) fn release_everything(&mut self, session: usize, why: &Why, now: Timestamp) -> Vec<Key> {
-        let mut released = Vec::new();
-        while let Some(at) = self.held.iter().position(|held| held.session == session) {
-            released.push(self.let_go(at, why, now));
+    /// Little is released at once, much is over at once and released in slices.
+    pub(super) fn release_everything(&mut self, session: usize, now: Timestamp) -> Vec<Key> {
+        let held = self.held.iter().filter(|held| held.session == session);
+        let keys: Vec<usize> = held.map(|held| held.key).collect();
+        if keys.len() > self.policy.records_per_slice {
+            self.end_holdings(session, &Why::Released);
+            self.sweep(self.policy.records_per_slice, now);
+        } else {
+            while let Some(at) = self.held.iter().position(|held| held.session == session) {
+                self.let_go(at, &Why::Released, now);
+            }
         }
-        released
+        self.keys(&keys)
+    }
+
+    /// Everything that a session holds is over, and the releases are to be recorded.
+    fn end_holdings(&mut self, session: usize, why: &Why) {
+        while let Some(at) = self.held.iter().position(|held| held.session == session) {
+            let held = self.held.remove(at);
+            self.versions[held.key] += 1;
+            self.over.push((held, why.clone()));
+        }
+    }
+
+    /// Records releases of what is over.
+    pub(super) fn sweep(&mut self, limit: usize, now: Timestamp) {
+        for _ in 0..limit.min(self.over.len()) {
+            self.sweep_at(0, now);
+        }
+    }
+
+    pub(super) fn sweep_at(&mut self, at: usize, now: Timestamp) {
+        let (held, why) = self.over.remove(at);
+        self.weaken(&held);
+        self.record_release(&held, &why, now);
     }
 
     pub(super) fn let_go(&mut self, at: usize, why: &Why, now: Timestamp) -> Key {
-        self.weaken(at);
         let held = self.held.remove(at);
+        self.weaken(&held);
         self.versions[held.key] += 1;
+        self.record_release(&held, why, now)
+    }
+
+    fn record_release(&mut self, held: &Held, why: &Why, now: Timestamp) -> Key {
+        self.freed.push(held.key);
         self.totals.over += 1;
         self.totals.held_ms += (now.0 - held.since.0) as u64;
         let key = self.keyset.key(held.key).clone();
@@ -233,7 +275,6 @@ impl Model {
 
     pub(super) fn end(&mut self, session: usize, state: EndState, now: Timestamp) {
         let held: Vec<usize> = self.held.iter().filter(|held| held.session == session).map(|held| held.key).collect();
-        self.release_everything(session, &Why::Ended, now);
         let waits: Vec<WaiterId> = self.waits_of(session).map(|wait| wait.seq).collect();
         for seq in waits {
             self.leave(seq, LeftWhy::Ended, now);
@@ -244,6 +285,8 @@ impl Model {
                 self.answer(at, UnlockAnswer::Withdrawn, None, now);
             }
         }
+        self.end_holdings(session, &Why::Ended);
+        self.sweep(self.policy.records_per_slice, now);
         let session = &mut self.sessions[session];
         session.ended = Some((state, now, held));
         session.untold = 0;
@@ -253,7 +296,8 @@ impl Model {
         }
     }
 
-    pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {
+    /// Ends what is due. A step ends only so much; which part of it, the records say.
+    pub(super) fn tick(&mut self, now: Timestamp, hint: &Hint) {
         // A session with a waiting request is there.
         for session in 0..self.sessions.len() {
             let is_due = self
@@ -264,16 +308,17 @@ impl Model {
                 self.sessions[session].last_heard = now;
             }
         }
-        while let Some(at) = self.held.iter().position(|held| self.deadline(held) <= now) {
-            self.let_go(at, &Why::Expired, now);
-        }
+        let slice = self.policy.records_per_slice;
+        let overdue = self.held.iter().filter(|held| self.deadline(held) <= now).count();
+        assert!(hint.expired.len() <= overdue.min(slice), "a step ends only so much");
+        self.expire(&hint.expired, now);
         let mut lost: Vec<usize> = (0..self.sessions.len())
             .filter(|session| self.sessions[*session].ended.is_none())
             .filter(|session| self.sessions[*session].last_heard.after(self.policy.session_timeout) <= now)
             .filter(|session| self.waits_of(*session).next().is_none())
             .filter(|session| self.held.iter().all(|held| held.session != *session || held.ttl.is_while_session()))
             .collect();
-        lost.sort_by_key(|session| lost_order.iter().position(|id| *id == self.sessions[*session].id));
+        lost.sort_by_key(|session| hint.lost.iter().position(|id| *id == self.sessions[*session].id));
         for session in lost {
             self.end(session, EndState::Lost, now);
         }
@@ -281,11 +326,31 @@ impl Model {
         let mut due: Vec<(Timestamp, WaiterId)> = self.waits.iter().map(|wait| (wait.until, wait.seq)).collect();
         due.retain(|(until, _)| *until <= now);
         due.sort();
-        for (_, seq) in due {
+        for (_, seq) in due.into_iter().take(slice) {
             let wait = self.waits.iter().find(|wait| wait.seq == seq).unwrap();
             if self.is_blocked(wait) {
                 self.leave(seq, LeftWhy::TimedOut, now);
+            } else {
+                self.due_and_free.push(seq);
             }
         }
+    }
+
+    /// These reservations expire.
+    fn expire(&mut self, ids: &[ReservationId], now: Timestamp) {
+        for id in ids {
+            let at = self.held.iter().position(|held| held.id == *id).expect("only what is held expires");
+            assert!(self.deadline(&self.held[at]) <= now, "nothing expires early");
+            self.let_go(at, &Why::Expired, now);
+        }
+    }
+
+    /// Ends what is overdue and in the way of a request, unless something else is in its way in any case.
+    pub fn expire_in_the_way(&mut self, session: &SessionId, ask: &ModelCommand, now: Timestamp, hint: &Hint) {
+        let ModelCommand::Reserve { .. } = ask else { return };
+        assert!(hint.expired.is_empty() || self.sessions.iter().any(|known| known.id == *session));
+        self.expire(&hint.expired, now);
+        self.settle(now);
+        self.freed.clear();
     }
 }

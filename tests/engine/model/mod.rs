@@ -29,6 +29,8 @@ pub struct Model {
     pub sessions: Vec<Session>,
     /// In the order of the grants.
     pub held: Vec<Held>,
+    /// What is over without a record of its release, in the order in which these will come.
+    pub over: Vec<(Held, Why)>,
     /// In the order of the queue.
     pub waits: Vec<Wait>,
     /// In the order of their creation.
@@ -39,6 +41,9 @@ pub struct Model {
     pub settled: Vec<(WaiterId, Result<Outcome, Refusal>)>,
     /// Waits for a key their own session lost in this command.
     weakened: Vec<WaiterId>,
+    /// Keys that became free in this command, and waits whose time was over when nothing blocked them any more.
+    freed: Vec<usize>,
+    due_and_free: Vec<WaiterId>,
 }
 
 pub struct Session {
@@ -128,6 +133,7 @@ pub enum ModelCommand {
         hand_over: Option<ReservationId>,
     },
     Tick,
+    Sweep,
     Count,
 }
 
@@ -139,6 +145,7 @@ impl Model {
             policy,
             sessions: Vec::new(),
             held: Vec::new(),
+            over: Vec::new(),
             waits: Vec::new(),
             requests: Vec::new(),
             versions,
@@ -146,6 +153,8 @@ impl Model {
             counted: (0, 0),
             settled: Vec::new(),
             weakened: Vec::new(),
+            freed: Vec::new(),
+            due_and_free: Vec::new(),
         }
     }
 
@@ -164,6 +173,8 @@ impl Model {
             Err(refusal) => Err(refusal),
         };
         self.settle(now);
+        self.freed.clear();
+        self.due_and_free.clear();
         match &result {
             Err(Refusal::Locked(_)) => self.totals.conflicts += 1,
             Err(Refusal::Deadlock(_)) => self.totals.deadlocks += 1,
@@ -188,6 +199,7 @@ impl Model {
                 | ModelCommand::Unheard(_)
                 | ModelCommand::Leave(_)
                 | ModelCommand::Tick
+                | ModelCommand::Sweep
                 | ModelCommand::Count
         );
         let dead = |session: &Session| match &session.ended {
@@ -323,7 +335,8 @@ impl Model {
             }
             ModelCommand::Release(keys) => self.release(session, keys, now),
             ModelCommand::ReleaseAll => {
-                Ok(Outcome::Released(self.release_everything(session, &Why::Released, now).into()))
+                let keys = self.release_everything(session, now);
+                Ok(Outcome::Released { count: keys.len(), keys: keys.into() })
             }
             ModelCommand::Renew(keys, ttl) => self.renew(session, keys, *ttl, now),
             ModelCommand::Heartbeat => Ok(self.heartbeat(session, now)),
@@ -332,12 +345,12 @@ impl Model {
                     self.end(session, *state, now);
                 }
                 let (state, _, released) = self.sessions[session].ended.clone().unwrap();
-                Ok(Outcome::Ended { state, released: self.keys(&released) })
+                Ok(Outcome::Ended { state, count: released.len() as u64, released: self.keys(&released) })
             }
             ModelCommand::Override(id) => match self.held.iter().position(|held| held.id == *id) {
                 Some(at) => {
                     let why = Why::Overridden { by: "admin".into(), reason: "because".into() };
-                    Ok(Outcome::Released([self.let_go(at, &why, now)].into()))
+                    Ok(Outcome::Released { keys: [self.let_go(at, &why, now)].into(), count: 1 })
                 }
                 None => Err(Refusal::UnknownReservation),
             },
@@ -359,7 +372,11 @@ impl Model {
                 self.respond((session, matches!(who, ModelActor::Admin)), *id, *answer, *hand_over, now)
             }
             ModelCommand::Tick => {
-                self.tick(now, &hint.lost);
+                self.tick(now, hint);
+                Ok(Outcome::Done)
+            }
+            ModelCommand::Sweep => {
+                self.sweep(self.policy.records_per_slice, now);
                 Ok(Outcome::Done)
             }
             ModelCommand::Count => {
@@ -419,6 +436,7 @@ impl Model {
             held.expires = now.after(held.ttl.duration());
             held.renewals = 0;
         }
+
         for session in self.sessions.iter_mut().filter(|session| session.ended.is_none()) {
             session.seen(now);
         }
@@ -472,6 +490,8 @@ impl Model {
 pub struct Hint {
     pub queued: WaiterId,
     pub lost: Vec<SessionId>,
+    /// What the engine has ended because of its deadline.
+    pub expired: Vec<ReservationId>,
 }
 
 pub fn clash(one: Mode, other: Mode) -> bool {

@@ -58,7 +58,7 @@ impl Model {
             return Err(Refusal::UnknownRequest);
         };
         let request = self.requests[at].clone();
-        let me = &self.sessions[session].id;
+        let me = &self.sessions[session].id.clone();
         let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if me != expected {
             if answer == UnlockAnswer::Withdrawn && *me != request.holder {
@@ -66,6 +66,13 @@ impl Model {
             }
             return Err(Refusal::NotTheHolder(SessionName { session: expected.clone(), name: None }));
         }
+        // The release of what is over is recorded before the answer.
+        if let Some(at) = self.over.iter().position(|(held, _)| held.id == request.reservation)
+            && request.answer.is_none()
+        {
+            self.sweep_at(at, now);
+        }
+        let request = self.requests[at].clone();
         if request.answer.is_some() {
             let same = request.answer == Some(answer);
             return if same {

@@ -6,7 +6,8 @@ impl Model {
     /// Grants every wait that can be granted, the first in the queue first.
     pub(super) fn settle(&mut self, now: Timestamp) {
         loop {
-            let ready = |wait: &&Wait| self.at_version(wait).is_err() || !self.is_blocked(wait);
+            let ready =
+                |wait: &&Wait| self.is_looked_at(wait) && (self.at_version(wait).is_err() || !self.is_blocked(wait));
             if let Some(wait) = self.waits.iter().find(ready).cloned() {
                 if self.at_version(&wait).is_err() {
                     self.leave(wait.seq, LeftWhy::Version, now);
@@ -29,6 +30,15 @@ impl Model {
         }
     }
 
+    /// A wait is looked at when a key becomes free that it waits for. That is whenever something becomes free, except where
+    /// releases are still to be recorded.
+    fn is_looked_at(&self, wait: &Wait) -> bool {
+        let is_freed = |key: usize| self.freed.iter().any(|freed| self.keyset.meet(*freed, key));
+        self.over.is_empty()
+            || self.due_and_free.contains(&wait.seq)
+            || wait.wants.iter().any(|(_, key, _)| is_freed(*key))
+    }
+
     pub(super) fn unqueue(&mut self, seq: WaiterId, now: Timestamp) {
         let at = self.waits.iter().position(|wait| wait.seq == seq).unwrap();
         let session = self.waits.remove(at).session;
@@ -48,6 +58,7 @@ impl Model {
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => over(Vec::new()),
         };
         self.settled.push((seq, Err(refusal)));
+        self.freed.extend(wait.wants.iter().map(|(_, key, _)| *key));
         self.unqueue(seq, now);
     }
 
@@ -61,8 +72,8 @@ impl Model {
     }
 
     /// Takes note of the waits that count on this reservation of their own session.
-    pub(super) fn weaken(&mut self, at: usize) {
-        let Held { session, key, .. } = self.held[at];
+    pub(super) fn weaken(&mut self, held: &Held) {
+        let Held { session, key, .. } = *held;
         let counts_on_it = |wait: &&Wait| wait.session == session && wait.wants.iter().any(|want| want.1 == key);
         for wait in self.waits.iter().filter(counts_on_it) {
             if !self.weakened.contains(&wait.seq) {
