@@ -3,9 +3,12 @@
 //! Separate from the engine, because the ledger needs no queues and no deadlines, and must also start from a tree it
 //! wrote. [`Holdings`] starts from a journal's snapshot, from such a tree, or empty.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
 
 use super::tree_path;
 use crate::engine::{Event, Image, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp};
@@ -39,12 +42,60 @@ pub struct Holding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(pub Timestamp);
 
+/// A path in the tree. Most are written like their key, and share its memory.
+#[derive(Debug, Clone)]
+enum HeldPath {
+    OfKey(Key),
+    Other(Arc<[u8]>),
+}
+
+impl HeldPath {
+    fn of(key: &Key) -> HeldPath {
+        let path = tree_path::of(key);
+        if path == key.spelling() { HeldPath::OfKey(key.clone()) } else { HeldPath::Other(path.into()) }
+    }
+
+    fn to_vec(&self) -> Vec<u8> {
+        Borrow::<[u8]>::borrow(self).to_vec()
+    }
+}
+
+impl Borrow<[u8]> for HeldPath {
+    fn borrow(&self) -> &[u8] {
+        match self {
+            HeldPath::OfKey(key) => key.spelling(),
+            HeldPath::Other(path) => path,
+        }
+    }
+}
+
+impl Ord for HeldPath {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let (one, other): (&[u8], &[u8]) = (self.borrow(), other.borrow());
+        one.cmp(other)
+    }
+}
+
+impl PartialOrd for HeldPath {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for HeldPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for HeldPath {}
+
 /// All that is held, by path in the tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Holdings {
-    by_path: BTreeMap<Vec<u8>, Vec<Holding>>,
+    by_path: BTreeMap<HeldPath, SmallVec<[Holding; 1]>>,
     /// Where each reservation is in `by_path`.
-    paths: HashMap<ReservationId, Vec<u8>>,
+    paths: HashMap<ReservationId, HeldPath>,
     /// The display names of live sessions.
     names: HashMap<SessionId, Text>,
 }
@@ -106,7 +157,7 @@ impl Holdings {
                 held.mode = Some(*mode);
                 held.reason = reason.clone();
                 held.until = held.since.map(|since| Stamp(since.0.after(ttl.duration())));
-                Some(path.clone())
+                Some(path.to_vec())
             }
             Event::Released { id, .. } => self.remove(*id),
             _ => None,
@@ -115,12 +166,13 @@ impl Holdings {
 
     /// Adds a reservation. Returns its path in the tree.
     pub fn insert(&mut self, held: Holding) -> Vec<u8> {
-        let path = tree_path::of(&held.key);
+        let path = HeldPath::of(&held.key);
+        let bytes = path.to_vec();
         self.paths.insert(held.id, path.clone());
-        let at_path = self.by_path.entry(path.clone()).or_default();
+        let at_path = self.by_path.entry(path).or_default();
         at_path.push(held);
         at_path.sort_by_key(|held| (held.fence, held.id));
-        path
+        bytes
     }
 
     /// Removes a reservation. Returns its path in the tree, if there was one.
@@ -131,7 +183,7 @@ impl Holdings {
         if at_path.is_empty() {
             self.by_path.remove(&path);
         }
-        Some(path)
+        Some(path.to_vec())
     }
 
     /// Copies the session names that are unknown here.
@@ -157,6 +209,12 @@ impl Holdings {
         self.names.get(session)
     }
 
+    /// The display name of the session that has this reservation.
+    pub fn holder_name(&self, id: ReservationId) -> Option<&Text> {
+        let at_path = self.by_path.get(self.paths.get(&id)?)?;
+        at_path.iter().find(|held| held.id == id)?.name.as_ref()
+    }
+
     /// Whether both have the same reservations, apart from the names of their holders.
     pub fn equals_apart_from_names(&self, other: &Holdings) -> bool {
         let nameless = |held: &Holding| Holding { name: None, ..held.clone() };
@@ -170,7 +228,7 @@ impl Holdings {
 
     /// Every path in the tree where something is held.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
-        self.by_path.keys().map(|path| &**path)
+        self.by_path.keys().map(Borrow::borrow)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Holding> {

@@ -157,7 +157,7 @@ fn git_shows_past_and_current_holders() {
     writer.flush(world.reader().as_mut()).unwrap();
     world.reserve("bo", &["src/a.rs"]);
     writer.flush(world.reader().as_mut()).unwrap();
-    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), FlushReport { events: 0, more: false });
+    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), FlushReport { events: 0, bytes: 0, more: false });
 
     let subjects = "reserve src/a.rs (+1) by Name of bo\nrelease src/a.rs by Name of ana\n\
                     reserve src/a.rs (+4) by Name of ana\n";

@@ -15,6 +15,12 @@ use crate::journal::JournalReader;
 /// How often the journal is read. Everything in between becomes one commit.
 const READ_EVERY: Duration = Duration::from_millis(500);
 
+/// After much was written, the next read waits until the ledger has grown by this many bytes a second on average, but not
+/// longer than this. A client could otherwise fill the disk: in a directory with very many entries, every change writes all
+/// of them again.
+const BYTES_PER_SECOND: usize = 2 << 20;
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// How long to wait after an error.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
@@ -57,7 +63,10 @@ impl LedgerThread {
     fn run(&mut self, stopped: &Receiver<()>) {
         loop {
             let result = self.catch_up();
-            let pause = if result.is_ok() { READ_EVERY } else { RETRY_AFTER };
+            let pause = match &result {
+                Ok(bytes) => pause_after(*bytes),
+                Err(_) => RETRY_AFTER,
+            };
             self.report(result);
             self.check_packs();
             if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
@@ -69,16 +78,19 @@ impl LedgerThread {
         self.repacker.finish();
     }
 
-    fn catch_up(&mut self) -> Result<(), LedgerError> {
+    /// Writes everything that is new. Returns how many bytes that took.
+    fn catch_up(&mut self) -> Result<usize, LedgerError> {
         self.status.set_head(self.journal.head()?);
         let mut writer = match self.writer.take() {
             // A ledger that was deleted is rebuilt.
             Some(writer) if exists(writer.store().path()) => writer,
             _ => Writer::open(&self.path, self.journal.as_mut())?,
         };
+        let mut bytes = 0;
         // A failed flush leaves the writer in an unknown state, so it is only kept after success.
         loop {
             let flushed = writer.flush(self.journal.as_mut())?;
+            bytes += flushed.bytes;
             self.status.set_written(writer.seq());
             if flushed.events > 0 {
                 self.repacker.start_if_due(&self.path, writer.store().packs());
@@ -88,7 +100,7 @@ impl LedgerThread {
             }
         }
         self.writer = Some(writer);
-        Ok(())
+        Ok(bytes)
     }
 
     /// Looks for damage in what was written before, and logs it once.
@@ -102,7 +114,7 @@ impl LedgerThread {
     }
 
     /// Updates the status, and logs an error once, when it changes.
-    fn report(&self, result: Result<(), LedgerError>) {
+    fn report<T>(&self, result: Result<T, LedgerError>) {
         let error = result.err().map(|error| (error.problem(), error.to_string()));
         if !self.status.set_error(error.clone()) {
             return;
@@ -115,6 +127,12 @@ impl LedgerThread {
             None => tracing::info!(%ledger, "the ledger is being written"),
         }
     }
+}
+
+/// How long to wait after so many bytes were written.
+fn pause_after(bytes: usize) -> Duration {
+    let seconds = bytes as f64 / BYTES_PER_SECOND as f64;
+    Duration::from_secs_f64(seconds).clamp(READ_EVERY, PAUSE_MAX)
 }
 
 fn exists(path: &Path) -> bool {

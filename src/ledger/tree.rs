@@ -18,9 +18,79 @@ pub struct Tree {
 #[derive(Debug, Default)]
 struct TreeNode {
     blob: Option<Oid>,
-    children: BTreeMap<Box<[u8]>, TreeNode>,
+    children: Children,
     /// The git id of this directory; none once something in it has changed.
     git_id: Option<Oid>,
+}
+
+/// The entries of a directory by name. Most directories have few, for which a map would take ten times the memory.
+#[derive(Debug)]
+enum Children {
+    /// Sorted.
+    Few(Vec<(Box<[u8]>, TreeNode)>),
+    Many(BTreeMap<Box<[u8]>, TreeNode>),
+}
+
+/// A directory with more entries has a map.
+const FEW_MAX: usize = 16;
+
+impl Default for Children {
+    fn default() -> Self {
+        Children::Few(Vec::new())
+    }
+}
+
+impl Children {
+    fn len(&self) -> usize {
+        match self {
+            Children::Few(list) => list.len(),
+            Children::Many(map) => map.len(),
+        }
+    }
+
+    fn find_or_insert(&mut self, name: &[u8]) -> &mut TreeNode {
+        if let Children::Few(list) = self
+            && list.len() == FEW_MAX
+            && list.binary_search_by(|(other, _)| (**other).cmp(name)).is_err()
+        {
+            *self = Children::Many(std::mem::take(list).into_iter().collect());
+        }
+        match self {
+            Children::Few(list) => {
+                let at = list.binary_search_by(|(other, _)| (**other).cmp(name));
+                let at = at.unwrap_or_else(|at| {
+                    list.reserve_exact(1);
+                    list.insert(at, (name.into(), TreeNode::default()));
+                    at
+                });
+                &mut list[at].1
+            }
+            Children::Many(map) => map.entry(name.into()).or_default(),
+        }
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        match self {
+            Children::Few(list) => {
+                if let Ok(at) = list.binary_search_by(|(other, _)| (**other).cmp(name)) {
+                    list.remove(at);
+                }
+            }
+            Children::Many(map) => {
+                map.remove(name);
+                if map.len() <= FEW_MAX / 2 {
+                    *self = Children::Few(std::mem::take(map).into_iter().collect());
+                }
+            }
+        }
+    }
+
+    fn iter_mut(&mut self) -> Box<dyn Iterator<Item = (&[u8], &mut TreeNode)> + '_> {
+        match self {
+            Children::Few(list) => Box::new(list.iter_mut().map(|(name, child)| (&**name, child))),
+            Children::Many(map) => Box::new(map.iter_mut().map(|(name, child)| (&**name, child))),
+        }
+    }
 }
 
 impl Tree {
@@ -51,7 +121,7 @@ impl TreeNode {
         self.git_id = None;
         let mut parts = rest.splitn(2, |&b| b == b'/');
         let (name, below) = (parts.next().unwrap_or_default(), parts.next());
-        let child = self.children.entry(name.into()).or_default();
+        let child = self.children.find_or_insert(name);
         let was_directory = child.is_directory();
         match below {
             None => child.blob = blob,
@@ -71,7 +141,7 @@ impl TreeNode {
     }
 
     fn is_directory(&self) -> bool {
-        !self.children.is_empty()
+        self.children.len() > 0
     }
 
     fn write(&mut self, add: &mut dyn FnMut(&[u8]) -> Oid) -> Oid {
@@ -79,7 +149,7 @@ impl TreeNode {
             return id;
         }
         let mut entries: Vec<(&[u8], bool, Oid)> = Vec::with_capacity(self.children.len());
-        for (name, child) in &mut self.children {
+        for (name, child) in self.children.iter_mut() {
             if child.is_directory() {
                 entries.push((name, true, child.write(add)));
             } else {

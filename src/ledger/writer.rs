@@ -16,11 +16,16 @@ use super::recover::{StartPoint, recover};
 use super::store::{BRANCH, Commit, LedgerStore};
 use super::tree::Tree;
 use super::tree_path::EVENTS;
-use crate::engine::{Seq, Timestamp};
+use crate::engine::{Event, Seq, Timestamp};
 use crate::journal::JournalReader;
 
-/// The most records in one commit; more would make a message that is hard to read.
+/// The most records in one commit; more would make a message that is hard to read. Where every commit writes much, because
+/// a directory with very many entries changes, there may be more.
 pub(super) const FLUSH_MAX: usize = 4096;
+const LARGE_FLUSH_MAX: usize = 32_768;
+
+/// A flush that writes more than this many bytes is large.
+const LARGE_FLUSH_BYTES: usize = 4 << 20;
 
 const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 
@@ -36,6 +41,8 @@ pub struct Writer {
     gap: Option<(Seq, Seq)>,
     /// The tree of the tip is not what `holdings` says, so the next commit writes the whole tree.
     rebuilt_tree: bool,
+    /// The most records of the next flush.
+    flush_max: usize,
 }
 
 impl Writer {
@@ -63,7 +70,7 @@ impl Writer {
                 tracing::warn!(ledger = %path.display(), %seq, "the ledger's tree does not match the journal; the next commit corrects it");
             }
         }
-        Ok(Writer { store, holdings, tree, tip, seq, gap, rebuilt_tree: !is_current })
+        Ok(Writer { store, holdings, tree, tip, seq, gap, rebuilt_tree: !is_current, flush_max: FLUSH_MAX })
     }
 
     /// The last record in the ledger.
@@ -82,12 +89,12 @@ impl Writer {
 
     /// Writes the next records as one commit, if there are any.
     pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<FlushReport, LedgerError> {
-        let page = journal.read(self.seq, FLUSH_MAX)?;
+        let page = journal.read(self.seq, self.flush_max)?;
         if page.begins_late(self.seq) {
             return Err(LedgerError::RecordsDropped { after: self.seq });
         }
         if page.records.is_empty() && !self.rebuilt_tree && self.gap.is_none() {
-            return Ok(FlushReport { events: 0, more: false });
+            return Ok(FlushReport { events: 0, bytes: 0, more: false });
         }
         let mut pack = Pack::new();
         let mut changed = Vec::new();
@@ -96,8 +103,14 @@ impl Writer {
         }
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
+            // The session of a release may have ended before.
+            let name = match &record.event {
+                Event::Released { id, .. } => self.holdings.holder_name(*id).cloned(),
+                _ => None,
+            };
             changed.extend(self.holdings.apply(&record));
-            let name = record.event.session().and_then(|session| self.holdings.name(session)).cloned();
+            let known = || record.event.session().and_then(|session| self.holdings.name(session)).cloned();
+            let name = name.or_else(known);
             events.push(LedgerEvent::new(record, name));
         }
         changed.sort_unstable();
@@ -122,7 +135,10 @@ impl Writer {
         let parent = self.tip.as_ref().map(|tip| tip.id).filter(|_| last_year.is_none());
         let body = body(tree, parent, seconds, &message::compose(&events, &trailers));
         let id = pack.add(ObjectKind::Commit, body.as_bytes());
-        self.store.store(&pack.finish())?;
+        let packed = pack.finish();
+        self.store.store(&packed)?;
+        let bytes = packed.pack.len() + packed.index.len();
+        drop(packed);
         if let Some(tip) = &last_year {
             self.archive(tip)?;
         }
@@ -131,7 +147,9 @@ impl Writer {
         let count = events.len();
         self.tip = Some(Commit { id, tree, before, seconds, trailers });
         (self.seq, self.gap, self.rebuilt_tree) = (seq, None, false);
-        Ok(FlushReport { events: count, more: count == FLUSH_MAX })
+        let more = count == self.flush_max;
+        self.flush_max = if bytes > LARGE_FLUSH_BYTES { LARGE_FLUSH_MAX } else { FLUSH_MAX };
+        Ok(FlushReport { events: count, bytes, more })
     }
 
     /// Each year starts with a root commit, so that old years can be deleted. The old year gets a branch.
@@ -160,6 +178,8 @@ impl Writer {
 pub struct FlushReport {
     /// The number of records in the commit.
     pub events: usize,
+    /// The size of its pack.
+    pub bytes: usize,
     /// The journal may have more records.
     pub more: bool,
 }
