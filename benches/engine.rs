@@ -10,11 +10,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use common::clock::{computed, rounds, thread_cpu};
-use common::commands::{Full, NOW, actor, id, parse, path, reserve};
+use common::commands::{Full, NOW, actor, id, parse, path, reserve, roomy};
 use common::table;
-use git_dibs::engine::{
-    Command, Engine, Event, Intent, Mode, Outcome, Policy, Record, Refusal, Seq, SessionId, Ttl, Turn,
-};
+use git_dibs::engine::{Command, Engine, Event, Intent, Mode, Outcome, Record, Refusal, Seq, SessionId, Ttl, Turn};
 use git_dibs::key::Key;
 
 fn main() {
@@ -126,7 +124,7 @@ fn check() {
 /// One more wait where 10,000 wait already, the search for a cycle included.
 fn queue_up() {
     const WAITERS: usize = 10_000;
-    let mut engine = Engine::new(Policy::default());
+    let mut engine = Engine::new(roomy());
     let mut turn = Turn::at(NOW);
     let mut ask = |engine: &mut Engine, who: usize, path: String, wait: bool| {
         let session = SessionId::parse(&format!("s{who}")).unwrap();
@@ -156,7 +154,7 @@ fn queue_up() {
     assert!(matches!(outcome, Err(Refusal::Deadlock(_))), "{outcome:?}");
     times_of("the wait that would close a cycle of 10,001, refused", vec![time]);
     // Each session holds one key and waits in the same queue, while others wait for the key it holds.
-    let mut engine = Engine::new(Policy::default());
+    let mut engine = Engine::new(roomy());
     for who in 0..WAITERS {
         let _ = ask(&mut engine, who, format!("own/{who}"), false);
         let _ = ask(&mut engine, who, "popular".to_owned(), who > 0);
@@ -181,7 +179,7 @@ fn replay() {
     let count = 1_000_000;
     let json: Vec<Vec<u8>> = records(count).iter().map(|record| serde_json::to_vec(record).unwrap()).collect();
     let begin = thread_cpu();
-    let mut engine = Engine::new(Policy::default());
+    let mut engine = Engine::new(roomy());
     for line in &json {
         engine.apply(&serde_json::from_slice(line).unwrap());
     }

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::clock::{long, quick, rounds, took};
-use common::commands::{parse, release};
+use common::commands::{parse, release, roomy};
 use common::http::Http;
 use common::support::process::{Run, until};
 use common::{inside, load, table};
 use git_dibs::engine::{
-    Actor, Command, Engine, Mode, Owner, Policy, ReservationId, Reserve, SessionId, SessionIdentity, Timestamp, Ttl,
-    Turn, Want,
+    Actor, Command, Engine, Mode, Owner, ReservationId, Reserve, SessionId, SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::journal::{Journal, SqliteJournal};
 use git_dibs::ledger::{Ledger, LedgerStatus, RetainingJournal, Writer, repack};
@@ -81,7 +80,7 @@ struct Work {
 
 impl Work {
     fn new() -> Work {
-        Work { engine: Engine::new(Policy::default()), now: Timestamp(1_790_000_000_000), dice: 3 }
+        Work { engine: Engine::new(roomy()), now: Timestamp(1_790_000_000_000), dice: 3 }
     }
 
     fn roll(&mut self, sides: u64) -> u64 {

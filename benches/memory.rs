@@ -7,9 +7,9 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::commands::{NOW, actor, parse, path, reserve};
+use common::commands::{NOW, actor, parse, path, reserve, roomy};
 use common::table;
-use git_dibs::engine::{Command, Engine, Outcome, Policy, SessionId, Turn};
+use git_dibs::engine::{Command, Engine, Outcome, SessionId, Turn};
 
 /// Counts allocated bytes.
 struct Counting;
@@ -45,7 +45,7 @@ fn main() {
 
 /// Held by a hundred sessions, each with a reason.
 fn filled(count: usize) -> Engine {
-    let mut engine = Engine::new(Policy::default());
+    let mut engine = Engine::new(roomy());
     let mut turn = Turn::at(NOW);
     for n in 0..count {
         let session = SessionId::parse(&format!("session-{}", n % 100)).unwrap();

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use git_dibs::engine::{Command, Engine, Outcome, Policy, Seq, SessionId, Ttl, Turn};
+use git_dibs::engine::{Command, Engine, Outcome, Seq, SessionId, Ttl, Turn};
 use git_dibs::journal::{Journal, SqliteJournal};
 
 use crate::common::clock::{long, rounds};
-use crate::common::commands::{NOW, actor, parse, path, reserve};
+use crate::common::commands::{NOW, actor, parse, path, reserve, roomy};
 use crate::common::http::{Http, connect};
 use crate::common::place::serve;
 use crate::common::support::server::Server;
@@ -61,7 +61,7 @@ fn seed(place: &World, name: &str, count: usize, snapshot: bool) {
     let dir = place.path(name).join(".git/dibs");
     fs::create_dir(&dir).expect("a directory");
     let mut journal = SqliteJournal::open(&dir.join("journal.db")).expect("a journal");
-    let mut engine = Engine::new(Policy::default());
+    let mut engine = Engine::new(roomy());
     let mut turn = Turn::at(NOW);
     for begin in (0..count).step_by(BATCH) {
         let after = engine.head();

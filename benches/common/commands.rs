@@ -9,6 +9,12 @@ use git_dibs::engine::{
 use git_dibs::key::{Key, KeyRules};
 use uuid::Uuid;
 
+/// A policy without limits on what is held.
+pub fn roomy() -> Policy {
+    let (reservations_per_session, reservations, text_bytes) = (usize::MAX, usize::MAX, usize::MAX);
+    Policy { reservations_per_session, reservations, text_bytes, ..Policy::default() }
+}
+
 /// The time of every command in a bench without a clock.
 pub const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -25,7 +31,7 @@ impl Full {
     pub fn new() -> Full {
         let session = SessionId::parse("bench").unwrap();
         let actor = actor(&session);
-        Full { engine: Engine::new(Policy::default()), actor, session, turn: Turn::at(NOW) }
+        Full { engine: Engine::new(roomy()), actor, session, turn: Turn::at(NOW) }
     }
 
     /// With this many paths and patterns held.

@@ -8,7 +8,6 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Json, Router};
 use git_dibs::desk::{Desk, SystemClock};
-use git_dibs::engine::Policy;
 use git_dibs::http::{App, HostCheck, HttpServer, Listener, Repository, ServerLimits, router};
 use git_dibs::journal::Journal;
 use git_dibs::wire;
@@ -17,6 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::clock::unix_seconds;
+use super::commands::roomy;
 use super::http::{RELEASED, RESERVED, keyring};
 
 /// The program's runtime.
@@ -26,7 +26,7 @@ pub fn runtime() -> Runtime {
 
 /// A desk on this journal, without a limit of reservations per session.
 pub fn desk(journal: Box<dyn Journal>) -> Desk {
-    let policy = Policy { reservations_per_session: usize::MAX, ..Policy::default() };
+    let policy = roomy();
     let failed = |error| panic!("{error}");
     Desk::open("bench", journal, Box::new(SystemClock::new()), policy, failed).expect("the journal is good").0
 }

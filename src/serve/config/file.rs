@@ -18,9 +18,6 @@ use crate::wire::limits::{CHECK_PATHS_CONFIG_MAX, TtlBounds};
 /// The longest time a reservation can be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
 
-/// Reservations one session may hold by default. A session that holds more than this has a bug.
-const RESERVATIONS: usize = 1_000_000;
-
 /// The largest value of `body-bytes`.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -160,8 +157,9 @@ fn bounds(
 
 fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
     const MANY: u64 = 1_000_000_000;
+    const TEXT_BYTES_MAX: u64 = 1 << 40;
     let http = ServerLimits::default();
-    let engine = Policy { reservations_per_session: RESERVATIONS, ..Policy::default() };
+    let engine = Policy::default();
     let limits = ServerLimits {
         body_bytes: number(&mut table, "body-bytes", 1024..=BODY_BYTES_MAX, http.body_bytes),
         keys_per_check: number(&mut table, "keys-per-check", 1..=CHECK_PATHS_CONFIG_MAX as u64, http.keys_per_check),
@@ -188,6 +186,8 @@ fn limits(mut table: TomlTable<'_, '_>) -> (ServerLimits, Policy) {
             1..=MANY,
             engine.reservations_per_session,
         ),
+        reservations: number(&mut table, "reservations-per-repository", 1..=MANY, engine.reservations),
+        text_bytes: number(&mut table, "text-bytes-per-repository", 1024..=TEXT_BYTES_MAX, engine.text_bytes),
         waiters_per_session: number(&mut table, "waiters-per-session", 0..=MANY, engine.waiters_per_session),
         sessions: number(&mut table, "sessions-per-repository", 1..=MANY, engine.sessions),
         sessions_per_worker: number(&mut table, "sessions-per-worker", 1..=MANY, engine.sessions_per_worker),
