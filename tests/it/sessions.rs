@@ -204,7 +204,7 @@ fn an_ended_session_is_opened_again_by_a_later_token_only() {
     assert_eq!((&seen["state"], &seen["name"]), (&json!("active"), &json!("Ana")));
     let events = world.get("/api/history?session=ana", &world.reader()).ok();
     let verbs: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| text(&event["event"])).collect();
-    assert_eq!(verbs, ["reserved", "reopened", "ended", "released", "reserved", "opened"]);
+    assert_eq!(verbs, ["reserved", "reopened", "released", "ended", "reserved", "opened"]);
 }
 
 /// Regression: calls that only read took notices from the session without delivering them.

@@ -6,14 +6,20 @@ mod access;
 mod answers;
 mod bodies;
 mod connections;
+mod costs;
 mod durability;
+mod growth;
 mod lists;
+mod patterns;
 mod refusals;
+mod slices;
 mod stalls;
 mod stop;
 mod unlock_requests;
 
-use crate::world::World;
+use serde_json::json;
+
+use crate::world::{Session, World};
 
 /// `long` where the long form of the tests was asked for, else `short`.
 pub fn numbers<T>(short: T, long: T) -> T {
@@ -26,4 +32,25 @@ pub fn peak_memory(world: &World) -> usize {
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     let kilobytes: usize = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes * 1024
+}
+
+/// One number of `/metrics`.
+pub fn metric(world: &World, name: &str) -> f64 {
+    let text = String::from_utf8(world.connect().call("GET", "/metrics", &[], b"").unwrap().body).unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap_or_else(|| panic!("{text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// How many reservations a session has.
+pub fn held_by(world: &World, session: &str) -> usize {
+    let view = world.get(&format!("/api/sessions/{session}"), &world.reader()).ok();
+    view["heldCount"].as_u64().unwrap() as usize
+}
+
+/// Reserves `count` files of a directory, in requests that are as large as they may be.
+pub fn hold_many(session: &Session<'_>, directory: &str, count: usize) {
+    let names: Vec<String> = (0..count).map(|number| format!("{directory}/{number:07}")).collect();
+    for part in names.chunks(10_000) {
+        session.reserve(json!({ "filePaths": part, "ttlSeconds": 300 })).ok();
+    }
 }
