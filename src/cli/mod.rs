@@ -99,6 +99,8 @@ enum Command {
     Check(check::Args),
     /// Wait until keys are free and reserve them
     Wait(wait::Args),
+    /// Allocate ports that no other session has
+    Ports(ports::Args),
     /// Show who holds what
     Status(status::Args),
     /// Show who holds a file or another key now
@@ -168,6 +170,7 @@ pub fn main() -> ExitCode {
         Command::Renew(args) => renew::run(args),
         Command::Check(args) => check::run(args),
         Command::Wait(args) => wait::run(args),
+        Command::Ports(args) => ports::run(args),
         Command::Status(args) => status::run(args),
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),

@@ -267,6 +267,7 @@ impl Engine {
     /// Adds a reservation to everything that refers to it.
     pub(super) fn apply_reserved(&mut self, slot: ReservationSlot) {
         self.apply_pause(slot);
+        self.apply_port(slot);
         let Reservation { fence, session, place, ref key, .. } = self.reservations[slot];
         // A key that is held again has not lapsed any more.
         let holder = &mut self.sessions[session];
@@ -311,6 +312,7 @@ impl Engine {
         }
         if self.index.place(place).holders.is_empty() {
             self.apply_pause_end(&key);
+            self.apply_port_end(&key);
         }
         if !self.index.place(place).is_live() {
             self.remember_version(place);

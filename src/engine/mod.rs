@@ -25,6 +25,7 @@ mod index;
 mod listening;
 mod notice;
 mod pause;
+mod ports;
 mod push;
 mod queue;
 mod record;
@@ -40,12 +41,13 @@ mod view;
 mod work;
 
 pub use command::{
-    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
+    Actor, AllocatePorts, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
     RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
 pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
+pub use ports::PortRange;
 pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};

@@ -128,6 +128,12 @@ impl Engine {
         held
     }
 
+    /// The ports of a session, in order.
+    pub fn port_grants(&self, session: &SessionId) -> Vec<Grant> {
+        let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
+        self.ports_at(*slot).map(|(_, held)| self.grant_of(held)).collect()
+    }
+
     /// All reservations with a fence after `after`, in the order of the grants.
     pub fn reservations(&self, after: Seq) -> impl Iterator<Item = (SessionName, Grant)> + '_ {
         let first = self.grants.partition_point(|(fence, _)| *fence <= after);

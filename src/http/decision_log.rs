@@ -72,6 +72,7 @@ fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key
         Command::Reserve(ask) => {
             ("reserve", Some(&ask.session), ask.wants.first().map(|want| &want.key), ask.wants.len())
         }
+        Command::AllocatePorts(ask) => ("allocate-ports", Some(&ask.session), None, ask.ids.len()),
         Command::Release { session, keys } => {
             ("release", Some(session), keys.first().map(|named| &named.key), keys.len())
         }

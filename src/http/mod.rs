@@ -21,6 +21,7 @@ mod middleware;
 mod openapi;
 mod outcome;
 mod pattern_work;
+mod port_policy;
 mod reply_channel;
 mod reply_text;
 mod request_fields;
@@ -36,6 +37,7 @@ pub use history_backend::{HistoryBackend, HistoryError, HistoryPage, HistoryQuer
 pub use key_policy::{ExclusiveRule, KeyPolicy};
 pub use limits::ServerLimits;
 pub use middleware::host_check::HostCheck;
+pub use port_policy::PortPolicy;
 pub use router::router;
 pub use transport::server::{HttpServer, Listener, runtime};
 pub use transport::tls::TlsIdentity;

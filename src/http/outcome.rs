@@ -190,7 +190,8 @@ pub fn pause(pause: Pause) -> wire::Paused {
 }
 
 /// A grant, as its holder sees it.
-pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
+pub fn reserved(session: &SessionId, grant: &Grant, session_timeout: u32) -> wire::Reserved {
+    let outlives_session = grant.ttl.is_while_session() && grant.ttl.seconds() > session_timeout;
     wire::Reserved {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -201,6 +202,7 @@ pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
         expires_at: time(grant.expires),
         ttl_seconds: grant.ttl.seconds().into(),
         while_session: grant.ttl.is_while_session(),
+        session_timeout_seconds: outlives_session.then_some(session_timeout.into()),
         fence: grant.fence.0,
         version: grant.version,
         encoding: encoding(&grant.key),

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{
-    check, docs, events, health, held, history, metrics, pushes, release, renew, reservations, reserve, sessions,
+    check, docs, events, health, held, history, metrics, ports, pushes, release, renew, reservations, reserve, sessions,
     stats, unlock_requests,
 };
 use super::middleware::host_check::HostCheck;
@@ -37,6 +37,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(unlock_requests::withdraw))
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
+        .routes(routes!(ports::allocate, ports::list, ports::free))
         .routes(routes!(pushes::announce))
         .routes(routes!(check::check_without_session))
         .routes(routes!(held::held))

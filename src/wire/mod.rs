@@ -16,6 +16,7 @@ mod history;
 pub mod limits;
 mod notices;
 mod operating;
+mod ports;
 mod pushes;
 pub mod schema;
 mod sessions;
@@ -36,6 +37,7 @@ pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
 pub use notices::Notice;
 pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
+pub use ports::{AllocatePorts, Ports};
 pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,

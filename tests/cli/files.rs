@@ -28,14 +28,14 @@ fn a_conflict_explains_itself() {
 #[test]
 fn files_are_relative_and_keys_are_not() {
     let world = World::served();
-    let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:slot", "deploy://prod"];
+    let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:schema:slot", "deploy://prod"];
     world.as_session("ana", ["reserve"].iter().chain(&args)).at("src").ok();
     let mut held = world.held();
     held.sort();
     let keys: Vec<&str> = held.iter().map(|held| held.strip_prefix("ana ").unwrap()).collect();
     assert_eq!(
         keys,
-        ["README", "db:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
+        ["README", "db:schema:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
     );
     let absolute = world.path("app/src/deep").canonicalize().unwrap().join("../b.rs");
     world.as_session("ana", ["check".as_ref(), absolute.as_os_str()]).ok();

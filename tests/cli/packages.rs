@@ -73,7 +73,7 @@ fn a_ttl_the_server_refuses_is_reported_with_its_line() {
     // A check is refused for the same reason.
     let said = world.as_session("ana", ["check", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
     assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");
-    let keys = "locks: {keys: ['db:slot'], ttl_minutes: 30}";
+    let keys = "locks: {keys: ['db:schema:slot'], ttl_minutes: 30}";
     world.as_session("ana", ["reserve", "--package", "-"]).input(keys).ok();
     world.as_session("ana", ["check", "--package", "-"]).input(keys).ok();
 }
@@ -85,8 +85,8 @@ fn check_and_reserve_agree_about_a_package() {
         ["", ", ttl_minutes: 1", ", ttl_minutes: 5", ", ttl_minutes: 6", ", ttl_minutes: 480", ", ttl_minutes: 0"];
     let lists = [
         "files: [src/a.rs]",
-        "keys: ['db:slot']",
-        "files: [src/a.rs], keys: ['db:slot']",
+        "keys: ['db:schema:slot']",
+        "files: [src/a.rs], keys: ['db:schema:slot']",
         "files: []",
         "keys: ['what:ever']",
     ];

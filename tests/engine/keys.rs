@@ -47,7 +47,7 @@ pub struct KeySet {
 pub const FEATURES: [&str; 2] = ["F", "G"];
 
 const NAMES: [&str; 9] = [
-    "db:slot",
+    "db:schema:slot",
     "flag:a",
     "flag:a/*",
     "flag:a/b",

@@ -354,7 +354,7 @@ impl Simulation {
         if step.is_multiple_of(3) {
             let key = self.any_key();
             let mode = self.any_mode();
-            let intent = *self.random.pick(&[Intent::Reserve(mode), Intent::Change, Intent::Look]);
+            let intent = *self.random.pick(&[Intent::Reserve(mode), Intent::ReserveNow(mode), Intent::Change, Intent::Look]);
             let client = self.random.below(CLIENTS + 1);
             let id = self.clients.get(client).map(|(id, ..)| id.clone());
             let session = id.as_ref().and_then(|id| self.number(id));

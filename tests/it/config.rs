@@ -170,16 +170,16 @@ fn the_policy_limits_what_may_be_reserved() {
     ana.hold("src/**");
     ana.hold("feature:F:review");
     let share = |key: &str| ana.reserve(json!({ "filePath": key, "mode": "shared" }));
-    share("db:x").refused("OPERATION_NOT_PERMITTED");
+    share("db:schema:x").refused("OPERATION_NOT_PERMITTED");
     share("migrations/1.sql").refused("OPERATION_NOT_PERMITTED");
     share("docs/a").ok();
-    ana.hold("db:x");
+    ana.hold("db:schema:x");
     let bounds = |key: &str| {
         let refusal = ana.reserve(json!({ "filePath": key, "ttlSeconds": 1000 })).refused("TTL_OUT_OF_RANGE");
         (refusal["min"].clone(), refusal["max"].clone())
     };
     assert_eq!(bounds("a"), (json!(1), json!(10)));
-    assert_eq!(bounds("db:y"), (json!(6), json!(9)));
+    assert_eq!(bounds("db:schema:y"), (json!(6), json!(9)));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn sighup_changes_limits_while_reservations_are_held() {
     let mut world = World::configured("[policy]\nfile-ttl = { max = 100 }\n");
     let token = world.session("ana").token;
     let reserve = |world: &World, body| world.post("/api/sessions/ana/files/reserve", &token, body).status;
-    assert_eq!(reserve(&world, json!({ "filePath": "db:x", "mode": "shared" })), 200);
+    assert_eq!(reserve(&world, json!({ "filePath": "db:schema:x", "mode": "shared" })), 200);
     assert_eq!(reserve(&world, json!({ "filePath": "a", "ttlSeconds": 200 })), 400);
     world.configure("[policy]\nfile-ttl = { max = 200 }\nnamespaces = []\n[limits]\nreservations-per-session = 2\n");
     world.signal(libc::SIGHUP);
@@ -249,10 +249,10 @@ fn sighup_changes_limits_while_reservations_are_held() {
         (reserve(&world, json!({ "filePath": "a", "ttlSeconds": 200 })) == 200).then_some(())
     });
     assert_eq!(reserve(&world, json!({ "filePath": "b" })), 429);
-    assert_eq!(reserve(&world, json!({ "filePath": "db:y" })), 403);
-    let renewed = world.post("/api/sessions/ana/files/renew", &token, json!({ "filePath": "db:x" }));
+    assert_eq!(reserve(&world, json!({ "filePath": "db:schema:y" })), 403);
+    let renewed = world.post("/api/sessions/ana/files/renew", &token, json!({ "filePath": "db:schema:x" }));
     renewed.ok();
-    world.post("/api/sessions/ana/files/release", &token, json!({ "filePath": "db:x" })).ok();
+    world.post("/api/sessions/ana/files/release", &token, json!({ "filePath": "db:schema:x" })).ok();
     assert_eq!(reserve(&world, json!({ "filePath": "b" })), 200);
     assert_eq!(secret_in(&world.path("repo/.git/dibs")), world.secret());
 }

@@ -58,7 +58,7 @@ fn ttls_have_bounds() {
     let world = World::new();
     let ana = world.session("ana");
     for (key, default, max) in
-        [("a", 60, 300), ("src/**", 60, 300), ("db:slot", 1800, 28_800), ("deploy://api-prod", 1800, 28_800)]
+        [("a", 60, 300), ("src/**", 60, 300), ("db:schema:slot", 1800, 28_800), ("deploy://api-prod", 1800, 28_800)]
     {
         let lasts = |granted: &Value| (time(&granted["expiresAt"]) - time(&granted["reservedAt"])) / 1000;
         assert_eq!(lasts(&ana.hold(key)), default, "{key}");
@@ -80,7 +80,7 @@ fn ttls_have_bounds() {
     let listed = ana.get("reserved-files").ok()["reservations"][0].clone();
     assert_eq!(listed["expiresAt"], renewed["expiresAt"]);
     // The bounds of every key of a batch apply.
-    let mixed = json!({ "filePaths": ["db:slot", "b"], "ttlSeconds": 600 });
+    let mixed = json!({ "filePaths": ["db:schema:slot", "b"], "ttlSeconds": 600 });
     assert_eq!(ana.reserve(mixed).refused("TTL_OUT_OF_RANGE")["max"], 300);
     assert_eq!(world.held(), ["ana a"]);
 }

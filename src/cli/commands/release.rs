@@ -1,12 +1,11 @@
 //! `git-dibs release`: release keys that the session holds.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
-use crate::cli::package::Package;
+use crate::cli::package::PackageArgs;
 use crate::cli::{Exit, talk};
 use crate::local::describe;
 use crate::wire;
@@ -19,9 +18,8 @@ pub struct Args {
     /// Release everything
     #[arg(long, conflicts_with_all = ["keys", "package"])]
     all: bool,
-    /// Release what a work package lists; - reads stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
-    package: Option<PathBuf>,
+    #[command(flatten)]
+    package: PackageArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -44,13 +42,14 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    let names = match &args.package {
-        Some(file) => Package::read(file, args.common.json)?.names(),
+    let package = args.package.read_one(args.common.json)?;
+    let names = match &package {
+        Some(package) => package.names(),
         None => context.names(&args.keys)?,
     };
     let mut texts = names.texts();
     let (one, many) =
-        if texts.len() == 1 && args.package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
+        if texts.len() == 1 && package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
     let request = wire::Release { file_path: one, file_paths: many, encoding: names.encoding() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;

@@ -54,7 +54,7 @@ locks:
   ttl_minutes: soon
   reason: [a, b]
   file: d
-  keys: [db:y]
+  keys: [db:schema:y]
 ";
     let expected = [
         "4: \"../b.rs\" is not a path that can be reserved: it has a \"..\" component; write the path without it, relative to the top of the repository.",

@@ -133,7 +133,7 @@ pub struct ParsedCheck {
 
 impl ParsedCheck {
     pub async fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
-        let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
+        let (mut intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
         let (blobs, record) = (body.blobs.take(), body.record == Some(true));
         let held_in = mode(body.mode);
         let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
@@ -147,6 +147,9 @@ impl ParsedCheck {
         let read = |text: &String| key(&caller.repo, text, percent);
         let keys = read_keys(app, &mut work, paths.iter(), read, |key| key).await?;
         if hold.is_some() {
+            if let Intent::Reserve(mode) = intent {
+                intent = Intent::ReserveNow(mode);
+            }
             let policy = caller.repo.policy();
             for key in &*keys {
                 policy.permit(key, held_in)?;

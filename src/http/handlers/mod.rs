@@ -9,6 +9,7 @@ pub mod health;
 pub mod held;
 pub mod history;
 pub mod metrics;
+pub mod ports;
 pub mod pushes;
 pub mod release;
 pub mod renew;

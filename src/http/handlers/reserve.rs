@@ -85,15 +85,16 @@ pub async fn reserve(
     };
     drop(waiting_permit);
     let notices = outcome::notices(reply.notices);
+    let timeout = caller.repo.policy().idle.default;
     match reply.outcome {
         Ok(Outcome::Granted(grants)) if is_one => {
             let grant = grants.first().expect("a grant has as many reservations as the request has keys");
-            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
+            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant, timeout) };
             Ok(Json(wire::ReserveReply::One(reserved)))
         }
         Ok(Outcome::Granted(grants)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant, timeout)).collect();
             for (place, reserved) in reservations.iter_mut().enumerate() {
                 reserved.reason = reason_in_list(place, reserved.reason.take());
             }

@@ -35,6 +35,7 @@ pub fn requests(call: &str) -> Value {
         "checkConflicts" | "checkConflictsAsNobody" => {
             named(&[("paths", &json!({ "paths": ["src/a.rs", "src/b.rs"] }))])
         }
+        "allocatePorts" => named(&[("four", &json!({ "count": 4, "purpose": "the development stack" }))]),
         "announcePush" => named(&[("push", &json!({ "updates": [update] }))]),
         "claimPush" => {
             named(&[("push", &json!({ "updates": [update], "check": { "paths": ["src/a.rs"], "intent": "change" } }))])
@@ -145,6 +146,18 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))
         }
+        "allocatePorts" | "listPorts" => (
+            "200",
+            "ports",
+            json!({
+                "ports": [20004, 20005, 20006, 20007], "expiresAt": "2026-01-31T10:00:00.250Z",
+                "env": {
+                    "API_PORT": "20007", "COMPOSE_PROJECT_NAME": "dibs-ana-20004", "DB_PORT": "20004",
+                    "REALTIME_PORT": "20006", "REST_PORT": "20005",
+                },
+            }),
+        ),
+        "freePorts" => ("200", "freed", json!({ "ok": true, "released": true, "releasedCount": 4 })),
         "announcePush" => ("200", "announced", json!({ "expiresAt": "2026-01-31T09:31:00.250Z" })),
         "claimPush" => (
             "200",

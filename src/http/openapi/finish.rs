@@ -7,7 +7,7 @@ use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
 use crate::wire::limits::{
-    CLAIM_UPDATES_MAX, IDLE_SECONDS_MAX, NAME_CHARS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX,
+    CLAIM_UPDATES_MAX, IDLE_SECONDS_MAX, NAME_CHARS_MAX, PORTS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX,
     TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX,
 };
 
@@ -57,6 +57,8 @@ fn contract_limits(schemas: &mut Value) {
         ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
         ("Reject", "note", "maxLength", REASON_CHARS_MAX),
         ("Override", "reason", "maxLength", REASON_CHARS_MAX),
+        ("AllocatePorts", "count", "maximum", PORTS_MAX as usize),
+        ("AllocatePorts", "purpose", "maxLength", REASON_CHARS_MAX),
         ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "feature", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "ttlSeconds", "maximum", TOKEN_SECONDS_MAX as usize),
@@ -81,6 +83,10 @@ pub fn set_bounds(document: &mut Value, app: &App) {
     for name in ["paths", "filePaths", "blobs"] {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
     }
+    let names = app.repositories.values().map(|repo| repo.policy().name_ttl);
+    let ports = &mut document["components"]["schemas"]["AllocatePorts"]["properties"]["ttlSeconds"];
+    ports["minimum"] = names.clone().map(|ttl| ttl.min).max().into();
+    ports["maximum"] = names.map(|ttl| ttl.max).min().into();
     for name in ["Reserve", "Renew", "Check"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
         (field["minimum"], field["maximum"]) = (min.into(), max.into());

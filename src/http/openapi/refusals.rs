@@ -57,6 +57,8 @@ refusals! {
     Check = TOKEN, ENDED, BODY, KEYS, &[TtlOutOfRange];
     /// A call with keys in its query.
     CheckQuery = TOKEN, ENDED, KEYS;
+    AllocatePorts = TOKEN, ENDED, BODY, &[TtlOutOfRange, NotFound, FeaturePaused];
+    FreePorts = TOKEN, ENDED, &[NotFound];
     AnnouncePush = TOKEN, ENDED, BODY, &[NotFound];
     /// Asking for an unlock.
     Ask = TOKEN, ENDED, BODY, KEYS, &[NotFound];

@@ -373,11 +373,21 @@ impl Model {
         let held = overlapping().any(|held| Some(held.session) == session && self.keyset.covers[held.key][key]);
         let all_shared = others.iter().all(|other| other.mode == Mode::Shared);
         let in_the_way = |other: &&&Held| match intent {
-            Intent::Reserve(mode) => clash(other.mode, mode),
+            Intent::Reserve(mode) | Intent::ReserveNow(mode) => clash(other.mode, mode),
             Intent::Look => other.mode == Mode::Exclusive,
             Intent::Change => !(held && all_shared),
         };
-        let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        let mut conflicts: Vec<_> =
+            others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        if let Intent::ReserveNow(mode) = intent
+            && conflicts.is_empty()
+        {
+            let (now, wants) = (Timestamp(0), vec![(ReservationId(Uuid::nil()), key, Ttl::Plain(1))]);
+            let (seq, session) = (WaiterId::LAST, session.unwrap_or(usize::MAX));
+            let (reason, if_version, feature) = (None, None, None);
+            conflicts =
+                self.conflicts(&Wait { seq, session, wants, mode, reason, if_version, since: now, until: now, feature });
+        }
         KeyCheck { conflicts, held, carried: false }
     }
 
