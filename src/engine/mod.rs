@@ -38,11 +38,12 @@ mod timer;
 mod turn;
 mod unlock;
 mod view;
+mod wait_graph;
 mod work;
 
 pub use command::{
-    Actor, AllocatePorts, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
-    RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
+    Actor, AllocatePorts, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause,
+    Pusher, RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
 pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
@@ -53,4 +54,5 @@ pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockA
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
 pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
+pub use wait_graph::{BlockedWait, WaitBlocker};
 pub use work::{Pair, WorkReport};

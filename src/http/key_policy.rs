@@ -235,7 +235,9 @@ mod tests {
         let exclusive =
             ["db:*", "migrations/", "flag:billing/*"].map(|text| ExclusiveRule::parse(text, &rules).unwrap());
         let policy = KeyPolicy { exclusive: exclusive.to_vec(), ..KeyPolicy::default() };
-        for text in ["db:schema:x", "db:schema:users", "migrations/1.sql", "**/*.sql", "flag:billing/new", "flag:billing/*"] {
+        for text in
+            ["db:schema:x", "db:schema:users", "migrations/1.sql", "**/*.sql", "flag:billing/new", "flag:billing/*"]
+        {
             assert_eq!(refused(&policy, text, Mode::Shared), Some(Code::OperationNotPermitted), "{text}");
             assert_eq!(refused(&policy, text, Mode::Exclusive), None, "{text}");
         }

@@ -94,7 +94,10 @@ fn api<'a>(text: &'a str, rest: &str) -> Result<Cow<'a, str>, BadKey> {
         return Err(malformed(text, &format!("the method is one of {}", METHODS.join(", "))));
     }
     if !path.starts_with('/') || has_gap(path) {
-        return Err(malformed(text, "after the method come one space and a path that starts with \"/\" and has no white space, like api:GET /v1/users"));
+        return Err(malformed(
+            text,
+            "after the method come one space and a path that starts with \"/\" and has no white space, like api:GET /v1/users",
+        ));
     }
     if path.split(['/', '?']).any(|part| part == "..") {
         return Err(malformed(text, "the path has a \"..\" component; write it without"));

@@ -387,7 +387,8 @@ fn after_any_crash_or_deletion_the_tree_matches_the_engine() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % sides
     };
-    let keys = ["a", "a/b", "a/b/c", "b", "src/x.rs", "src/**", "db:schema:slot", "deploy://prod", ".gitmodules", "a.b"];
+    let keys =
+        ["a", "a/b", "a/b/c", "b", "src/x.rs", "src/**", "db:schema:slot", "deploy://prod", ".gitmodules", "a.b"];
     let mut writer: Option<Writer> = None;
     for round in 0..300 {
         for _ in 0..dice(6) {

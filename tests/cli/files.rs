@@ -13,7 +13,7 @@ fn a_conflict_explains_itself() {
     assert_eq!(lines[0], "git-dibs: nothing was reserved: another session holds it");
     assert!(lines[1].starts_with("  src/a.rs: held by ANA (ana) through src/**, "), "{said:?}");
     assert!(lines[1].ends_with(" left: moving\\x07 users"), "{said:?}");
-    assert_eq!(lines[2], "Ask the holder to release it: git dibs request src/a.rs --reason TEXT");
+    assert_eq!(lines[2], "Ask the holder to release it, with all of src/**: git dibs request src/a.rs --reason TEXT");
     assert_eq!(lines[3], "Or wait for it: git dibs wait src/a.rs");
     assert_eq!(said.out, "");
     assert_eq!(world.held().len(), 1, "all or nothing");
@@ -35,7 +35,16 @@ fn files_are_relative_and_keys_are_not() {
     let keys: Vec<&str> = held.iter().map(|held| held.strip_prefix("ana ").unwrap()).collect();
     assert_eq!(
         keys,
-        ["README", "db:schema:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
+        [
+            "README",
+            "db:schema:slot",
+            "deploy://prod",
+            "file:src/[id].ts",
+            "src/*.ts",
+            "src/a.rs",
+            "src/deep/**",
+            "top.rs"
+        ]
     );
     let absolute = world.path("app/src/deep").canonicalize().unwrap().join("../b.rs");
     world.as_session("ana", ["check".as_ref(), absolute.as_os_str()]).ok();
@@ -197,7 +206,7 @@ fn waiting_ends_with_a_grant() {
     assert!(conflict.err.contains(" left, 1 waiting"), "{conflict:?}");
     world.as_session("ana", ["release", "src/a.rs"]).ok();
     let said = Said::from(waiting.finish());
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 1 min\n"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 30 min\n"), "{said:?}");
     assert!(said.err.starts_with("git-dibs: waiting for up to 5 min:\n  src/a.rs: held by ANA (ana), "), "{said:?}");
     assert_eq!(world.held(), ["bo src/a.rs"]);
 }

@@ -8,6 +8,7 @@ mod files;
 mod help;
 mod history;
 mod packages;
+mod ports;
 mod preamble;
 mod rlock;
 mod run;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::support::world::write_private;
-use crate::world::{Said, World};
+use crate::world::{Said, World, until};
 
 #[test]
 fn a_session_lives_in_its_worktree() {
@@ -196,4 +196,17 @@ fn a_flag_overrides_a_variable_and_a_variable_the_git_config() {
     assert!(name(&[], "", "one").contains("from config"));
     assert!(name(&[], "from env", "two").contains("from env"));
     assert!(name(&["--name", "from flag"], "from env", "three").contains("from flag"));
+}
+
+/// A person reserves by hand, and is away for longer than the session lasts.
+#[test]
+fn nothing_expires_silently_under_a_persons_hands() {
+    let world = World::new().serve(&["--session-timeout", "2"]);
+    world.dibs(["session", "start", "--id", "me"]).ok();
+    let said = world.dibs(["reserve", "src/a.rs"]).ok();
+    assert_eq!(said.out, "reserved src/a.rs for 2 s\n");
+    assert!(said.err.contains("every call of this session starts the 2 s again"), "{said:?}");
+    until("the session is lost", || world.held().is_empty().then_some(()));
+    let said = world.dibs(["status"]).ok();
+    assert!(said.err.contains("src/a.rs"), "the next command tells: {said:?}");
 }

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Content, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, ObjectId, Outcome, Owner,
-    Policy, Record, RefUpdate, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn,
-    UnlockAnswer, WaiterId, Want, Why,
+    Actor, AllocatePorts, Command, Content, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, ObjectId,
+    Outcome, Owner, Policy, PortRange, Record, RefUpdate, Refusal, ReservationId, Reserve, Seq, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -235,6 +235,17 @@ impl Runner {
                 let (wait, reason) = (line.time("wait"), text("reason"));
                 Command::Reserve(Reserve { session: session(), wants, mode: line.mode(), reason, wait, if_version })
             }
+            "allocates" => {
+                let number = |text: &str| text.parse::<u16>().expect("a port");
+                let (first, last) = line.options["ports"].split_once('-').expect("a range like 100-119");
+                let (first, last) = (number(first), number(last));
+                let start = line.options.get("start").map_or(first, |text| number(text));
+                let busy = line.options.get("busy").into_iter().flat_map(|text| text.split(',')).map(number).collect();
+                let ids = (0..number(line.options["count"])).map(|_| ReservationId(this.make_id())).collect();
+                let (ttl, reason, range) =
+                    (line.ttl().unwrap_or(Ttl::Plain(60)), None, PortRange { first, last, start });
+                Command::AllocatePorts(AllocatePorts { session: session(), ids, ttl, reason, range, busy })
+            }
             "releases" if line.keys == ["everything"] => Command::ReleaseAll { session: session() },
             "releases" => Command::Release { session: session(), keys: line.keys.iter().map(named).collect() },
             "renews" => {
@@ -265,7 +276,9 @@ impl Runner {
                     "rejects" => UnlockAnswer::Rejected,
                     _ => UnlockAnswer::Withdrawn,
                 };
-                let request: usize = line.keys[0].trim_start_matches('r').parse().expect("a request like r1");
+                // An admin names the session in whose place it answers: `admin approves ana r1`.
+                let request = if who == "admin" { line.keys[1] } else { line.keys[0] };
+                let request: usize = request.trim_start_matches('r').parse().expect("a request like r1");
                 let request = this.requests.get(request - 1).copied().unwrap_or(Uuid::max());
                 let hand_over = line.keys.contains(&"handing-over").then(|| ReservationId(this.make_id()));
                 Command::Respond { session: session(), request, answer, note: text("note"), hand_over }

@@ -12,6 +12,7 @@ mod install;
 mod managers;
 mod moments;
 mod names;
+mod newer;
 mod outage;
 mod processes;
 mod record;

@@ -24,12 +24,14 @@ mod files;
 mod reservations;
 mod while_session;
 
+mod contention;
 mod waiting;
 
 mod unlock_requests;
 
 mod pause;
 
+mod ports;
 mod pushes;
 
 mod operating;

@@ -23,7 +23,9 @@ fn a_restart_keeps_everything_acknowledged() {
     let before = {
         let ana = world.session_with("ana", json!({ "name": "Ana", "feature": "F-1" }));
         let (bo, ended) = (world.session("bo"), world.session("ended"));
-        for key in ["src/a.rs", "lib/**", "caf\u{e9}", "db:schema:slot", "deploy://prod", "file:src/[id].ts", "flag:x/*"] {
+        for key in
+            ["src/a.rs", "lib/**", "caf\u{e9}", "db:schema:slot", "deploy://prod", "file:src/[id].ts", "flag:x/*"]
+        {
             ana.reserve(json!({ "filePath": key, "reason": "why", "mode": "shared" })).ok();
         }
         ana.reserve(json!({ "filePath": "file:caf%E9%0A", "encoding": "percent", "ttlSeconds": 300 })).ok();

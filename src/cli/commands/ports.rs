@@ -54,9 +54,8 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let reply = context.checked(result)?;
     if args.env {
-        let line = |(name, value): (&String, &String)| {
-            format!("export {name}={}\n", shell::word(value).unwrap_or_default())
-        };
+        let line =
+            |(name, value): (&String, &String)| format!("export {name}={}\n", shell::word(value).unwrap_or_default());
         context.print(&reply.env.iter().map(line).collect::<String>())?;
         return Ok(Exit::Ok);
     }

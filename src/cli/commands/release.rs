@@ -48,8 +48,7 @@ pub fn run(args: Args) -> Result<Exit> {
         None => context.names(&args.keys)?,
     };
     let mut texts = names.texts();
-    let (one, many) =
-        if texts.len() == 1 && package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
+    let (one, many) = if texts.len() == 1 && package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
     let request = wire::Release { file_path: one, file_paths: many, encoding: names.encoding() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;

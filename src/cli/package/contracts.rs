@@ -54,7 +54,8 @@ impl Contracts {
                 path.strip_prefix(&**entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             if !self.files.iter().any(|file| file == path) && !self.generated.iter().any(is_generated) {
-                let what = "is neither listed in contracts.openapi.files nor a generated artifact (contracts.generated)";
+                let what =
+                    "is neither listed in contracts.openapi.files nor a generated artifact (contracts.generated)";
                 reader.problem(*line, format!("{shown:?} {what}"));
             }
         }

@@ -72,7 +72,8 @@ pub async fn allocate(
         let keys: Few<KeyName> = in_use.into_iter().map(|grant| grant.key.clone().into()).collect();
         submit(&caller.repo, actor.clone(), Command::Release { session: session.clone(), keys }).await?;
     }
-    let sentence = "too many ports of the range are in use on this machine; try again later, or configure another range";
+    let sentence =
+        "too many ports of the range are in use on this machine; try again later, or configure another range";
     Err(ApiError::new(Code::Unavailable, sentence).retry_after(1).with_notices(notices))
 }
 

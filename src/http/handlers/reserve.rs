@@ -94,7 +94,8 @@ pub async fn reserve(
         }
         Ok(Outcome::Granted(grants)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant, timeout)).collect();
+            let mut reservations: Vec<_> =
+                grants.iter().map(|grant| outcome::reserved(&session, grant, timeout)).collect();
             for (place, reserved) in reservations.iter_mut().enumerate() {
                 reserved.reason = reason_in_list(place, reserved.reason.take());
             }

@@ -188,12 +188,7 @@ fn ports(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> PortPolic
 }
 
 /// Seconds: `{ default = 60, min = 1, max = 300 }`.
-fn bounds(
-    document: &TomlDocument<'_>,
-    table: &mut TomlTable<'_, '_>,
-    name: &str,
-    usual: TtlBounds,
-) -> TtlBounds {
+fn bounds(document: &TomlDocument<'_>, table: &mut TomlTable<'_, '_>, name: &str, usual: TtlBounds) -> TtlBounds {
     let mut table = table.table(name);
     let mut seconds =
         |name, usual: u32| table.number(name, 1..=TTL_MAX).unwrap_or(ConfigValue::from_flag(usual.into()));

@@ -1,6 +1,7 @@
 //! Granting and releasing.
 
 use super::*;
+use crate::keys::PORTS;
 
 impl Model {
     pub(super) fn reserve(&mut self, ask: Wait, may_wait: bool, now: Timestamp) -> Result<Outcome, Refusal> {
@@ -89,6 +90,52 @@ impl Model {
         if weaker {
             self.weaken(at);
         }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a command with all its parts")]
+    pub(super) fn ports(
+        &mut self,
+        session: usize,
+        ids: &[ReservationId],
+        ttl: Ttl,
+        start: u16,
+        busy: &[u16],
+        feature: Option<&'static str>,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        let key = |port: u16| {
+            let text = format!("port:{port}");
+            (0..self.keyset.keys.len()).find(|key| self.keyset.key(*key).text() == text).unwrap()
+        };
+        let own = |port: &u16| self.held_at(session, key(*port)).is_some();
+        let mut ports: Vec<u16> = PORTS.filter(own).collect();
+        let more = ids.len().saturating_sub(ports.len());
+        if more > 0 {
+            if let Some(pause) = self.pause_of(session, feature) {
+                return Err(Refusal::Paused(Box::new(pause)));
+            }
+            self.within_quota(session, more)?;
+            let is_free = |port: u16| {
+                PORTS.contains(&port) && !busy.contains(&port) && self.held.iter().all(|held| held.key != key(port))
+            };
+            let fits = |first: &u16| (*first..*first + more as u16).all(is_free);
+            let Some(first) = (start..=*PORTS.end()).find(fits).or_else(|| PORTS.find(fits)) else {
+                return Err(Refusal::OverQuota { what: "ports in the range of this repository", limit: PORTS.len() });
+            };
+            ports.extend(first..first + more as u16);
+        }
+        // The ports the session has keep their reservations.
+        let mut unused = ids[..more].iter();
+        let mut wants = Vec::new();
+        for port in &ports {
+            let held = self.held_at(session, key(*port)).map(|at| self.held[at].id);
+            wants.push((held.unwrap_or_else(|| *unused.next().unwrap()), key(*port), ttl));
+        }
+        ports.sort();
+        wants.sort_by_key(|(_, wanted, _)| ports.iter().position(|port| key(*port) == *wanted));
+        let (seq, mode, reason, if_version) = (WaiterId::LAST, Mode::Exclusive, None, None);
+        let ask = Wait { seq, session, wants, mode, reason, if_version, since: now, until: now, feature };
+        Ok(Outcome::Granted(self.grant(&ask, now).into()))
     }
 
     /// What lasts while the session gives signs of life counts from the grant at least.

@@ -109,6 +109,12 @@ pub enum ModelCommand {
         wait: Option<Duration>,
         if_version: Option<u64>,
     },
+    Ports {
+        ids: Vec<ReservationId>,
+        ttl: Ttl,
+        start: u16,
+        busy: Vec<u16>,
+    },
     Release(Vec<usize>),
     ReleaseAll,
     Renew(Vec<usize>, Option<Ttl>),
@@ -321,6 +327,13 @@ impl Model {
                 };
                 self.reserve(wait, matches!(ask, ModelCommand::Reserve { wait: Some(_), .. }), now)
             }
+            ModelCommand::Ports { ids, ttl, start, busy } => {
+                let feature = match who {
+                    ModelActor::Session(_, _, feature, _) => feature,
+                    _ => None,
+                };
+                self.ports(session, ids, *ttl, *start, busy, feature, now)
+            }
             ModelCommand::Release(keys) => self.release(session, keys, now),
             ModelCommand::ReleaseAll => {
                 Ok(Outcome::Released(self.release_everything(session, &Why::Released, now).into()))
@@ -355,7 +368,9 @@ impl Model {
                 Ok(Outcome::Done)
             }
             ModelCommand::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
-            ModelCommand::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
+            ModelCommand::Respond { id, answer, hand_over } => {
+                self.respond((session, matches!(who, ModelActor::Admin)), *id, *answer, *hand_over, now)
+            }
             ModelCommand::Tick => {
                 self.tick(now, &hint.lost);
                 Ok(Outcome::Done)
@@ -385,8 +400,17 @@ impl Model {
             let (now, wants) = (Timestamp(0), vec![(ReservationId(Uuid::nil()), key, Ttl::Plain(1))]);
             let (seq, session) = (WaiterId::LAST, session.unwrap_or(usize::MAX));
             let (reason, if_version, feature) = (None, None, None);
-            conflicts =
-                self.conflicts(&Wait { seq, session, wants, mode, reason, if_version, since: now, until: now, feature });
+            conflicts = self.conflicts(&Wait {
+                seq,
+                session,
+                wants,
+                mode,
+                reason,
+                if_version,
+                since: now,
+                until: now,
+                feature,
+            });
         }
         KeyCheck { conflicts, held, carried: false }
     }
