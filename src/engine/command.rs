@@ -176,6 +176,8 @@ pub enum Outcome {
     Queued(WaiterId),
     /// These keys were released.
     Released(Few<Key>),
+    /// The same where some of the keys that were named had expired before.
+    ReleasedLate { released: Few<Key>, lapsed: Few<Key> },
     /// The session is alive.
     Alive {
         /// How many reservations were renewed.
@@ -246,6 +248,8 @@ pub enum Refusal {
     AnsweredBefore(Box<UnlockRequest>),
     /// Only this session can answer the unlock request.
     NotTheHolder(SessionName),
+    /// Only this session can withdraw the unlock request.
+    NotTheSender(SessionName),
     /// These patterns must be compared first. Where that was done, asking again finds the result.
     Uncompared(Vec<Pair>),
     /// The request compares too much for one decision.

@@ -53,6 +53,6 @@ pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
-pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
+pub use view::{EntityView, Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
 pub use wait_graph::{BlockedWait, WaitBlocker};
 pub use work::{Pair, WorkReport};

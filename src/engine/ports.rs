@@ -59,10 +59,8 @@ impl Engine {
     pub fn propose_ports(&self, session: &SessionId, count: usize, range: PortRange, busy: &BTreeSet<u16>) -> Vec<u16> {
         let slot = self.session_ids.get(session).copied().unwrap_or(SessionSlot::NONE);
         let more = count.saturating_sub(self.ports_at(slot).count());
-        match self.free_ports(more, range, busy) {
-            Some(first) if more > 0 => (first..).take(more).collect(),
-            _ => Vec::new(),
-        }
+        let first = if more == 0 { None } else { self.free_ports(more, range, busy) };
+        first.map_or_else(Vec::new, |first| (first..).take(more).collect())
     }
 
     pub(super) fn ports_at(&self, session: SessionSlot) -> impl Iterator<Item = (u16, ReservationSlot)> + '_ {
@@ -70,7 +68,7 @@ impl Engine {
         ports.filter(move |(_, held)| session.some().is_some() && self.reservations[*held].session == session)
     }
 
-    /// The first of `count` ports in a row that no session has and that are not busy.
+    /// The first of `count` ports in a row, at least one, that no session has and that are not busy.
     fn free_ports(&self, count: usize, range: PortRange, busy: &BTreeSet<u16>) -> Option<u16> {
         let start = range.start.clamp(range.first, range.last);
         self.free_from(start, range.last, count, busy).or_else(|| self.free_from(range.first, range.last, count, busy))

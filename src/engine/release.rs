@@ -9,7 +9,8 @@ use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    /// Releases all of these keys, or none. A key that no session holds is ignored.
+    /// Releases all of these keys, or none. A key that no session holds is ignored, and so is one that the session held until
+    /// it expired.
     pub(super) fn release(
         &mut self,
         turn: &mut Turn,
@@ -23,8 +24,11 @@ impl Engine {
             return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
         }
         let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
+        let is_late = |(named, lookup): &(&KeyName, &Lookup)| lookup.held().is_none() && self.has_lapsed(slot, named);
+        let lapsed: Few<Key> = keys.iter().zip(&lookups).filter(is_late).map(|(named, _)| named.key.clone()).collect();
         let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
             Some(_) => None,
+            None if lapsed.contains(&named.key) => None,
             None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
         };
         match keys.iter().zip(&lookups).find_map(holder) {
@@ -37,9 +41,18 @@ impl Engine {
                         released.push(self.release_one(turn, held, &Why::Released));
                     }
                 }
-                Ok(Outcome::Released(released))
+                Ok(match lapsed.is_empty() {
+                    true => Outcome::Released(released),
+                    false => Outcome::ReleasedLate { released, lapsed },
+                })
             }
         }
+    }
+
+    /// Whether the session held this until it expired.
+    pub(super) fn has_lapsed(&self, session: SessionSlot, named: &KeyName) -> bool {
+        let lapsed = &self.sessions[session].lapsed;
+        lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key))
     }
 
     /// Releases a reservation for an admin. Its holder gets a notice.

@@ -7,8 +7,10 @@
 mod app;
 mod byte_budget;
 mod caller;
+mod compat;
 mod conflict_list;
 mod decision_log;
+mod entity;
 mod error;
 mod event_json;
 mod event_texts;

@@ -113,6 +113,12 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
         }
+        Refusal::NotTheSender(sender) => {
+            let sentence = format!("only {} can withdraw this request, because it sent it", session_label(&sender));
+            let mut body = ErrorBody::new(Code::Forbidden, sentence);
+            body.more.insert("requestedBy".to_owned(), sender.session.as_str().into());
+            ApiError::from(body)
+        }
         Refusal::Uncompared(_) => {
             let sentence = "the patterns of this request overlap too many others to compare them at once; name fewer";
             ApiError::new(Code::QuotaExceeded, sentence).retry_after(1)

@@ -10,10 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::App;
+use super::compat;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, events, health, held, history, metrics, ports, pushes, release, renew, reservations,
-    reserve, sessions, stats, unlock_requests, waits,
+    check, contention, docs, entities, events, health, held, history, metrics, ports, pushes, release, renew,
+    reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -38,6 +39,12 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
         .routes(routes!(ports::allocate, ports::list, ports::free))
+        .routes(routes!(entities::get, entities::lock))
+        .routes(routes!(entities::unlock))
+        .routes(routes!(entities::requests, entities::ask))
+        .routes(routes!(entities::approve))
+        .routes(routes!(entities::reject))
+        .routes(routes!(entities::withdraw))
         .routes(routes!(pushes::announce))
         .routes(routes!(check::check_without_session))
         .routes(routes!(held::held))
@@ -64,6 +71,7 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
     app.requests.set_routes(document.paths.paths.keys());
     router
+        .merge(compat::routes())
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Encoding, Mode, Notice, Text, Time};
+use super::{Code, Encoding, Mode, Notice, Text, Time};
 
 /// One new reservation, or one that the session already held and renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -143,6 +143,12 @@ pub struct Released {
     pub released: bool,
     /// How many reservations ended.
     pub released_count: u64,
+    /// `LOCK_TIMEOUT` if the session held some of the keys until they expired. That is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Those keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expired: Vec<String>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

@@ -9,6 +9,7 @@
 mod body;
 mod contention;
 mod deserialize;
+mod entities;
 mod error;
 mod event;
 mod file_replies;
@@ -32,6 +33,7 @@ pub use contention::{
     Blocker, BlockerKind, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live, LiveReservation,
     LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
 };
+pub use entities::{Entity, EntityAgent, EntityLock, EntityRequest, LockEntity, RequestEntity};
 pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use file_replies::{

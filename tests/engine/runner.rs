@@ -112,7 +112,7 @@ impl Runner {
             Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::Ended { .. }));
+        let by_hand = matches!(result, Ok(Outcome::Released(_) | Outcome::ReleasedLate { .. } | Outcome::Ended { .. }));
         for record in &records {
             parts.extend(match &record.event {
                 Event::Opened { session, .. } => {

@@ -516,6 +516,12 @@ impl Simulation {
             // A wait may name what its session holds already.
             wants[0].1 = self.known_keys(id)[0];
         }
+        // Ports are allocated, not reserved.
+        for want in &mut wants {
+            while self.model.keyset.key(want.1).text().starts_with("port:") {
+                want.1 = self.any_key();
+            }
+        }
         let wait = self.random.percent(70).then(|| Duration::from_millis(1_000 + self.random.below(40_000) as u64));
         let version = self.model.versions[wants[0].1];
         let if_version = self.random.percent(12).then(|| version.saturating_sub(self.random.below(4) as u64 / 3));

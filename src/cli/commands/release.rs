@@ -49,7 +49,8 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let mut texts = names.texts();
     let (one, many) = if texts.len() == 1 && package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
-    let request = wire::Release { file_path: one, file_paths: many, encoding: names.encoding() };
+    let encoding = names.encoding();
+    let request = wire::Release { file_path: one, file_paths: many, encoding, ..wire::Release::default() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;
     let text = match (reply.released_count, names.count()) {

@@ -131,26 +131,12 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
         format!("reserved {} for {left}{shared}\n", describe::key(&one.file_path, one.encoding))
     };
     context.print(&granted.iter().map(line).collect::<String>())?;
-    if let Some(one) = granted.iter().find(|one| one.while_session)
-        && !context.json
-    {
-        talk::say(&lasting(one));
+    let short = granted.iter().find_map(|one| one.session_timeout_seconds).filter(|_| !context.json);
+    if let Some(timeout) = short.map(Duration::from_secs) {
+        let left = time_left(timeout);
+        talk::say(&format!("a session that makes no call for {left} is lost, and what it holds with it"));
     }
     Ok(Exit::Ok)
-}
-
-/// What a reservation without a TTL of its own depends on.
-fn lasting(one: &wire::Reserved) -> String {
-    let time = |seconds: u64| time_left(Duration::from_secs(seconds));
-    let idle = time(one.ttl_seconds);
-    match one.session_timeout_seconds {
-        Some(timeout) => format!(
-            "every call of this session starts the {idle} again; a session that makes no call for {} is lost, with what it \
-             holds",
-            time(timeout)
-        ),
-        None => format!("every call of this session starts the {idle} again"),
-    }
 }
 
 /// Whether the same request may succeed later.

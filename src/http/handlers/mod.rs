@@ -3,6 +3,7 @@
 pub mod check;
 pub mod contention;
 pub mod docs;
+pub mod entities;
 pub mod events;
 #[cfg(test)]
 mod events_tests;

@@ -133,9 +133,16 @@ pub async fn free(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Re
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
     notices.extend(outcome::notices(reply.notices));
     match reply.outcome {
-        Ok(Outcome::Released(keys)) => {
+        Ok(Outcome::Released(keys) | Outcome::ReleasedLate { released: keys, .. }) => {
             let released_count = keys.len() as u64;
-            Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
+            Ok(Json(wire::Released {
+                ok: true,
+                released: released_count > 0,
+                released_count,
+                code: None,
+                expired: Vec::new(),
+                notices,
+            }))
         }
         other => Err(not_done(other, reply.now).with_notices(notices)),
     }

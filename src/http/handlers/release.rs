@@ -15,8 +15,8 @@ use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::named_keys;
 use crate::http::submit::submit;
 use crate::key::Key;
-use crate::wire;
 use crate::wire::limits::RELEASED_PATHS_MAX;
+use crate::wire::{self, Code};
 
 /// Release one key, or several.
 ///
@@ -40,9 +40,11 @@ pub async fn release(
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
-    let (keys, notices) = released_keys(reply)?;
+    let (keys, lapsed, notices) = released_keys(reply)?;
     let released_count = keys.len() as u64;
-    Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
+    let expired: Vec<String> = lapsed.iter().map(Key::shown).collect();
+    let code = (!expired.is_empty()).then_some(Code::LockTimeout);
+    Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, code, expired, notices }))
 }
 
 /// Release everything that the session holds.
@@ -62,15 +64,17 @@ pub async fn release_all(
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
-    let (keys, notices) = released_keys(reply)?;
+    let (keys, _, notices) = released_keys(reply)?;
     let released_paths = keys.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect();
     Ok(Json(wire::ReleasedAll { released_count: keys.len() as u64, released_paths, notices }))
 }
 
-fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, Vec<wire::Notice>)> {
+/// The keys that were released, and those that had expired before.
+fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, Few<Key>, Vec<wire::Notice>)> {
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
-        Ok(Outcome::Released(keys)) => Ok((keys, notices)),
+        Ok(Outcome::Released(keys)) => Ok((keys, Few::new(), notices)),
+        Ok(Outcome::ReleasedLate { released, lapsed }) => Ok((released, lapsed, notices)),
         other => Err(not_done(other, reply.now).with_notices(notices)),
     }
 }

@@ -35,6 +35,13 @@ pub fn requests(call: &str) -> Value {
         "checkConflicts" | "checkConflictsAsNobody" => {
             named(&[("paths", &json!({ "paths": ["src/a.rs", "src/b.rs"] }))])
         }
+        "lockEntity" => named(&[("lock", &json!({ "agentId": "ana", "agentName": "Ana", "reason": "a deployment" }))]),
+        "unlockEntity" | "approveEntityRequest" | "rejectEntityRequest" => {
+            named(&[("holder", &json!({ "agentId": "ana" }))])
+        }
+        "askToUnlockEntity" => {
+            named(&[("request", &json!({ "requestedBy": "bo", "reason": "a fix that cannot wait" }))])
+        }
         "allocatePorts" => named(&[("four", &json!({ "count": 4, "purpose": "the development stack" }))]),
         "announcePush" => named(&[("push", &json!({ "updates": [update] }))]),
         "claimPush" => {
@@ -145,6 +152,27 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
                 "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))
+        }
+        "getEntity"
+        | "lockEntity"
+        | "unlockEntity"
+        | "listEntityRequests"
+        | "askToUnlockEntity"
+        | "approveEntityRequest"
+        | "rejectEntityRequest"
+        | "withdrawEntityRequest" => {
+            let request = json!({
+                "id": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1", "requestedBy": "bo", "requestedByName": "Bo",
+                "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z", "status": "pending",
+                "respondedAt": null, "respondedBy": null,
+            });
+            let lock = json!({
+                "lockedBy": "ana", "lockedByName": "Ana", "lockedAt": "2026-01-31T09:30:00.250Z", "reason": null,
+                "expiresAt": "2026-01-31T10:00:00.250Z", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
+                "fence": 42,
+            });
+            let status = if call == "askToUnlockEntity" { "201" } else { "200" };
+            (status, "locked", json!({ "lock": lock, "requests": [request] }))
         }
         "allocatePorts" | "listPorts" => (
             "200",

@@ -57,6 +57,8 @@ fn contract_limits(schemas: &mut Value) {
         ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
         ("Reject", "note", "maxLength", REASON_CHARS_MAX),
         ("Override", "reason", "maxLength", REASON_CHARS_MAX),
+        ("LockEntity", "reason", "maxLength", REASON_CHARS_MAX),
+        ("RequestEntity", "reason", "maxLength", REASON_CHARS_MAX),
         ("AllocatePorts", "count", "maximum", PORTS_MAX as usize),
         ("AllocatePorts", "purpose", "maxLength", REASON_CHARS_MAX),
         ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
@@ -84,9 +86,11 @@ pub fn set_bounds(document: &mut Value, app: &App) {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
     }
     let names = app.repositories.values().map(|repo| repo.policy().name_ttl);
-    let ports = &mut document["components"]["schemas"]["AllocatePorts"]["properties"]["ttlSeconds"];
-    ports["minimum"] = names.clone().map(|ttl| ttl.min).max().into();
-    ports["maximum"] = names.map(|ttl| ttl.max).min().into();
+    for name in ["AllocatePorts", "LockEntity"] {
+        let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
+        field["minimum"] = names.clone().map(|ttl| ttl.min).max().into();
+        field["maximum"] = names.clone().map(|ttl| ttl.max).min().into();
+    }
     for name in ["Reserve", "Renew", "Check"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
         (field["minimum"], field["maximum"]) = (min.into(), max.into());

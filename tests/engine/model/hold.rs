@@ -119,7 +119,8 @@ impl Model {
                 PORTS.contains(&port) && !busy.contains(&port) && self.held.iter().all(|held| held.key != key(port))
             };
             let fits = |first: &u16| (*first..*first + more as u16).all(is_free);
-            let Some(first) = (start..=*PORTS.end()).find(fits).or_else(|| PORTS.find(fits)) else {
+            let Some(first) = (start..=*PORTS.end()).find(fits).or_else(|| (*PORTS.start()..=*PORTS.end()).find(fits))
+            else {
                 return Err(Refusal::OverQuota { what: "ports in the range of this repository", limit: PORTS.len() });
             };
             ports.extend(first..first + more as u16);
@@ -164,10 +165,8 @@ impl Model {
         let mut found = Vec::new();
         for key in keys {
             let Some(at) = self.own(session, *key) else {
-                let lapsed = &self.sessions[session].lapsed;
-                let literal = self.keyset.literal[*key];
                 let name = self.keyset.key(*key).clone();
-                if lapsed.contains(key) || literal.is_some_and(|key| lapsed.contains(&key)) {
+                if self.has_lapsed(session, *key) {
                     return Err(Refusal::Lapsed { key: name });
                 }
                 return Err(Refusal::NotHeld { key: name, holder: self.holder_of(*key) });
@@ -218,10 +217,11 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, session: usize, keys: &[usize], now: Timestamp) -> Result<Outcome, Refusal> {
-        let mut ids = Vec::new();
+        let (mut ids, mut late) = (Vec::new(), Vec::new());
         for key in keys {
             match self.own(session, *key) {
                 Some(at) => ids.push(self.held[at].id),
+                None if self.has_lapsed(session, *key) => late.push(self.keyset.key(*key).clone()),
                 None => {
                     if let Some(person) = self.holder_of(*key) {
                         return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
@@ -235,7 +235,17 @@ impl Model {
                 released.push(self.let_go(at, &Why::Released, now));
             }
         }
-        Ok(Outcome::Released(released.into()))
+        let released = released.into();
+        let outcome = match late.is_empty() {
+            true => Outcome::Released(released),
+            false => Outcome::ReleasedLate { released, lapsed: late.into() },
+        };
+        Ok(outcome)
+    }
+
+    fn has_lapsed(&self, session: usize, key: usize) -> bool {
+        let lapsed = &self.sessions[session].lapsed;
+        lapsed.contains(&key) || self.keyset.literal[key].is_some_and(|key| lapsed.contains(&key))
     }
 
     pub(super) fn release_everything(&mut self, session: usize, why: &Why, now: Timestamp) -> Vec<Key> {
