@@ -14,7 +14,7 @@ use super::compat;
 use super::error::ApiError;
 use super::handlers::{
     check, contention, docs, entities, events, health, held, history, metrics, ports, pushes, release, renew,
-    reservations, reserve, sessions, stats, unlock_requests, waits,
+    reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -51,6 +51,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(pushes::claim))
         .routes(routes!(reservations::reservations))
         .routes(routes!(reservations::take_away))
+        .routes(routes!(reservation_history::get))
         .routes(routes!(events::follow))
         .routes(routes!(history::list))
         .routes(routes!(stats::stats))

@@ -20,6 +20,7 @@ mod notices;
 mod operating;
 mod ports;
 mod pushes;
+mod reservation_history;
 pub mod schema;
 mod sessions;
 mod time;
@@ -46,6 +47,7 @@ pub use notices::Notice;
 pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
 pub use ports::{AllocatePorts, Ports};
 pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
+pub use reservation_history::{LockState, ReservationHistory, StateChange};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };

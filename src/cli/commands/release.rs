@@ -7,8 +7,10 @@ use anyhow::Result;
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::package::PackageArgs;
 use crate::cli::{Exit, talk};
-use crate::local::describe;
-use crate::wire;
+use crate::client::ReservationFilter;
+use crate::key::{Key, KeyRules};
+use crate::local::{Names, describe};
+use crate::wire::{self, Code};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -20,12 +22,22 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     package: PackageArgs,
+    /// Take it away from any session that holds it; needs an admin's token and --reason
+    #[arg(long, requires = "reason", conflicts_with_all = ["all", "package"])]
+    force: bool,
+    /// Why; with --force, the holder is told, and the history keeps it
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    reason: Option<String>,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
+    if let Some(reason) = args.reason.as_deref().filter(|_| args.force) {
+        let names = context.names(&args.keys)?;
+        return take_away(&mut context, &names, reason);
+    }
     let session = context.session()?;
     if args.all {
         let result = context.client.release_all(&session);
@@ -66,4 +78,42 @@ pub fn run(args: Args) -> Result<Exit> {
         talk::say("nothing was released: this session holds no key of that name; see: git dibs status --mine");
     }
     Ok(Exit::Ok)
+}
+
+/// Ends every reservation of exactly these keys, of whichever session.
+fn take_away(context: &mut Context, names: &Names, reason: &str) -> Result<Exit> {
+    let texts = names.texts();
+    let wanted: Vec<Key> = texts.iter().filter_map(|text| key(text, names.encoding())).collect();
+    let held = context.look(|client, _| client.reservations(&ReservationFilter::default()))?;
+    let is_wanted =
+        |one: &&wire::Reservation| key(&one.file_path, one.encoding).is_some_and(|key| wanted.contains(&key));
+    let mut text = String::new();
+    for one in held.iter().filter(is_wanted) {
+        let result =
+            context.client.override_reservation(&one.reservation_id, &wire::Override { reason: reason.into() });
+        if let Err(error) = &result
+            && error.code() == Some(Code::Forbidden)
+        {
+            let hint =
+                "only an admin can take a reservation away: DIBS_TOKEN=$(git dibs token --scope admin) git dibs …";
+            return Err(context.failure_with(error, hint.to_owned()).into());
+        }
+        context.checked(result)?;
+        let holder = describe::session(&one.session_id, one.session_name.as_deref());
+        text += &format!("released {}, which {holder} held\n", describe::key(&one.file_path, one.encoding));
+    }
+    context.print(&text)?;
+    if text.is_empty() && !context.json {
+        talk::say("no session holds that; see: git dibs status");
+    }
+    Ok(Exit::Ok)
+}
+
+/// A key for comparison with others.
+fn key(text: &str, encoding: Option<wire::Encoding>) -> Option<Key> {
+    let rules = KeyRules::any_configuration(text);
+    match encoding {
+        Some(wire::Encoding::Percent) => Key::parse_percent(text, &rules).ok(),
+        None => Key::parse(text, &rules).ok(),
+    }
 }

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::PackageArgs;
-use crate::cli::{Exit, backoff, talk};
+use crate::cli::{Exit, backoff, talk, unpaused};
 use crate::client::ClientError;
 use crate::judge::explain;
 use crate::local::{Names, describe};
@@ -48,7 +48,7 @@ pub struct Args {
     package: PackageArgs,
     #[command(flatten)]
     hold: HoldArgs,
-    /// Wait in the queue for up to this many seconds
+    /// Wait in the queue, and until a pause ends, for up to this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<u32>,
     /// Try again this many times, after 100, 200, 400, 800 and then every 1000 ms
@@ -81,9 +81,18 @@ pub fn run(args: Args) -> Result<Exit> {
         request.reason = request.reason.or(package.reason().map(Into::into));
     }
     let mut failures = 0;
+    let end = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0).into());
     let granted = loop {
         match attempt(&mut context, &session, &request) {
             Ok(granted) => break granted,
+            // A pause refuses at once, also a request that may wait.
+            Err(error)
+                if error.code() == Some(Code::FeaturePaused)
+                    && Instant::now() < end
+                    && unpaused::wait_for_session(&mut context, &session, end)? =>
+            {
+                request.wait_seconds = Some(seconds_until(end));
+            }
             Err(error) if failures < args.retries && is_temporary(&error) => {
                 failures += 1;
                 thread::sleep(backoff::pause(failures));
@@ -95,6 +104,12 @@ pub fn run(args: Args) -> Result<Exit> {
         }
     };
     print(&context, &granted)
+}
+
+/// The time left to wait, as the server takes it.
+pub(super) fn seconds_until(end: Instant) -> i64 {
+    let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+    i64::try_from(left).unwrap_or(i64::MAX).min(i64::from(WAIT_SECONDS_MAX))
 }
 
 /// The body of the request.

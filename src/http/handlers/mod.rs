@@ -15,6 +15,7 @@ pub mod ports;
 pub mod pushes;
 pub mod release;
 pub mod renew;
+pub mod reservation_history;
 pub mod reservations;
 pub mod reserve;
 pub mod sessions;

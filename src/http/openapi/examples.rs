@@ -186,6 +186,18 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             }),
         ),
         "freePorts" => ("200", "freed", json!({ "ok": true, "released": true, "releasedCount": 4 })),
+        "getReservationHistory" => (
+            "200",
+            "states",
+            json!({
+                "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "sessionId": "ana",
+                "states": [
+                    { "state": "Waiting", "at": "2026-01-31T09:30:00.250Z", "seq": 40 },
+                    { "state": "Acquired", "at": "2026-01-31T09:30:10.000Z", "seq": 42 },
+                    { "state": "Released", "at": "2026-01-31T09:31:00.000Z", "seq": 43, "why": "released" },
+                ],
+            }),
+        ),
         "announcePush" => ("200", "announced", json!({ "expiresAt": "2026-01-31T09:31:00.250Z" })),
         "claimPush" => (
             "200",
