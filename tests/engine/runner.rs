@@ -372,6 +372,7 @@ impl<'a> Line<'a> {
         match self.options.get("intent") {
             Some(&"change") => Intent::Change,
             Some(&"look") => Intent::Look,
+            Some(&"reserve-now") => Intent::ReserveNow(self.mode()),
             Some(other) => panic!("there is no intent {other:?}"),
             None => Intent::Reserve(self.mode()),
         }

@@ -277,3 +277,23 @@ fn a_holder_may_commit_thousands_of_files() {
     let answer = bo.post("files/check-conflicts", body).ok();
     assert_eq!((answer["carried"].as_array().unwrap().len(), &answer["conflicts"]), (5_000, &json!([])));
 }
+
+#[test]
+fn a_list_of_paths_in_a_query_may_have_spaces_and_empty_items() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+    ana.reserve(json!({ "filePath": "notes, v2.txt" })).ok();
+    let check = |query: &str| bo.get(&format!("files/check-conflicts?{query}")).ok();
+    let reply = check("paths=a,%20b%20,,%20");
+    assert_eq!((&reply["conflicts"][0]["filePath"], &reply["clear"]), (&json!("a"), &json!(["b"])));
+    let reply = check("paths=notes,%20v2.txt");
+    assert_eq!(reply["conflicts"][0]["filePath"], "notes, v2.txt", "a comma in a name that is held");
+    assert_eq!(check("paths=other,%20v2.txt")["clear"], json!(["other", "v2.txt"]));
+    assert_eq!(check("paths=")["clear"], json!([]));
+    for token in [world.reader(), world.admin()] {
+        let listed = world.get("/api/sessions/ana/reserved-files", &token).ok();
+        assert_eq!(listed["reservations"].as_array().unwrap().len(), 2, "of another session");
+    }
+    world.get("/api/sessions/ana/reserved-files", &bo.token).refused("FORBIDDEN");
+}

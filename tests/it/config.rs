@@ -273,3 +273,24 @@ fn a_configuration_can_be_checked_outside_of_a_repository() {
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 1, "only the mistake itself");
 }
+
+#[test]
+fn namespaces_forms_and_timeouts_can_be_added() {
+    let world = World::configured(
+        "resourceLockTimeout = 900\n[policy]\ndb-forms = [\"seed\", \"table:*\"]\n\
+         plain-namespaces = { task = { default = 30, max = 3600 }, build = {} }\n",
+    );
+    let ana = world.session("ana");
+    for (key, seconds) in
+        [("task:123", 30), ("build:nightly/7", 1800), ("db:seed", 900), ("db:table:users", 900), ("deploy://x", 900)]
+    {
+        assert_eq!(ana.hold(key)["ttlSeconds"], seconds, "{key}");
+    }
+    let refusal = ana.reserve(json!({ "filePath": "task:9", "ttlSeconds": 3601 })).refused("TTL_OUT_OF_RANGE");
+    assert_eq!((&refusal["min"], &refusal["max"]), (&json!(1), &json!(3600)));
+    ana.reserve(json!({ "filePath": "todo:1" })).refused("OPERATION_NOT_PERMITTED");
+    ana.reserve(json!({ "filePath": "db:other" })).refused("INVALID_KEY");
+    ana.reserve(json!({ "filePath": "task:a b" })).refused("INVALID_KEY");
+    ana.reserve(json!({ "filePath": "db:migration-slot", "mode": "shared" })).refused("OPERATION_NOT_PERMITTED");
+    ana.hold("db:migration-slot");
+}

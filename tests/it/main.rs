@@ -27,6 +27,7 @@ mod while_session;
 mod contention;
 mod waiting;
 
+mod entities;
 mod unlock_requests;
 
 mod pause;

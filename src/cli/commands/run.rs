@@ -216,7 +216,7 @@ fn leave(client: &mut Client, session: &str, before: &HashSet<String>) -> Result
     }
     let released_paths: Vec<String> = new.into_iter().map(|one| one.file_path).collect();
     let released_count = released_paths.len() as u64;
-    Ok(Ended { state: SessionState::Active, released_count, released_paths, notices: Vec::new() })
+    Ok(Ended { state: SessionState::Active, released_count, released_paths })
 }
 
 /// Sends heartbeats until the channel is closed. Returns the error of the last heartbeat, if it failed.

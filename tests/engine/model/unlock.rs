@@ -64,7 +64,11 @@ impl Model {
             if answer == UnlockAnswer::Withdrawn && *me != request.holder {
                 return Err(Refusal::UnknownRequest);
             }
-            return Err(Refusal::NotTheHolder(SessionName { session: expected.clone(), name: None }));
+            let expected = SessionName { session: expected.clone(), name: None };
+            return Err(match answer {
+                UnlockAnswer::Withdrawn => Refusal::NotTheSender(expected),
+                _ => Refusal::NotTheHolder(expected),
+            });
         }
         if request.answer.is_some() {
             let same = request.answer == Some(answer);
