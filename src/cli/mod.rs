@@ -128,6 +128,12 @@ enum Command {
     Reject(reject::Args),
     /// Take back your own request
     Withdraw(withdraw::Args),
+    /// Serve the tools for agents over stdin and stdout (MCP)
+    ///
+    /// An agent starts this by itself, from its MCP configuration: command git-dibs, argument mcp. The tools reserve, check,
+    /// release and wait for files as the session that runs the agent. If there is none, the connection has a session of
+    /// its own, which ends with it.
+    Mcp(mcp::Args),
     /// Install the git hooks in every worktree of the current repository
     ///
     /// A hook that exists already is kept and still runs. If a hook manager owns the hooks, the command prints what to add
@@ -137,6 +143,12 @@ enum Command {
     Uninstall(uninstall::Args),
     /// Test every hook in every worktree and the server, and say what does not work
     Doctor(doctor::Args),
+    /// Make coding agents call git-dibs: their edits then reserve files by themselves
+    ///
+    /// Writes the hooks and the MCP server into the agent's configuration and shows the difference. Everything else in the
+    /// files stays as it is, and the old files are copied first. Setting up again changes nothing. The commands do nothing
+    /// on a machine without git-dibs, so the files can be committed. Trusting the hooks is left to you; the command says how.
+    Setup(setup::Args),
     /// Print what a model is told about git-dibs, for AGENTS.md, CLAUDE.md or a prompt
     Preamble(preamble::Args),
     /// Run a git hook; used by the installed scripts
@@ -191,9 +203,11 @@ pub fn main() -> ExitCode {
         Command::Approve(args) => approve::run(args),
         Command::Reject(args) => reject::run(args),
         Command::Withdraw(args) => withdraw::run(args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Install(args) => install::run(args),
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Setup(args) => setup::run(args),
         Command::Preamble(args) => preamble::run(args),
         Command::Hook(args) => hook::run(args),
         Command::Completions(args) => completions::run(args),

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::address::part;
-use super::{Address, ClientError, Credential, Endpoint, peer, tls};
+use super::{Address, Cancel, ClientError, Credential, Endpoint, peer, tls};
 use crate::wire::{ErrorBody, Time};
 
 /// The most pages of one list. A list of a million entries has a thousand.
@@ -60,6 +60,8 @@ pub struct Client {
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
+    /// Ends calls from another thread.
+    cancel: Option<Cancel>,
     /// A file with more authorities that certificates may be signed by.
     ca_file: Option<PathBuf>,
     /// Made for the first HTTPS connection.
@@ -152,6 +154,7 @@ impl Client {
             idle_connection: None,
             repo: None,
             latest,
+            cancel: None,
             ca_file: None,
             tls: OnceCell::new(),
             partial: Vec::new(),
@@ -162,6 +165,12 @@ impl Client {
     /// The same client, which also trusts the certificate authorities in this file.
     pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
         self.ca_file = ca_file;
+        self
+    }
+
+    /// The same client, whose calls end when `cancel` is cancelled.
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Client {
+        self.cancel = Some(cancel);
         self
     }
 
@@ -267,7 +276,17 @@ impl Client {
         let mut received = Vec::new();
         let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
-            let outcome = timeout(limit, self.exchange(&method, path, body, &mut received)).await;
+            let cancel = self.cancel.clone();
+            let exchange = timeout(limit, self.exchange(&method, path, body, &mut received));
+            let outcome = match cancel {
+                None => Some(exchange.await),
+                Some(cancel) => tokio::select! {
+                    // A reply that has arrived counts.
+                    biased;
+                    outcome = exchange => Some(outcome),
+                    () = cancel.cancelled() => None,
+                },
+            };
             // Tasks run only during calls, so an abandoned connection must be closed now: for the server, a closed
             // connection means that the request leaves the queue.
             tokio::task::yield_now().await;
@@ -276,12 +295,13 @@ impl Client {
         self.runtime = Some(runtime);
         self.partial = received;
         match outcome {
-            Ok(reply) => {
+            Some(Ok(reply)) => {
                 let reply = reply?;
                 self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
                 parse(reply, || self.at())
             }
-            Err(_) => Err(ClientError::TimedOut { at: self.at(), limit }),
+            Some(Err(_)) => Err(ClientError::TimedOut { at: self.at(), limit }),
+            None => Err(ClientError::Cancelled),
         }
     }
 

@@ -13,7 +13,7 @@ use super::app::App;
 use super::compat;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, entities, events, health, held, history, metrics, ports, pushes, release, renew,
+    check, contention, docs, entities, events, health, held, history, mcp, metrics, ports, pushes, release, renew,
     reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
@@ -70,9 +70,12 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 /// All calls of the app, for a listener of this kind.
 pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
-    app.requests.set_routes(document.paths.paths.keys());
+    let mcp_path = mcp::MCP_PATH.to_owned();
+    app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]));
     router
         .merge(compat::routes())
+        // Not in the document: it has another protocol, with descriptions of its own.
+        .route(mcp::MCP_PATH, axum::routing::post(mcp::post).fallback(mcp::other_method))
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")

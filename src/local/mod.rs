@@ -19,6 +19,7 @@ pub mod describe;
 mod destination;
 mod discover;
 mod environment;
+pub mod heartbeat;
 mod identity;
 mod names;
 pub mod notices;
