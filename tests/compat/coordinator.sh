@@ -51,7 +51,7 @@ has '"detail":"'
 
 # Release: only one's own; by force: an admin, and the history knows.
 call 200 "$BO_TOKEN" POST /locks/release "{\"file_path\":\"$file\",\"agent_id\":\"bo\"}"
-has '"success":false'; has '"locked_by":"ana"'
+has '"success":false'; has '"reason":"locked_by_other"'; has '"locked_by":"ana"'
 call 403 "$BO_TOKEN" DELETE "/locks/$file"
 call 200 "$ADMIN_TOKEN" DELETE "/locks/$file" '{"reason":"its agent is gone"}'
 has '"success":true'

@@ -132,7 +132,7 @@ async fn release(caller: Caller, Json(body): Json<Release>) -> ApiResult<Json<Va
         }
         Ok(Outcome::Released(_) | Outcome::ReleasedLate { .. }) => refused("lock_not_found", file_path),
         Err(Refusal::NotHeld { holder, .. }) => {
-            let mut reply = refused("operation_not_permitted", file_path);
+            let mut reply = refused("locked_by_other", file_path);
             reply["locked_by"] = json!(holder.map(|holder| holder.session.as_str().to_owned()));
             reply
         }
