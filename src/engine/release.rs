@@ -9,8 +9,8 @@ use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    /// Releases all of these keys, or none. A key that no session holds is ignored, and so is one that the session held until
-    /// it expired.
+    /// Releases all of these keys, or none. A key that no session holds is ignored; the outcome lists those that the session
+    /// held until they expired.
     pub(super) fn release(
         &mut self,
         turn: &mut Turn,
@@ -24,11 +24,12 @@ impl Engine {
             return Ok(Outcome::Released([self.release_one(turn, held, &Why::Released)].into()));
         }
         let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
-        let is_late = |(named, lookup): &(&KeyName, &Lookup)| lookup.held().is_none() && self.has_lapsed(slot, named);
+        let is_late = |(named, lookup): &(&KeyName, &Lookup)| {
+            lookup.held().is_none() && self.has_lapsed(slot, named) && self.holder_of(named).is_none()
+        };
         let lapsed: Few<Key> = keys.iter().zip(&lookups).filter(is_late).map(|(named, _)| named.key.clone()).collect();
         let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
             Some(_) => None,
-            None if lapsed.contains(&named.key) => None,
             None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
         };
         match keys.iter().zip(&lookups).find_map(holder) {

@@ -55,10 +55,6 @@ impl ApiError {
         self
     }
 
-    pub fn sentence(&self) -> &str {
-        &self.0.body.error
-    }
-
     pub fn code(&self) -> Code {
         self.0.body.code
     }

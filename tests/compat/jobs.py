@@ -20,9 +20,9 @@ def call(agent, method, path, body=None):
         return error.code, json.load(error)
 
 
-def expect(actual, status, **fields):
+def expect(actual, wanted, **fields):
     code, body = actual
-    assert code == status, (code, body)
+    assert code == wanted, (code, body)
     for name, value in fields.items():
         assert body.get(name) == value, (name, body)
     return body

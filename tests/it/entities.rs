@@ -25,7 +25,7 @@ fn a_lock_and_its_requests_are_one_answer_for_every_token() {
     assert_eq!(locked["lock"]["reason"], "a review");
     let lasts = time(&locked["lock"]["expiresAt"]) - time(&locked["lock"]["lockedAt"]);
     assert_eq!(lasts, 600_000, "while its session gives signs of life");
-    assert_eq!(world.held(), ["mr://7"]);
+    assert_eq!(world.held(), ["ana mr://7"]);
     let asked = post(&bo, "mr/7/unlock-requests", json!({ "reason": "please" })).expect(201);
     assert_eq!(asked["request"], asked["requests"][0]);
     assert_eq!(asked["request"]["status"], "pending");

@@ -133,7 +133,7 @@ fn only_exclusive_reservations_of_others_conflict() {
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     let shared = json!({ "filePath": "src/**", "mode": "shared" });
     assert_eq!(ana.reserve(shared.clone()).ok()["mode"], "shared");
-    assert_eq!(bo.reserve(json!({ "filePath": "src/a", "mode": "collaborative" })).ok()["mode"], "shared");
+    assert_eq!(bo.reserve(json!({ "filePath": "src/a", "mode": "collaborative" })).ok()["mode"], "collaborative");
     carl.reserve(json!({ "filePath": "src/a" })).refused("RESOURCE_LOCKED");
     ana.reserve(json!({ "filePath": "src/**", "mode": "exclusive" })).refused("RESOURCE_LOCKED");
     bo.release("src/a");

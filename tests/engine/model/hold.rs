@@ -221,7 +221,9 @@ impl Model {
         for key in keys {
             match self.own(session, *key) {
                 Some(at) => ids.push(self.held[at].id),
-                None if self.has_lapsed(session, *key) => late.push(self.keyset.key(*key).clone()),
+                None if self.has_lapsed(session, *key) && self.holder_of(*key).is_none() => {
+                    late.push(self.keyset.key(*key).clone())
+                }
                 None => {
                     if let Some(person) = self.holder_of(*key) {
                         return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
