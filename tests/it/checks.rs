@@ -88,7 +88,7 @@ fn a_query_can_name_everything_a_body_can() {
     }
     bo.get("files/check-conflicts?path=").refused("INVALID_PATH");
     bo.get("files/check-conflicts?paths=a,../b").refused("INVALID_PATH");
-    bo.get("files/check-conflicts?paths=a,,b").refused("INVALID_PATH");
+    assert_eq!(bo.get("files/check-conflicts?paths=a,,b").ok()["clear"].as_array().unwrap().len(), 2);
     bo.get("files/check-conflicts?path=a&mode=both").refused("INVALID_REQUEST");
 }
 
