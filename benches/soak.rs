@@ -74,7 +74,7 @@ fn work(
             ("reserve", format!(r#"{{"filePath":"{own}","ttlSeconds":30}}"#)),
             ("reserve", format!(r#"{{"filePath":"{common}","ttlSeconds":5,"mode":"shared","reason":"soak {round}"}}"#)),
             ("reserve", format!(r#"{{"filePath":"{common}","ttlSeconds":5,"waitSeconds":1}}"#)),
-            ("reserve", format!(r#"{{"filePaths":["area/{}/**","db:soak_{}"]}}"#, round % 64, round % 64)),
+            ("reserve", format!(r#"{{"filePaths":["area/{}/**","db:schema:soak_{}"]}}"#, round % 64, round % 64)),
             ("check-conflicts", format!(r#"{{"paths":["{own}","{common}","area/{}/x.rs"]}}"#, round % 64)),
             ("renew", format!(r#"{{"filePath":"{own}"}}"#)),
             ("release", format!(r#"{{"filePath":"{own}"}}"#)),

@@ -125,6 +125,7 @@ fn tool_messages() {
         &call("answer_unlock", r#"{"request_id":"x","approve":false,"note":"no"}"#),
         &call("acquire_lock", r#"{"file_path":"a","ttl_minutes":5,"agent_id":"x"}"#),
         &call("check_locks", r#"{"file_paths":["a"]}"#),
+        &call("allocate_ports", r#"{"count":4,"purpose":"x"}"#),
     ]));
     try_for_a_while(bodies::tool_message, &corpus);
 }

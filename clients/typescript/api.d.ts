@@ -1,5 +1,15 @@
 // The bodies of requests and responses. Written by clients/generate from fixtures/openapi.json: do not edit.
 
+/** `POST …/ports`. */
+export type AllocatePorts = {
+  /** How many. Default: what the server is configured for, usually 4. */
+  count?: number | null;
+  /** How long they are allocated without another call. The same bounds and default as for logical names. */
+  ttlSeconds?: number | null;
+  /** What they are for; other sessions see it. */
+  purpose?: string | null;
+};
+
 /** `POST …/pushes`. */
 export type AnnouncePush = {
   /** What the session is about to push. */
@@ -167,6 +177,55 @@ export type Ended = {
   releasedCount: number;
   /** Their keys, at most 10,000 of them. */
   releasedPaths: string[];
+};
+
+/** An entity: its lock and its requests. */
+export type Entity = {
+  /** Null while it is free. */
+  lock: EntityLock | null;
+  /** The oldest first; at most the newest 1,000. */
+  requests: EntityRequest[];
+  /** In the reply to a new request: that one. */
+  request?: EntityRequest | null;
+  /** In the reply to an answer: whether it released the lock. */
+  releaseLock?: boolean | null;
+  /** What the calling session should know. */
+  notices?: Notice[];
+};
+
+/** `POST …/unlock`, and an answer to a request. */
+export type EntityAgent = {
+  /** The session that acts. Default: that of the token. */
+  agentId?: string | null;
+};
+
+/** The lock of an entity. */
+export type EntityLock = {
+  /** The holder. */
+  lockedBy: string;
+  /** The display name of the holder. */
+  lockedByName: string | null;
+  lockedAt: Time;
+  /** What the holder locked it for. */
+  reason: string | null;
+  /** When it ends unless the holder calls. */
+  expiresAt: Time;
+  reservationId: string;
+  /** The fencing number: grows with every grant in the repository and is never reused. */
+  fence: number;
+};
+
+/** A request to unlock an entity. */
+export type EntityRequest = {
+  /** A UUID. */
+  id: string;
+  requestedBy: string;
+  requestedByName: string | null;
+  reason: string;
+  requestedAt: Time;
+  status: UnlockStatus;
+  respondedAt: Time | null;
+  respondedBy: string | null;
 };
 
 /** The body of every error: a sentence, a code, and the facts that belong to the code. */
@@ -472,6 +531,21 @@ export type LedgerHealth = {
 /** What is wrong with a ledger. */
 export type LedgerProblem = "full" | "damaged" | "unwritable";
 
+/** `POST /api/entities/{kind}/{id}/lock`. */
+export type LockEntity = {
+  /** The session that locks. Default: that of the token. */
+  agentId?: string | null;
+  /** Its display name, if the token has none and the session is new. */
+  agentName?: string | null;
+  /** What for; other sessions see it. */
+  reason?: string | null;
+  /** How long the lock lasts without another call. Default: while the session gives signs of life. */
+  ttlSeconds?: number | null;
+};
+
+/** The states of a reservation. */
+export type LockState = "Waiting" | "Acquired" | "Released" | "Expired" | "Failed";
+
 /** A range of events that are no longer stored anywhere, by their `seq`; both ends are included. */
 export type MissingEvents = {
   first: number;
@@ -479,7 +553,7 @@ export type MissingEvents = {
 };
 
 /** Whether other sessions may hold the key at the same time. */
-export type Mode = "exclusive" | "shared";
+export type Mode = "exclusive" | "shared" | "collaborative";
 
 /** One notice; `kind` says which. */
 export type Notice = {
@@ -575,6 +649,18 @@ export type Paused = {
   expiresAt: Time;
 };
 
+/** The ports of a session. */
+export type Ports = {
+  /** In order. */
+  ports: number[];
+  /** When the first of them expires unless the session asks again; null if it has none. */
+  expiresAt: Time | null;
+  /** The same for an environment: a variable for each port, and a name for a compose project. */
+  env: Record<string, never>;
+  /** What the calling session should know. */
+  notices?: Notice[];
+};
+
 /** The push is announced. */
 export type PushAnnounced = {
   /** Until then the announcement can be claimed, once. */
@@ -644,6 +730,10 @@ export type Released = {
   released: boolean;
   /** How many reservations ended. */
   releasedCount: number;
+  /** `LOCK_TIMEOUT` if the session held some of the keys until they expired. That is no failure. */
+  code?: Code | null;
+  /** Those keys. */
+  expired?: string[];
   /** What the calling session should know. */
   notices?: Notice[];
 };
@@ -706,6 +796,16 @@ export type RenewedMany = {
   notices?: Notice[];
 };
 
+/** `POST …/unlock-requests` of an entity. */
+export type RequestEntity = {
+  /** The session that asks. Default: that of the token. */
+  requestedBy?: string | null;
+  /** Its display name, if the token has none and the session is new. */
+  requestedByName?: string | null;
+  /** The holder sees it. */
+  reason: string;
+};
+
 /** The mode in a request. Requests may use one more word for `shared` than answers. */
 export type RequestMode = "exclusive" | "shared" | "collaborative";
 
@@ -734,6 +834,23 @@ export type Reservation = {
   version: number;
   /** Set when `filePath` is percent-encoded. */
   encoding?: Encoding | null;
+};
+
+/** `GET /api/reservations/{reservationId}/history`. */
+export type ReservationHistory = {
+  reservationId: string;
+  /** The key, as the holder wrote it. */
+  filePath: string;
+  /** The session that held it or waited for it. */
+  sessionId: string;
+  /** The oldest first. */
+  states: StateChange[];
+  /** Earlier states may be missing, because the records are no longer stored or there are too many to search. */
+  isIncomplete?: boolean;
+  /** Set when `filePath` is percent-encoded. */
+  encoding?: Encoding | null;
+  /** What the calling session should know. */
+  notices?: Notice[];
 };
 
 /** `GET /api/reservations` and `GET /api/sessions/{id}/reserved-files`. */
@@ -791,6 +908,8 @@ export type Reserved = {
   ttlSeconds: number;
   /** It lasts while the session gives signs of life: every call of the session moves `expiresAt`. */
   whileSession?: boolean;
+  /** With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it holds. */
+  sessionTimeoutSeconds?: number | null;
   /** The fencing number: grows with every grant in the repository and is never reused. */
   fence: number;
   /** The version of the key: one more each time a holder releases it. */
@@ -877,6 +996,16 @@ export type SessionList = {
 
 /** The state of a session. */
 export type SessionState = "active" | "completed" | "failed" | "stopped" | "lost";
+
+/** A state of a reservation, and when it began. */
+export type StateChange = {
+  state: LockState;
+  at: Time;
+  /** The number of the record. */
+  seq: number;
+  /** How it ended, where that is more than the state says: as in the events `released` and `left`. */
+  why?: string | null;
+};
 
 /** `GET /api/stats`. */
 export type Stats = {

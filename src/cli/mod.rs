@@ -11,6 +11,7 @@ mod data_dir;
 mod failure;
 mod package;
 mod talk;
+mod unpaused;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -86,6 +87,8 @@ enum Command {
     Run(run::Args),
     /// Start, end or list sessions
     Session(session::Args),
+    /// List the sessions of this repository, and which of them are silent
+    Sessions(session::List),
     /// Reserve files and other keys, all or none of them
     ///
     /// Files and patterns are relative to the current directory. :/ before a name makes it relative to the top of the
@@ -99,6 +102,12 @@ enum Command {
     Check(check::Args),
     /// Wait until keys are free and reserve them
     Wait(wait::Args),
+    /// Pause a feature: its sessions get nothing new, and cannot commit or push, until it goes on
+    Pause(pause::Args),
+    /// Let a paused feature go on
+    Resume(pause::ResumeArgs),
+    /// Allocate ports that no other session has
+    Ports(ports::Args),
     /// Show who holds what
     Status(status::Args),
     /// Show who holds a file or another key now
@@ -181,11 +190,15 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),
+        Command::Sessions(args) => session::list(args),
         Command::Reserve(args) => reserve::run(args),
         Command::Release(args) => release::run(args),
         Command::Renew(args) => renew::run(args),
         Command::Check(args) => check::run(args),
         Command::Wait(args) => wait::run(args),
+        Command::Pause(args) => pause::run(args),
+        Command::Resume(args) => pause::resume(args),
+        Command::Ports(args) => ports::run(args),
         Command::Status(args) => status::run(args),
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),

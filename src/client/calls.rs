@@ -86,6 +86,21 @@ impl Client {
         self.post("/api/pushes/claim", request)
     }
 
+    /// Allocates ports for the session, or renews those it has.
+    pub fn allocate_ports(&mut self, session: &str, request: &wire::AllocatePorts) -> Result<wire::Ports, ClientError> {
+        self.post(&own(session, "ports"), request)
+    }
+
+    /// Lists the ports of the session.
+    pub fn ports(&mut self, session: &str) -> Result<wire::Ports, ClientError> {
+        self.get(&own(session, "ports"))
+    }
+
+    /// Frees the ports of the session.
+    pub fn free_ports(&mut self, session: &str) -> Result<wire::Released, ClientError> {
+        self.delete(&own(session, "ports"), NO_BODY)
+    }
+
     /// Lists what the session holds.
     pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
         self.get(&own(session, "reserved-files"))

@@ -313,6 +313,7 @@ impl Engine {
     /// Adds a reservation to everything that refers to it.
     pub(super) fn apply_reserved(&mut self, slot: ReservationSlot) {
         self.apply_pause(slot);
+        self.apply_port(slot);
         let Reservation { fence, session, place, ttl, ref key, .. } = self.reservations[slot];
         self.sessions[session].lapsed.remove(key);
         self.index.add_holder(place, slot);
@@ -383,6 +384,7 @@ impl Engine {
         }
         if self.index.place(place).holders.is_empty() {
             self.apply_pause_end(&key);
+            self.apply_port_end(&key);
         }
         if !self.index.place(place).is_live() {
             self.remember_version(place);

@@ -7,6 +7,7 @@ use super::conflict::{Blocker, ListedBlockers, clash};
 use super::ids::{ObjectId, SessionId};
 use super::index::Place;
 use super::record::Mode;
+use super::slab::SessionSlot;
 use super::state::{Engine, Reservation};
 use super::work::CHECK_WORK;
 use crate::key::{Claim, Key};
@@ -37,7 +38,7 @@ impl Engine {
         self.index.meter.spend(CHECK_WORK);
         let session = session.and_then(|id| self.session_ids.get(id)).copied();
         let mode = match intent {
-            Intent::Reserve(mode) => mode,
+            Intent::Reserve(mode) | Intent::ReserveNow(mode) => mode,
             Intent::Change => Mode::Exclusive,
             Intent::Look => Mode::Shared,
         };
@@ -66,6 +67,9 @@ impl Engine {
             }
             ControlFlow::Continue(())
         });
+        if in_the_way.is_empty() && matches!(intent, Intent::ReserveNow(_)) {
+            self.list_waits_ahead(session.unwrap_or(SessionSlot::NONE), position, key, mode, &mut check.conflicts);
+        }
         if in_the_way.is_empty() || (intent == Intent::Change && check.held && only_shared) {
             // A holder may change the key beside others that hold it shared.
             return check;

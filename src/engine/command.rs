@@ -1,11 +1,13 @@
 //! The commands of the engine and their results: an [`Outcome`] where a command was carried out, a [`Refusal`] where not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
+use super::ports::PortRange;
 use super::record::{Content, EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use super::work::Pair;
 use crate::key::Key;
@@ -52,6 +54,8 @@ pub enum Command {
     },
     /// Grant all of these keys, or none.
     Reserve(Reserve),
+    /// Give the session a block of ports, or renew those it has.
+    AllocatePorts(AllocatePorts),
     /// Release these keys.
     Release { session: SessionId, keys: Few<KeyName> },
     /// Release every key of the session.
@@ -121,6 +125,19 @@ pub struct Reserve {
     pub if_version: Option<u64>,
 }
 
+/// A request for ports.
+#[derive(Debug, Clone)]
+pub struct AllocatePorts {
+    pub session: SessionId,
+    /// One for each port that the session is to have in total.
+    pub ids: Vec<ReservationId>,
+    pub ttl: Ttl,
+    pub reason: Option<Text>,
+    pub range: PortRange,
+    /// Ports that are in use outside of git-dibs.
+    pub busy: BTreeSet<u16>,
+}
+
 /// One update of a ref by a push.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RefUpdate {
@@ -165,6 +182,8 @@ pub enum Outcome {
         keys: Few<Key>,
         count: usize,
     },
+    /// The same where some of the keys that were named had expired before.
+    ReleasedLate { released: Few<Key>, lapsed: Few<Key> },
     /// The session is alive.
     Alive {
         /// How many reservations were renewed.
@@ -237,6 +256,8 @@ pub enum Refusal {
     AnsweredBefore(Box<UnlockRequest>),
     /// Only this session can answer the unlock request.
     NotTheHolder(SessionName),
+    /// Only this session can withdraw the unlock request.
+    NotTheSender(SessionName),
     /// These patterns must be compared first. Where that was done, asking again finds the result.
     Uncompared(Vec<Pair>),
     /// The request compares too much for one decision.
@@ -405,6 +426,8 @@ pub enum Notice {
 pub enum Intent {
     /// To reserve it. Reservations of other sessions block it as they would block the request.
     Reserve(Mode),
+    /// The same, where requests ahead in the queue block it too.
+    ReserveNow(Mode),
     /// To change it. Sessions that hold it shared may change it beside each other.
     Change,
     /// To look at it. Only exclusive reservations of other sessions are in the way.

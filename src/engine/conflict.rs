@@ -134,6 +134,26 @@ impl Engine {
         if holders.is_empty() { waiters } else { holders }
     }
 
+    /// Adds the waits that a request for a free key of this session would have to wait for.
+    pub(super) fn list_waits_ahead(
+        &self,
+        session: SessionSlot,
+        position: usize,
+        key: &Key,
+        mode: Mode,
+        list: &mut Vec<Conflict>,
+    ) {
+        let mut ahead = ListedBlockers::default();
+        let lookup = self.lookup(session, key);
+        let _: ControlFlow<()> = self.blockers(lookup, session, key, mode, WaiterId::LAST, |place, blocker| {
+            if let Blocker::Waiter(id) = blocker {
+                ahead.add(place, blocker, self.waiters[&id].session);
+            }
+            ControlFlow::Continue(())
+        });
+        self.list_conflicts(position, key, ahead, list);
+    }
+
     /// Adds the conflicts of one key to a list.
     pub(super) fn list_conflicts(
         &self,

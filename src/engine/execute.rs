@@ -1,6 +1,7 @@
 //! Commands in, records and a result out. This file passes each command to its rule.
 
 use super::command::{Actor, Command, Outcome, Refusal};
+use super::ids::Text;
 use super::record::Event;
 use super::state::{Engine, ReleasedKeys};
 use super::turn::Turn;
@@ -33,13 +34,8 @@ impl Engine {
         match command {
             Command::Touch => Ok(Outcome::Done),
             Command::Create { session, name, feature } => self.create(turn, session, name.as_ref(), feature.as_ref()),
-            Command::Reserve(ask) => {
-                let feature = match actor {
-                    Actor::Session(intro) => intro.feature.as_ref(),
-                    _ => None,
-                };
-                self.reserve(turn, ask, feature)
-            }
+            Command::Reserve(ask) => self.reserve(turn, ask, feature_of(actor)),
+            Command::AllocatePorts(ask) => self.allocate_ports(turn, ask, feature_of(actor)),
             Command::Release { session, keys } => self.release(turn, session, keys),
             Command::ReleaseAll { session } => {
                 let slot = self.slot(session);
@@ -99,5 +95,13 @@ impl Engine {
                 Ok(Outcome::Done)
             }
         }
+    }
+}
+
+/// The feature that the token of the caller names.
+fn feature_of(actor: &Actor) -> Option<&Text> {
+    match actor {
+        Actor::Session(identity) => identity.feature.as_ref(),
+        _ => None,
     }
 }

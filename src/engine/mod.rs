@@ -28,6 +28,7 @@ mod listening;
 mod notice;
 mod over;
 mod pause;
+mod ports;
 mod push;
 mod queue;
 mod quota;
@@ -45,17 +46,18 @@ mod wait_graph;
 mod work;
 
 pub use command::{
-    Actor, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause, Pusher,
-    RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
+    Actor, AllocatePorts, Command, Conflict, CycleStep, Few, Grant, Intent, KeyCheck, KeyName, Notice, Outcome, Pause,
+    Pusher, RefUpdate, Refusal, Reserve, SessionIdentity, SessionName, UnlockRequest,
 };
 pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
 pub use over::RELEASED_LISTED;
+pub use ports::PortRange;
 pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
-pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
+pub use view::{EntityView, Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
 pub use wait_graph::{BlockedWait, WaitBlocker};
 pub use work::{Pair, WorkReport};

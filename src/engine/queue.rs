@@ -58,6 +58,7 @@ impl Engine {
             }
             LeftWhy::TimedOut => {
                 let conflicts = self.conflicts(waiter.session, &waiter.wants, waiter.mode, id);
+                self.totals.conflicts += u64::from(!conflicts.is_empty());
                 Some(Refusal::WaitOver { why, conflicts })
             }
             LeftWhy::Deadlock => self.find_cycle(waiter.session, &waiter.wants, waiter.mode, id).map(Refusal::Deadlock),

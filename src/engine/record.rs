@@ -168,6 +168,15 @@ impl Event {
         one.into_iter().chain(wants.iter().map(|want| &want.key))
     }
 
+    /// Whether it is about this reservation, also one that is still waited for.
+    pub fn concerns(&self, reservation: ReservationId) -> bool {
+        match self {
+            Event::Reserved { id, .. } | Event::Amended { id, .. } | Event::Released { id, .. } => *id == reservation,
+            Event::Queued { wants, .. } => wants.iter().any(|want| want.id == reservation),
+            _ => false,
+        }
+    }
+
     /// About how many bytes the keys in it take in memory.
     pub fn key_bytes(&self) -> usize {
         match self {

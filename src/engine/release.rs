@@ -9,7 +9,8 @@ use super::turn::Turn;
 use crate::key::Key;
 
 impl Engine {
-    /// Releases all of these keys, or none. A key that no session holds is ignored.
+    /// Releases all of these keys, or none. A key that no session holds is ignored; the outcome lists those that the session
+    /// held until they expired.
     pub(super) fn release(
         &mut self,
         turn: &mut Turn,
@@ -24,6 +25,10 @@ impl Engine {
             return Ok(Outcome::Released { keys, count: 1 });
         }
         let lookups: Vec<Lookup> = keys.iter().map(|named| self.own(slot, named)).collect();
+        let is_late = |(named, lookup): &(&KeyName, &Lookup)| {
+            lookup.held().is_none() && self.has_lapsed(slot, named) && self.holder_of(named).is_none()
+        };
+        let lapsed: Few<Key> = keys.iter().zip(&lookups).filter(is_late).map(|(named, _)| named.key.clone()).collect();
         let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
             Some(_) => None,
             None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
@@ -39,9 +44,18 @@ impl Engine {
                     }
                 }
                 let count = released.len();
-                Ok(Outcome::Released { keys: released, count })
+                Ok(match lapsed.is_empty() {
+                    true => Outcome::Released { keys: released, count },
+                    false => Outcome::ReleasedLate { released, lapsed },
+                })
             }
         }
+    }
+
+    /// Whether the session held this until it expired.
+    pub(super) fn has_lapsed(&self, session: SessionSlot, named: &KeyName) -> bool {
+        let lapsed = &self.sessions[session].lapsed;
+        lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key))
     }
 
     /// Releases a reservation for an admin. Its holder gets a notice.

@@ -153,8 +153,7 @@ impl Engine {
             match self.own(slot, named).held() {
                 Some(reservation) => held.push(reservation),
                 None => {
-                    let lapsed = &self.sessions[slot].lapsed;
-                    if lapsed.contains(&named.key) || named.literal.as_ref().is_some_and(|key| lapsed.contains(key)) {
+                    if self.has_lapsed(slot, named) {
                         return Err(Refusal::Lapsed { key: named.key.clone() });
                     }
                     let holder = self.holder_of(named).map(|other| self.session_name(other));

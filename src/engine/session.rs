@@ -188,6 +188,7 @@ impl Command {
     fn session(&self) -> Option<&SessionId> {
         match self {
             Command::Reserve(ask) => Some(&ask.session),
+            Command::AllocatePorts(ask) => Some(&ask.session),
             Command::Release { session, .. }
             | Command::ReleaseAll { session }
             | Command::Renew { session, .. }

@@ -111,6 +111,8 @@ pub struct Engine {
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// Paused features, each with the place of the key that pauses it.
     pub(super) pauses: HashMap<Text, PlaceSlot>,
+    /// Ports that sessions have.
+    pub(super) ports: BTreeMap<u16, ReservationSlot>,
     /// Idle places, the longest idle first, and the record since which they are. An entry is stale if its place is gone or
     /// was in use since.
     pub(super) idle_places: VecDeque<(PlaceSlot, Seq)>,
@@ -321,6 +323,7 @@ impl Engine {
             pending_bytes: 0,
             pending: HashMap::new(),
             pauses: HashMap::new(),
+            ports: BTreeMap::new(),
             idle_places: VecDeque::new(),
             version_floor: 0,
             committed: CommittedContents::default(),

@@ -90,11 +90,12 @@ impl Engine {
         let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if session != expected {
             // A session that is neither sender nor holder learns nothing about the request.
-            return if answer == UnlockAnswer::Withdrawn && *session != request.holder {
-                Err(Refusal::UnknownRequest)
-            } else {
-                Err(Refusal::NotTheHolder(self.session_name_by_id(expected)))
-            };
+            let expected = self.session_name_by_id(expected);
+            return Err(match answer {
+                UnlockAnswer::Withdrawn if *session != request.holder => Refusal::UnknownRequest,
+                UnlockAnswer::Withdrawn => Refusal::NotTheSender(expected),
+                _ => Refusal::NotTheHolder(expected),
+            });
         }
         let request = self.without_over(turn, request);
         match request.answer {

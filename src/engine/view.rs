@@ -50,6 +50,15 @@ pub struct Numbers {
     pub sessions: usize,
 }
 
+/// One key: who holds it, and who asked for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntityView {
+    /// Where several sessions share it, the first.
+    pub lock: Option<(SessionName, Grant)>,
+    /// Requests to release it, the oldest first; at most the newest [`ENTITY_REQUESTS_LISTED`].
+    pub requests: Vec<UnlockRequest>,
+}
+
 /// Whether anything is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WhoHolds {
@@ -61,6 +70,9 @@ pub struct WhoHolds {
 
 /// Sessions or reservations that one call looks at for a list: less than a millisecond of the desk's time.
 const SCANNED_AT_ONCE: usize = 4096;
+
+/// The unlock requests that the view of a key lists.
+pub const ENTITY_REQUESTS_LISTED: usize = 1_000;
 
 /// The keys that the view of a session lists.
 pub const WAITED_KEYS_LISTED: usize = 100;
@@ -147,6 +159,12 @@ impl Engine {
         self.sessions[*slot].held.iter(&self.reservations).map(|held| self.grant_of(held)).collect()
     }
 
+    /// The ports of a session, in order.
+    pub fn port_grants(&self, session: &SessionId) -> Vec<Grant> {
+        let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
+        self.ports_at(*slot).map(|(_, held)| self.grant_of(held)).collect()
+    }
+
     /// All reservations with a fence after `after`, in the order of the grants.
     pub fn reservations(&self, after: Seq) -> impl Iterator<Item = (SessionName, Grant)> + '_ {
         let first = self.grants.partition_point(|(fence, _)| *fence <= after);
@@ -210,6 +228,17 @@ impl Engine {
             list
         };
         (collect(&|request| request.holder == *session), collect(&|request| request.by == *session))
+    }
+
+    /// The holder of exactly this key, and the requests for it.
+    pub fn entity(&self, key: &Key) -> EntityView {
+        let place = self.index.find(key).map(|place| self.index.place(place));
+        let held = place.and_then(|place| place.holders.iter().find(|slot| self.is_live(*slot)));
+        let lock = held.map(|slot| (self.session_name(self.reservations[slot].session), self.grant_of(slot)));
+        let mut requests: Vec<_> = self.requests.values().filter(|request| request.key == *key).cloned().collect();
+        requests.sort_by_key(|request| (request.at, request.id));
+        requests.drain(..requests.len().saturating_sub(ENTITY_REQUESTS_LISTED));
+        EntityView { lock, requests }
     }
 
     pub fn numbers(&self) -> Numbers {

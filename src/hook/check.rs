@@ -100,7 +100,7 @@ impl ChangeCheck<'_> {
             }
         };
         if changes.is_empty() {
-            return Ok(None);
+            return Ok(self.ask_about_pause(access));
         }
         let mut ask = || match self.input.moment {
             Moment::PreReceive => judge::ask_about_push(access, updates, &changes, self.deadline),
@@ -112,6 +112,14 @@ impl ChangeCheck<'_> {
             (reply, session) = ask().map_err(Unchecked::Server)?;
         }
         Ok(Some(Answer { changes, collected, reply, session }))
+    }
+
+    /// What is left to ask where no path counts, as in the first push to an empty remote: whether the session is paused. It
+    /// goes ahead if no server says so.
+    fn ask_about_pause(&self, access: &mut ServerAccess) -> Option<Answer> {
+        let session = access.session.clone().filter(|_| self.input.moment == Moment::PrePush)?;
+        let reply = judge::ask_about(access, &[], false, self.deadline).ok().filter(|reply| reply.paused.is_some())?;
+        Some(Answer { changes: Vec::new(), collected: OnceCell::new(), reply, session: Some(session) })
     }
 
     /// Whether nothing can speak against any change, and the server has nothing to remember about it.

@@ -172,11 +172,15 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
         Err(error) => return unread(&Settings::default(), error),
     };
     let policy = CheckPolicy::read(&occasion, input.environment, &settings);
+    // A session that is paused must not push, also where no path counts.
     let nothing_changes = nearby.as_ref().is_some_and(Vec::is_empty);
-    if policy.enforce.value == Enforce::Off || nothing_changes {
+    if policy.enforce.value == Enforce::Off || (nothing_changes && input.moment != Moment::PrePush) {
         return Verdict::Pass.into();
     }
     let access = find_server(&repo, input, &settings);
+    if nothing_changes && !access.as_ref().is_ok_and(|access| access.session.is_some()) {
+        return Verdict::Pass.into();
+    }
     ChangeCheck { repo: &repo, input, plan: &plan, policy: &policy, deadline }.run(nearby, access)
 }
 

@@ -15,6 +15,9 @@ use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
+/// Where a token may come in `X-API-Key` instead of `Authorization`.
+const API_KEY_PATHS: &str = "/compat/coordinator/";
+
 /// The sender of a request with a valid token.
 #[derive(Clone)]
 pub struct Caller {
@@ -52,7 +55,18 @@ impl FromRequestParts<Arc<App>> for Caller {
 
 /// The claims of the request's token. The error for an invalid one says only whether it has expired.
 pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
-    Ok(app.keyring.verify(bearer(&parts.headers)?, (app.wall_clock)())?)
+    let token = match api_key(parts) {
+        Some(token) => token,
+        None => bearer(&parts.headers)?,
+    };
+    Ok(app.keyring.verify(token, (app.wall_clock)())?)
+}
+
+/// The token in the header that clients of the coordinator use.
+fn api_key(parts: &Parts) -> Option<&str> {
+    let is_theirs = parts.uri.path().starts_with(API_KEY_PATHS);
+    let key = parts.headers.get("x-api-key").filter(|_| is_theirs && !parts.headers.contains_key(AUTHORIZATION))?;
+    key.to_str().ok()
 }
 
 /// The token of a request, not verified.

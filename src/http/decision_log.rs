@@ -72,6 +72,7 @@ fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key
         Command::Reserve(ask) => {
             ("reserve", Some(&ask.session), ask.wants.first().map(|want| &want.key), ask.wants.len())
         }
+        Command::AllocatePorts(ask) => ("allocate-ports", Some(&ask.session), None, ask.ids.len()),
         Command::Release { session, keys } => {
             ("release", Some(session), keys.first().map(|named| &named.key), keys.len())
         }
@@ -113,7 +114,7 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
             Outcome::Claimed(None) => "notAnnounced",
             Outcome::Granted(_) => "granted",
             Outcome::Queued(_) => "queued",
-            Outcome::Released { .. } => "released",
+            Outcome::Released { .. } | Outcome::ReleasedLate { .. } => "released",
             Outcome::Alive { .. } => "alive",
             Outcome::Ended { .. } => "ended",
         },
@@ -133,6 +134,7 @@ fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
             Refusal::UnknownRequest => "noRequest",
             Refusal::AnsweredBefore(_) => "answeredBefore",
             Refusal::NotTheHolder(_) => "notTheHolder",
+            Refusal::NotTheSender(_) => "notTheSender",
             Refusal::Uncompared(_) => "uncompared",
             Refusal::TooMuchWork => "tooMuchWork",
             Refusal::TooMuchText { .. } => "tooMuchText",

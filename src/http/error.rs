@@ -49,6 +49,12 @@ impl ApiError {
         self
     }
 
+    /// The same error in other words.
+    pub fn with_sentence(mut self, sentence: String) -> Self {
+        self.0.body.error = sentence;
+        self
+    }
+
     pub fn code(&self) -> Code {
         self.0.body.code
     }

@@ -1,6 +1,6 @@
 //! Where the history comes from: a trait, so that nothing in this room knows the journal or the ledger.
 
-use crate::engine::{Record, Seq, SessionId, Text, Timestamp};
+use crate::engine::{Record, ReservationId, Seq, SessionId, Text, Timestamp};
 use crate::key::Key;
 use crate::wire;
 
@@ -22,6 +22,8 @@ pub struct HistoryQuery {
     pub fold_case: bool,
     /// Only what this session did.
     pub session: Option<SessionId>,
+    /// Only what concerns this reservation. The ends of all waits are listed too, because they do not name it.
+    pub reservation: Option<ReservationId>,
     pub since: Option<Timestamp>,
     /// The most events on the page.
     pub limit: usize,

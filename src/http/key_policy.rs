@@ -1,8 +1,11 @@
 //! What the configuration says about keys: which may be reserved, for how long, and in which mode.
 
+use std::collections::BTreeMap;
+
 use super::error::{ApiError, ApiResult};
+use super::port_policy::PortPolicy;
 use crate::engine::Mode;
-use crate::key::{Claim, Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX};
+use crate::key::{Claim, Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX, PORT};
 use crate::wire::Code;
 use crate::wire::limits::TtlBounds;
 
@@ -25,6 +28,9 @@ pub struct KeyPolicy {
     pub pattern_depth: usize,
     /// What may only be reserved with mode exclusive.
     pub exclusive: Vec<ExclusiveRule>,
+    pub ports: PortPolicy,
+    /// The TTLs of the namespaces that the configuration adds.
+    pub plain_ttl: BTreeMap<String, TtlBounds>,
 }
 
 /// Keys that may only be reserved with mode exclusive.
@@ -46,7 +52,9 @@ impl Default for KeyPolicy {
             namespaces: NAMESPACES.map(str::to_owned).to_vec(),
             pattern_states: PATTERN_STATES_MAX,
             pattern_depth: 0,
-            exclusive: Vec::new(),
+            exclusive: vec![ExclusiveRule::Key(migration_slot())],
+            ports: PortPolicy::default(),
+            plain_ttl: BTreeMap::new(),
         }
     }
 }
@@ -56,7 +64,11 @@ impl KeyPolicy {
     pub fn bounds(&self, key: &Key) -> TtlBounds {
         match key.kind() {
             Kind::Path | Kind::Glob => self.file_ttl,
-            Kind::Logical | Kind::Uri => self.name_ttl,
+            Kind::Uri => self.name_ttl,
+            Kind::Logical => {
+                let own = namespace(key).and_then(|namespace| self.plain_ttl.get(&namespace).copied());
+                own.unwrap_or(self.name_ttl)
+            }
         }
     }
 
@@ -87,8 +99,17 @@ impl KeyPolicy {
                 }
             }
             _ => {
-                if let Some(namespace) = namespace(key)
+                let namespace = namespace(key);
+                if namespace.as_deref() == Some(PORT) {
+                    let sentence = format!(
+                        "{} cannot be reserved: ports are allocated, with POST /api/sessions/{{id}}/ports or git dibs ports",
+                        shown()
+                    );
+                    return Err(ApiError::new(Code::OperationNotPermitted, sentence));
+                }
+                if let Some(namespace) = namespace
                     && !self.namespaces.contains(&namespace)
+                    && !self.plain_ttl.contains_key(&namespace)
                 {
                     let sentence = match self.namespaces.join(", ") {
                         none if none.is_empty() => {
@@ -136,6 +157,11 @@ impl ExclusiveRule {
     }
 }
 
+/// There is one slot, and every migration needs all of it.
+fn migration_slot() -> Key {
+    Key::parse("db:migration-slot", &KeyRules::default()).expect("a key")
+}
+
 fn namespace(key: &Key) -> Option<String> {
     match key.kind() {
         Kind::Logical => key.shown().split_once(':').map(|(namespace, _)| namespace.to_owned()),
@@ -156,9 +182,12 @@ mod tests {
     #[test]
     fn every_key_is_permitted_by_default() {
         let policy = KeyPolicy::default();
-        for text in ["a", "**", "src/", "db:x", "flag:a/*", "deploy://x", "contract:a.yaml", "feature:F:pause"] {
+        for text in ["a", "**", "src/", "db:schema:x", "flag:a/*", "deploy://x", "contract:a.yaml", "feature:F:pause"] {
             assert_eq!(refused(&policy, text, Mode::Shared), None, "{text}");
         }
+        assert_eq!(refused(&policy, "db:migration-slot", Mode::Exclusive), None);
+        assert_eq!(refused(&policy, "db:migration-slot", Mode::Shared), Some(Code::OperationNotPermitted));
+        assert_eq!(refused(&policy, "port:20004", Mode::Exclusive), Some(Code::OperationNotPermitted));
     }
 
     #[test]
@@ -177,7 +206,7 @@ mod tests {
     #[test]
     fn namespaces_can_be_closed() {
         let policy = KeyPolicy { namespaces: vec!["db".to_owned()], ..KeyPolicy::default() };
-        assert_eq!(refused(&policy, "db:x", Mode::Exclusive), None);
+        assert_eq!(refused(&policy, "db:schema:x", Mode::Exclusive), None);
         assert_eq!(refused(&policy, "env:x", Mode::Exclusive), Some(Code::OperationNotPermitted));
         assert_eq!(refused(&policy, "file:env:x", Mode::Exclusive), None);
         assert_eq!(refused(&policy, "deploy://x", Mode::Exclusive), None);
@@ -206,7 +235,9 @@ mod tests {
         let exclusive =
             ["db:*", "migrations/", "flag:billing/*"].map(|text| ExclusiveRule::parse(text, &rules).unwrap());
         let policy = KeyPolicy { exclusive: exclusive.to_vec(), ..KeyPolicy::default() };
-        for text in ["db:x", "db:schema:users", "migrations/1.sql", "**/*.sql", "flag:billing/new", "flag:billing/*"] {
+        for text in
+            ["db:schema:x", "db:schema:users", "migrations/1.sql", "**/*.sql", "flag:billing/new", "flag:billing/*"]
+        {
             assert_eq!(refused(&policy, text, Mode::Shared), Some(Code::OperationNotPermitted), "{text}");
             assert_eq!(refused(&policy, text, Mode::Exclusive), None, "{text}");
         }

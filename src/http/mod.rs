@@ -7,8 +7,10 @@
 mod app;
 mod byte_budget;
 mod caller;
+mod compat;
 mod conflict_list;
 mod decision_log;
+mod entity;
 mod error;
 mod event_json;
 mod event_texts;
@@ -23,6 +25,7 @@ mod middleware;
 mod openapi;
 mod outcome;
 mod pattern_work;
+mod port_policy;
 mod reply_channel;
 mod reply_text;
 mod request_fields;
@@ -38,6 +41,7 @@ pub use history_backend::{HistoryBackend, HistoryError, HistoryPage, HistoryQuer
 pub use key_policy::{ExclusiveRule, KeyPolicy};
 pub use limits::ServerLimits;
 pub use middleware::host_check::HostCheck;
+pub use port_policy::PortPolicy;
 pub use router::router;
 pub use transport::server::{HttpServer, Listener, runtime};
 pub use transport::tls::TlsIdentity;

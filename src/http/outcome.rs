@@ -113,6 +113,12 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             let body = ErrorBody::new(Code::Forbidden, sentence);
             ApiError::from(ErrorBody { reserved_by, reserved_by_name: holder.name, ..body })
         }
+        Refusal::NotTheSender(sender) => {
+            let sentence = format!("only {} can withdraw this request, because it sent it", session_label(&sender));
+            let mut body = ErrorBody::new(Code::Forbidden, sentence);
+            body.more.insert("requestedBy".to_owned(), sender.session.as_str().into());
+            ApiError::from(body)
+        }
         Refusal::Uncompared(_) => {
             let sentence = "the patterns of this request overlap too many others to compare them at once; name fewer";
             ApiError::new(Code::QuotaExceeded, sentence).retry_after(1)
@@ -197,7 +203,8 @@ pub fn pause(pause: Pause) -> wire::Paused {
 }
 
 /// A grant, as its holder sees it.
-pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
+pub fn reserved(session: &SessionId, grant: &Grant, session_timeout: u32) -> wire::Reserved {
+    let outlives_session = grant.ttl.is_while_session() && grant.ttl.seconds() > session_timeout;
     wire::Reserved {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -208,6 +215,7 @@ pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
         expires_at: time(grant.expires),
         ttl_seconds: grant.ttl.seconds().into(),
         while_session: grant.ttl.is_while_session(),
+        session_timeout_seconds: outlives_session.then_some(session_timeout.into()),
         fence: grant.fence.0,
         version: grant.version,
         encoding: encoding(&grant.key),

@@ -123,6 +123,6 @@ pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
 pub fn mode(mode: Option<wire::Mode>) -> Mode {
     match mode.unwrap_or_default() {
         wire::Mode::Exclusive => Mode::Exclusive,
-        wire::Mode::Shared => Mode::Shared,
+        wire::Mode::Shared | wire::Mode::Collaborative => Mode::Shared,
     }
 }

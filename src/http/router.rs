@@ -10,10 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::App;
+use super::compat;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, events, health, held, history, mcp, metrics, pushes, release, renew, reservations,
-    reserve, sessions, stats, unlock_requests, waits,
+    check, contention, docs, entities, events, health, held, history, mcp, metrics, ports, pushes, release, renew,
+    reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -37,12 +38,20 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(unlock_requests::withdraw))
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
+        .routes(routes!(ports::allocate, ports::list, ports::free))
+        .routes(routes!(entities::get, entities::lock))
+        .routes(routes!(entities::unlock))
+        .routes(routes!(entities::requests, entities::ask))
+        .routes(routes!(entities::approve))
+        .routes(routes!(entities::reject))
+        .routes(routes!(entities::withdraw))
         .routes(routes!(pushes::announce))
         .routes(routes!(check::check_without_session))
         .routes(routes!(held::held))
         .routes(routes!(pushes::claim))
         .routes(routes!(reservations::reservations))
         .routes(routes!(reservations::take_away))
+        .routes(routes!(reservation_history::get))
         .routes(routes!(events::follow))
         .routes(routes!(history::list))
         .routes(routes!(stats::stats))
@@ -64,6 +73,7 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let mcp_path = mcp::MCP_PATH.to_owned();
     app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]));
     router
+        .merge(compat::routes())
         // Not in the document: it has another protocol, with descriptions of its own.
         .route(mcp::MCP_PATH, axum::routing::post(mcp::post).fallback(mcp::other_method))
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))

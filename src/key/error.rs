@@ -1,7 +1,7 @@
 //! Errors for text that is not a key, and their messages.
 
 use super::text::quoted;
-use super::{name, path};
+use super::{KeyRules, name, path};
 
 /// Why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,8 +29,9 @@ pub(super) fn bad_pattern(text: &str, reason: &str) -> BadKey {
     ))
 }
 
-pub(super) fn unknown_namespace(text: &str, word: &str) -> BadKey {
-    let known = name::NAMESPACES.join(", ");
+pub(super) fn unknown_namespace(text: &str, word: &str, rules: &KeyRules) -> BadKey {
+    let known = name::NAMESPACES.into_iter().chain(rules.plain_namespaces.iter().map(String::as_str));
+    let known = known.collect::<Vec<_>>().join(", ");
     BadKey::Namespace(format!(
         "{} cannot be reserved: there is no namespace {} (the namespaces are {known}); for a file with this name, write {}.",
         quoted(text),

@@ -26,7 +26,7 @@ impl Form<'_> {
                 "file" => Form::File(rest),
                 _ if path::has_drive_letter(text) => Form::Path(text),
                 _ if rest.starts_with("//") => Form::Uri(word),
-                _ if name::NAMESPACES.contains(&word) => Form::Logical(word),
+                _ if word == name::PORT || name::NAMESPACES.contains(&word) => Form::Logical(word),
                 _ => Form::Other(word),
             };
         }

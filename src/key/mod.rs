@@ -31,7 +31,7 @@ pub use error::BadKey;
 use error::{bad_path, bad_pattern, unknown_namespace};
 use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
-pub use name::NAMESPACES;
+pub use name::{NAMESPACES, PORT};
 use pattern::BadPattern;
 use smallvec::SmallVec;
 use text::compared;
@@ -45,11 +45,34 @@ pub struct KeyRules {
     pub fold_case: bool,
     /// Purposes allowed in `feature:<id>:<purpose>`.
     pub purposes: Vec<String>,
+    /// What may follow `db:`: a word, or `schema:*` for names in a kind of things.
+    pub db_forms: Vec<String>,
+    /// Namespaces besides [`NAMESPACES`] whose names have no rules of their own, such as `task`.
+    pub plain_namespaces: Vec<String>,
 }
 
 impl Default for KeyRules {
     fn default() -> Self {
-        Self { fold_case: false, purposes: vec!["pause".to_owned()] }
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            fold_case: false,
+            purposes: texts(&["pause"]),
+            db_forms: texts(&["migration-slot", "schema:*"]),
+            plain_namespaces: Vec::new(),
+        }
+    }
+}
+
+impl KeyRules {
+    /// Rules that accept a text if some configuration could. Only a server knows its configuration.
+    pub fn any_configuration(text: &str) -> KeyRules {
+        let mut rules = KeyRules::default();
+        rules.purposes.extend(text.rsplit_once(':').map(|(_, purpose)| purpose.to_owned()));
+        rules.db_forms.extend(text.strip_prefix("db:").map(name::db_form));
+        if let Form::Other(word) = Form::of(text) {
+            rules.plain_namespaces.push(word.to_owned());
+        }
+        rules
     }
 }
 
@@ -126,7 +149,10 @@ impl Key {
             },
             Form::Logical(namespace) => Ok(Key::logical(&name::logical(text, namespace, rules)?, rules.fold_case)),
             Form::Uri(scheme) => Ok(Key::uri(&name::uri(text, scheme)?)),
-            Form::Other(word) => Err(unknown_namespace(text, word)),
+            Form::Other(word) if rules.plain_namespaces.iter().any(|known| known == word) => {
+                Ok(Key::logical(name::plain(text, word)?, rules.fold_case))
+            }
+            Form::Other(word) => Err(unknown_namespace(text, word, rules)),
         }
     }
 

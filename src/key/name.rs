@@ -9,6 +9,12 @@ use super::{BadKey, KeyRules};
 /// All namespaces. Any other word before a `:` is refused.
 pub const NAMESPACES: [&str; 7] = ["api", "db", "event", "flag", "env", "contract", "feature"];
 
+/// The namespace of ports. They are allocated, not reserved.
+pub const PORT: &str = "port";
+
+/// The methods of HTTP.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
+
 /// The suffix of a flag that covers all flags below it.
 const ALL_BELOW: &str = "/*";
 
@@ -25,12 +31,13 @@ pub(super) fn logical<'a>(text: &'a str, namespace: &str, rules: &KeyRules) -> R
     }
     let rest = &text[namespace.len() + 1..];
     let checked = match namespace {
-        "api" => api(rest),
-        "db" => db(rest),
+        "api" => return api(text, rest),
+        "db" => db(rest, rules),
         "event" => event(rest),
         "flag" => flag(rest),
         "env" => env(rest),
         "feature" => feature(rest, rules),
+        PORT => port(rest),
         _ => return contract(text, rest),
     };
     match checked {
@@ -73,33 +80,85 @@ pub(super) fn below(logical: &[u8]) -> Option<&[u8]> {
     if logical.starts_with(b"flag:") { logical.strip_suffix(ALL_BELOW.as_bytes()) } else { None }
 }
 
-fn api(rest: &str) -> Result<(), Reason> {
+/// Checks the method and the path of a call, and folds the path.
+fn api<'a>(text: &'a str, rest: &str) -> Result<Cow<'a, str>, BadKey> {
     let Some((method, path)) = rest.split_once(' ') else {
-        return Err("write a method, one space and a path, like api:GET /v1/users".into());
+        return Err(malformed(text, "write a method, one space and a path, like api:GET /v1/users"));
     };
-    if !is_made_of(method, |b| b.is_ascii_uppercase()) {
-        if is_made_of(method, |b| b.is_ascii_alphabetic()) {
-            let right = format!("api:{} {path}", method.to_ascii_uppercase());
-            return Err(format!("the method is upper case: {}", quoted(&right)).into());
+    if !METHODS.contains(&method) {
+        let upper = method.to_ascii_uppercase();
+        if METHODS.contains(&&*upper) {
+            let right = format!("api:{upper} {path}");
+            return Err(malformed(text, &format!("the method is upper case: {}", quoted(&right))));
         }
-        return Err("the method is one word of upper-case letters, like api:GET /v1/users".into());
+        return Err(malformed(text, &format!("the method is one of {}", METHODS.join(", "))));
     }
     if !path.starts_with('/') || has_gap(path) {
-        return Err("after the method come one space and a path that starts with \"/\" and has no white space, like api:GET /v1/users".into());
+        return Err(malformed(
+            text,
+            "after the method come one space and a path that starts with \"/\" and has no white space, like api:GET /v1/users",
+        ));
     }
-    Ok(())
+    if path.split(['/', '?']).any(|part| part == "..") {
+        return Err(malformed(text, "the path has a \"..\" component; write it without"));
+    }
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let mut folded: String =
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").flat_map(|part| ["/", part]).collect();
+    if folded.is_empty() {
+        folded.push('/');
+    }
+    if folded == path {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned(format!("api:{method} {folded}{query}")))
 }
 
-fn db(rest: &str) -> Result<(), Reason> {
+/// A port, which only an allocation reserves.
+fn port(rest: &str) -> Result<(), Reason> {
+    match rest.parse::<u16>() {
+        Ok(number) if number > 0 && number.to_string() == rest => Ok(()),
+        _ => Err("write the number of a port, 1 to 65535, like port:20004".into()),
+    }
+}
+
+/// A name in a namespace that the configuration adds.
+pub(super) fn plain<'a>(text: &'a str, namespace: &str) -> Result<&'a str, BadKey> {
+    let rest = &text[namespace.len() + 1..];
+    if text.len() > TEXT_MAX_BYTES {
+        return Err(malformed(text, "it is longer than 4,096 bytes"));
+    }
+    if path::is_too_deep(text.as_bytes()) {
+        return Err(malformed(text, path::TOO_DEEP));
+    }
+    if rest.is_empty() || has_gap(rest) {
+        return Err(malformed(text, "after the colon comes a name without white space and control characters"));
+    }
+    Ok(text)
+}
+
+/// The form of what follows `db:`, as the configuration writes it: `migration-slot`, or `schema:*`.
+pub(super) fn db_form(rest: &str) -> String {
+    match rest.split_once(':') {
+        None => rest.to_owned(),
+        Some((kind, _)) => format!("{kind}:*"),
+    }
+}
+
+fn db(rest: &str, rules: &KeyRules) -> Result<(), Reason> {
     let (first, others) = match rest.split_once(':') {
         None => (rest, None),
         Some((first, others)) => (first, Some(others)),
     };
     let others_hold = others.is_none_or(|others| others.split(':').all(|part| is_made_of(part, is_identifier)));
-    if is_made_of(first, |b| is_identifier(b) || b == b'-') && others_hold {
+    if !is_made_of(first, |b| is_identifier(b) || b == b'-') || !others_hold {
+        return Err("write one literal like db:migration-slot or lower-case identifiers like db:schema:users".into());
+    }
+    if rules.db_forms.contains(&db_form(rest)) {
         return Ok(());
     }
-    Err("write one literal like db:migration-slot or lower-case identifiers like db:schema:users".into())
+    let forms: Vec<String> = rules.db_forms.iter().map(|form| format!("db:{}", form.replace('*', "NAME"))).collect();
+    Err(format!("there is no such form here; the forms are {}", forms.join(", ")).into())
 }
 
 fn event(rest: &str) -> Result<(), Reason> {
@@ -121,13 +180,23 @@ fn flag(rest: &str) -> Result<(), Reason> {
 }
 
 fn env(rest: &str) -> Result<(), Reason> {
-    if is_made_of(rest, |b| b.is_ascii_digit()) {
-        return Err("that is a port number; allocate ports instead of reserving them, or name what you share, like env:shared-fixtures".into());
+    if is_port(rest) {
+        return Err("that is a port number; allocate ports instead of reserving them (git dibs ports), or name what you share, like env:shared-fixtures".into());
     }
-    if is_made_of(rest, is_word) {
+    let is_part = |part: &str| is_made_of(part, is_word) && !matches!(part, "." | "..");
+    if rest.split('/').all(is_part) {
         return Ok(());
     }
-    Err("write one word of letters, digits, \"_\", \".\" and \"-\", like env:shared-fixtures".into())
+    Err("write words of letters, digits, \"_\", \".\" and \"-\" with slashes between them, like env:shared-fixtures or env:tmp/shared".into())
+}
+
+/// Whether a name stands for a port: `8080`, `port-8080`, `tcp/8080`, `api.PORT_8080`.
+fn is_port(name: &str) -> bool {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = name[..name.len() - digits].to_ascii_lowercase();
+    let before = before.trim_end_matches(['-', '_', '.', '/']);
+    let word = before.rsplit(['-', '_', '.', '/']).next().unwrap_or_default();
+    digits > 0 && (before.is_empty() || matches!(word, "port" | "ports" | "tcp" | "udp"))
 }
 
 fn feature(rest: &str, rules: &KeyRules) -> Result<(), Reason> {

@@ -7,7 +7,7 @@ use git2::Oid;
 
 use super::message::LedgerEvent;
 use super::{LedgerError, LedgerReader, reader};
-use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
+use crate::engine::{Event, Record, ReservationId, Seq, SessionId, Timestamp};
 use crate::journal::JournalReader;
 use crate::key::Key;
 
@@ -33,6 +33,8 @@ pub struct Query {
     pub fold_case: bool,
     /// Only events of this session.
     pub session: Option<SessionId>,
+    /// Only events about this reservation, and the ends of waits.
+    pub reservation: Option<ReservationId>,
     /// Only events at this time or later.
     pub since: Option<Timestamp>,
     pub limit: usize,
@@ -231,11 +233,14 @@ fn is_wanted(event: &Event, query: &Query) -> bool {
     if matches!(event, Event::Counted { .. } | Event::Committed { .. }) {
         return false;
     }
+    let of_reservation = query.reservation.is_none_or(|id| event.concerns(id) || matches!(event, Event::Left { .. }));
     let of_session = query.session.as_ref().is_none_or(|session| event.session() == Some(session));
     // Records have keys as they were written, so they are folded here.
     let overlaps = |key: &Key, wanted: &Key| match query.fold_case {
         true => key.folded(true).overlaps(wanted).is_some(),
         false => key.overlaps(wanted).is_some(),
     };
-    of_session && query.key.as_ref().is_none_or(|wanted| event.keys().any(|key| overlaps(key, wanted)))
+    of_session
+        && of_reservation
+        && query.key.as_ref().is_none_or(|wanted| event.keys().any(|key| overlaps(key, wanted)))
 }

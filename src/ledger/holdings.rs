@@ -309,7 +309,7 @@ mod tests {
     fn an_image_of_the_engine_has_the_same_holdings_as_its_records() {
         let mut engine = Engine::new(Policy::default());
         let mut records = Vec::new();
-        reserve(&mut engine, "ana", &["src/a.rs", "docs/", "db:slot"], Mode::Exclusive, &mut records);
+        reserve(&mut engine, "ana", &["src/a.rs", "docs/", "db:schema:slot"], Mode::Exclusive, &mut records);
         reserve(&mut engine, "bo", &["shared"], Mode::Shared, &mut records);
         reserve(&mut engine, "cy", &["shared"], Mode::Shared, &mut records);
         reserve(&mut engine, "bo", &["mine"], Mode::Exclusive, &mut records);

@@ -151,7 +151,7 @@ fn intro(session: &SessionId) -> Actor {
 #[test]
 fn git_shows_past_and_current_holders() {
     let mut world = LedgerFixture::new();
-    world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:slot"]);
+    world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:schema:slot"]);
     let mut writer = world.write();
     world.release("ana", "src/a.rs");
     writer.flush(world.reader().as_mut()).unwrap();
@@ -166,7 +166,7 @@ fn git_shows_past_and_current_holders() {
     let held: serde_json::Value = serde_json::from_str(&world.git(&["show", "ledger:src/a.rs"])).unwrap();
     assert_eq!((&held["session"], &held["fence"]), (&"bo".into(), &8.into()));
     let all = world.git(&["ls-tree", "-r", "--name-only", "ledger"]);
-    assert_eq!(all, ".dibs/events\n.dibs/glob/docs%2F**\n.dibs/name/db:slot\nsrc/a.rs\nsrc/b.rs\n");
+    assert_eq!(all, ".dibs/events\n.dibs/glob/docs%2F**\n.dibs/name/db:schema:slot\nsrc/a.rs\nsrc/b.rs\n");
     let trailers = world.git(&["log", "-1", "--format=%(trailers:only,unfold)", "ledger"]);
     assert_eq!(trailers.trim(), "Dibs-Event: 7 open bo\nDibs-Event: 8 reserve bo src/a.rs\nDibs-Seq: 8");
     assert_eq!(world.git(&["log", "-1", "--format=%an %ct", "ledger"]).trim(), "git-dibs 1790000000");
@@ -387,7 +387,8 @@ fn after_any_crash_or_deletion_the_tree_matches_the_engine() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % sides
     };
-    let keys = ["a", "a/b", "a/b/c", "b", "src/x.rs", "src/**", "db:slot", "deploy://prod", ".gitmodules", "a.b"];
+    let keys =
+        ["a", "a/b", "a/b/c", "b", "src/x.rs", "src/**", "db:schema:slot", "deploy://prod", ".gitmodules", "a.b"];
     let mut writer: Option<Writer> = None;
     for round in 0..300 {
         for _ in 0..dice(6) {

@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_directory_or_a_pattern_covers_several_names() {
         assert!(["src/", "src/**", "a?", "[ab].rs", "flag:billing/*"].iter().all(|key| covers_several(key)));
-        assert!(!["src/a.rs", "file:src/[id].ts", "db:slot"].iter().any(|key| covers_several(key)));
+        assert!(!["src/a.rs", "file:src/[id].ts", "db:schema:slot"].iter().any(|key| covers_several(key)));
     }
 
     #[test]

@@ -413,7 +413,7 @@ mod tests {
             (":/src/*.rs", "src/*.rs"),
             (":/x/", "x/"),
             (":/file:a[1].rs", "file:a[1].rs"),
-            (":/db:slot", "db:slot"),
+            (":/db:schema:slot", "db:schema:slot"),
             ("file:a[1].rs", "file:src/a[1].rs"),
             ("file:../100%", "file:100%25"),
             ("file:C:x", "file:src/C:x"),
@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn a_key_that_was_shown_can_be_typed_again() {
         let below = cwd("src");
-        for shown in ["src/a.rs", "src/**", "file:src/[id].ts", "db:slot", "deploy://x"] {
+        for shown in ["src/a.rs", "src/**", "file:src/[id].ts", "db:schema:slot", "deploy://x"] {
             let typed = below.typed(shown);
             assert_eq!(sent("src", &typed), shown);
             assert_eq!(cwd("").typed(shown), shown);

@@ -20,6 +20,7 @@ pub fn make(client: &mut Client, session: Option<&str>, call: &ToolCall) -> Resu
             ToolReply::Listed { held, requests }
         }
         ToolCall::RequestUnlock(body) => ToolReply::Unlock(client.request_unlock(id, body)?),
+        ToolCall::AllocatePorts(body) => ToolReply::Ports(client.allocate_ports(id, body)?),
         ToolCall::AnswerUnlock { request, answer: UnlockAnswer::Approve(how) } => {
             ToolReply::Unlock(client.approve_unlock(id, request, how)?)
         }

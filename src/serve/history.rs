@@ -20,8 +20,8 @@ impl HistoryBackend for RepositoryHistory {
             Some(None) => return Err(HistoryError::BadCursor),
             cursor => cursor.flatten(),
         };
-        let HistoryQuery { key, fold_case, session, since, limit, .. } = query.clone();
-        let page = self.history.page(&Query { key, fold_case, session, since, limit, cursor });
+        let HistoryQuery { key, fold_case, session, reservation, since, limit, .. } = query.clone();
+        let page = self.history.page(&Query { key, fold_case, session, reservation, since, limit, cursor });
         let EventPage { events, next, missing } = page.map_err(|error| HistoryError::Unreadable(error.to_string()))?;
         let events = events.into_iter().map(|line| (line.record(), line.name)).collect();
         Ok(HistoryPage { events, next: next.map(|next| next.to_string()), missing })

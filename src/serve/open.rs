@@ -104,7 +104,9 @@ pub fn open(
     let history = HistoryReader::new(history_reader, ledger.is_some().then(|| path.clone()));
     let status = ledger.as_ref().map(|(status, _)| status.clone());
     let mut repository = Repository::new(served.name.clone(), desk);
-    repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
+    let mut key_policy = settings.reloadable.key_policy.clone();
+    key_policy.ports.seed = path_number(&served.dir);
+    repository.set_policy(key_policy.folded(fold_case));
     repository.history = Some(Arc::new(RepositoryHistory { history, status }));
     workers.desks.push((repository.desk.clone(), thread));
     workers.contention_files.push(ContentionFile::open(&served.dir, repository.desk.clone()));
@@ -114,6 +116,12 @@ pub fn open(
         workers.ledgers.push(Ledger::start(&served.name, path, reader, status));
     }
     Ok((repository, gauges))
+}
+
+/// A number that is different for almost every path, and always the same for one (FNV-1a).
+fn path_number(path: &Path) -> u64 {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Two gauges: how far the ledger is behind, in records and in seconds.

@@ -72,8 +72,10 @@ impl Reloader {
         self.app.set_hosts(new.hosts.clone());
         self.app.set_public_url(new.public_url.as_ref().map(|url| url.value.as_str().into()));
         for repo in self.app.repositories.values() {
-            let fold_case = repo.policy().rules.fold_case;
-            repo.set_policy(new.key_policy.clone().folded(fold_case));
+            let (fold_case, seed) = (repo.policy().rules.fold_case, repo.policy().ports.seed);
+            let mut policy = new.key_policy.clone().folded(fold_case);
+            policy.ports.seed = seed;
+            repo.set_policy(policy);
             repo.desk.set_policy(new.engine_policy.clone());
         }
         Ok(())

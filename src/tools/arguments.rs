@@ -52,6 +52,14 @@ pub fn wait(given: &Arguments) -> Parsed<ToolCall> {
     }
 }
 
+pub fn allocate_ports(given: &Arguments) -> Parsed<ToolCall> {
+    Ok(ToolCall::AllocatePorts(wire::AllocatePorts {
+        count: number(given, "count")?,
+        ttl_seconds: number(given, "ttl_seconds")?,
+        purpose: text(given, "purpose")?.map(Into::into),
+    }))
+}
+
 pub fn release(given: &Arguments) -> Parsed<ToolCall> {
     let names_paths = given.contains_key("path") || given.contains_key("paths");
     match (flag(given, "all")?.unwrap_or(false), names_paths) {
@@ -137,7 +145,7 @@ pub fn text(given: &Arguments, name: &str) -> Parsed<Option<String>> {
 
 /// The longest text of an argument, in characters. A path has the server's own limit, which is lower.
 fn limit(name: &str) -> usize {
-    if matches!(name, "reason" | "note") { REASON_CHARS_MAX } else { wire::limits::KEY_BYTES_MAX }
+    if matches!(name, "reason" | "note" | "purpose") { REASON_CHARS_MAX } else { wire::limits::KEY_BYTES_MAX }
 }
 
 pub fn number(given: &Arguments, name: &str) -> Parsed<Option<i64>> {

@@ -15,6 +15,7 @@ pub enum ToolCall {
     Check(wire::Check),
     Status(StatusQuery),
     RequestUnlock(wire::UnlockRequest),
+    AllocatePorts(wire::AllocatePorts),
     AnswerUnlock {
         request: String,
         answer: UnlockAnswer,
@@ -50,6 +51,7 @@ pub enum ToolReply {
         requests: wire::UnlockRequests,
     },
     Unlock(wire::UnlockRequestInfo),
+    Ports(wire::Ports),
 }
 
 /// Why there is no reply.
@@ -69,7 +71,9 @@ impl ToolCall {
             ToolCall::Release(body) => Some((body.file_paths.as_deref_mut()?, &mut body.encoding)),
             ToolCall::Check(body) => Some((body.paths.as_deref_mut()?, &mut body.encoding)),
             ToolCall::RequestUnlock(body) => Some((std::slice::from_mut(&mut body.file_path), &mut body.encoding)),
-            ToolCall::ReleaseAll | ToolCall::Status(_) | ToolCall::AnswerUnlock { .. } => None,
+            ToolCall::ReleaseAll | ToolCall::Status(_) | ToolCall::AllocatePorts(_) | ToolCall::AnswerUnlock { .. } => {
+                None
+            }
         }
     }
 
@@ -91,7 +95,9 @@ impl ToolCall {
             ToolCall::Release(body) => body.encoding,
             ToolCall::Check(body) => body.encoding,
             ToolCall::RequestUnlock(body) => body.encoding,
-            ToolCall::ReleaseAll | ToolCall::Status(_) | ToolCall::AnswerUnlock { .. } => None,
+            ToolCall::ReleaseAll | ToolCall::Status(_) | ToolCall::AllocatePorts(_) | ToolCall::AnswerUnlock { .. } => {
+                None
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::facts::{Facts, SENTENCE_MAX, ToolResult};
 use super::words::clean;
 use super::{ToolCall, ToolError, ToolReply, coordinator, schema, summary};
 use crate::wire::Time;
-use crate::wire::limits::WAIT_SECONDS_MAX;
+use crate::wire::limits::{PORTS_MAX, WAIT_SECONDS_MAX};
 
 /// One tool.
 pub struct Tool {
@@ -38,7 +38,8 @@ impl Tool {
 }
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
-    let mut tools = vec![reserve(), release(), check(), status(), wait(), request_unlock(), answer_unlock()];
+    let mut tools =
+        vec![reserve(), release(), check(), status(), wait(), request_unlock(), answer_unlock(), allocate_ports()];
     tools.extend(coordinator::tools());
     tools
 });
@@ -184,6 +185,24 @@ fn answer_unlock() -> Tool {
     );
     let description = describe("answer_unlock", "Answer a request", text, Effect::Changes, (input, output));
     own("answer_unlock", description, arguments::answer_unlock)
+}
+
+fn allocate_ports() -> Tool {
+    let text = "Get ports of your own for servers that you start; no other session has them. Calling it again gives the \
+                same ports for longer. env has a variable for each and a compose project name.";
+    let properties = json!({
+        "count": schema::number("How many; the default is right for most.", 1, PORTS_MAX.into()),
+        "ttl_seconds": schema::number("How long to keep them without another call.", 1, 28_800),
+        "purpose": schema::text("What for; other sessions read it."),
+    });
+    let input = schema::arguments(properties, &[]);
+    let output = schema::result(
+        &["allocated", "paused"],
+        json!({ "ports": schema::list(schema::whole()),
+            "env": { "type": "object", "additionalProperties": { "type": "string" } } }),
+    );
+    let description = describe("allocate_ports", "Allocate ports", text, Effect::Changes, (input, output));
+    own("allocate_ports", description, arguments::allocate_ports)
 }
 
 /// The arguments that name paths, and these.

@@ -1,5 +1,6 @@
 //! The facts of a result, written once as structured content and once as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -84,6 +85,11 @@ pub struct Facts {
     pub requests_to_you: Vec<RequestFact>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests_by_you: Vec<RequestFact>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+    /// Variables for these ports.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     #[serde(skip)]
@@ -206,6 +212,7 @@ impl Facts {
         self.request.iter().for_each(|one| line(format_args!("- {one}")));
         self.requests_to_you.iter().for_each(|one| line(format_args!("- to you: {one}")));
         self.requests_by_you.iter().for_each(|one| line(format_args!("- by you: {one}")));
+        self.env.iter().for_each(|(name, value)| line(format_args!("{name}={value}")));
         self.next.iter().for_each(|next| line(format_args!("Next: {next}")));
         if let Some(session) = &self.session {
             line(format_args!("You are session {session}."));

@@ -13,6 +13,7 @@ pub fn result(call: &ToolCall, session: Option<&str>, reply: Result<ToolReply, T
         Ok(ToolReply::Checked(reply)) => checked(call, reply, now),
         Ok(ToolReply::Listed { held, requests }) => listed(held, requests, session, now),
         Ok(ToolReply::Unlock(reply)) => unlock(call, reply),
+        Ok(ToolReply::Ports(reply)) => ports(reply, now),
         Err(ToolError::Refused(body)) => refused(call, *body, now),
         Err(ToolError::Failed(sentence)) => Facts::error(None, words::clean(&sentence, SENTENCE_MAX)),
     };
@@ -48,6 +49,20 @@ fn reserved(reply: wire::ReserveReply, now: Time) -> Facts {
         reservations: reservations.iter().take(LISTED_MAX).map(one).collect(),
         next: Some("Release what you have finished. To hold it longer, reserve it again.".to_owned()),
         notices: notices::facts(&notices),
+        ..Facts::default()
+    }
+}
+
+fn ports(reply: wire::Ports, now: Time) -> Facts {
+    let numbers: Vec<String> = reply.ports.iter().map(u16::to_string).collect();
+    let left = reply.expires_at.map_or(0, |end| words::seconds_between(now, end));
+    Facts {
+        status: "allocated",
+        summary: format!("You have the ports {} for {}.", numbers.join(", "), words::duration(left)),
+        ports: reply.ports,
+        env: reply.env,
+        next: Some("Use no other ports. To keep them longer, call allocate_ports again.".to_owned()),
+        notices: notices::facts(&reply.notices),
         ..Facts::default()
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use utoipa::ToSchema;
 
-use super::deserialize::{TOO_MANY, with_check_paths};
+use super::deserialize::{NOT_UNDERSTOOD, TOO_MANY, with_check_paths};
 
 /// The most an error sentence quotes of a body, in bytes. A body may be megabytes of one wrong string.
 const QUOTE_MAX: usize = 200;
@@ -105,7 +105,9 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], first: serde_json::Error) -> BadBo
             let sentence = match &field {
                 Some(field) if what.starts_with("missing field") => format!("The field {field} is missing."),
                 Some(field) if what.starts_with("duplicate field") => format!("The field {field} is given twice."),
-                Some(field) if what.starts_with(TOO_MANY) => format!("The field {field} {what}."),
+                Some(field) if what.starts_with(TOO_MANY) || what.starts_with(NOT_UNDERSTOOD) => {
+                    format!("The field {field} {what}.")
+                }
                 Some(field) => format!("The field {field} is wrong: {}.", shortened(what)),
                 None => format!("The body is wrong: {}.", shortened(what)),
             };
@@ -161,11 +163,12 @@ mod tests {
             ttl_seconds: Some(120),
             while_session: None,
             idle_seconds: None,
-            mode: Some(Mode::Shared),
+            mode: Some(Mode::Collaborative),
             reason: Some("why".into()),
             wait_seconds: Some(5),
             if_version: Some(3),
             encoding: Some(Encoding::Percent),
+            ..Reserve::default()
         };
         assert_eq!(ask, Ok(expected));
     }

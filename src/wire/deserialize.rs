@@ -161,3 +161,24 @@ pub(super) fn word<'de, D: Deserializer<'de>, T: Copy>(
 
     deserializer.deserialize_str(Word(words))
 }
+
+/// What the error for a field of another system begins with.
+pub(super) const NOT_UNDERSTOOD: &str = "is not understood here; ";
+
+/// A field that clients of other systems send and that would change what is granted. It is refused, with our own name for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Misspelled;
+
+macro_rules! misspelled {
+    ($($name:ident: $advice:literal;)*) => {
+        $(pub(super) fn $name<'de, D: Deserializer<'de>>(_: D) -> Result<Misspelled, D::Error> {
+            Err(D::Error::custom(format_args!("{NOT_UNDERSTOOD}{}", $advice)))
+        })*
+    };
+}
+
+misspelled! {
+    not_ttl_minutes: "write ttlSeconds, in seconds";
+    not_file_path: "write filePath, or filePaths for several";
+    not_max_retries: "write waitSeconds, to wait in the queue";
+}

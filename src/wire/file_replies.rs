@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Encoding, Mode, Notice, Text, Time};
+use super::{Code, Encoding, Mode, Notice, Text, Time};
 
 /// One new reservation, or one that the session already held and renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -30,6 +30,10 @@ pub struct Reserved {
     /// It lasts while the session gives signs of life: every call of the session moves `expiresAt`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_session: bool,
+    /// With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it
+    /// holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_timeout_seconds: Option<u64>,
     /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
     /// The version of the key: one more each time a holder releases it.
@@ -148,6 +152,12 @@ pub struct Released {
     pub released: bool,
     /// How many reservations ended.
     pub released_count: u64,
+    /// `LOCK_TIMEOUT` if the session held some of the keys until they expired. That is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Those keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expired: Vec<String>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
@@ -299,6 +309,7 @@ mod tests {
             expires_at: Time(60_000),
             ttl_seconds: 60,
             while_session: false,
+            session_timeout_seconds: None,
             fence: 7,
             version: 2,
             encoding: None,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::body::{BadBody, OneOrMany};
-use super::deserialize::{check_list, list, whole, word};
+use super::deserialize::{Misspelled, check_list, list, not_file_path, not_max_retries, not_ttl_minutes, whole, word};
 use super::limits::RESERVE_KEYS_MAX;
 use super::{Text, schema};
 
@@ -15,8 +15,10 @@ pub enum Mode {
     /// No other session may hold it.
     #[default]
     Exclusive,
-    /// Other sessions may hold it in this mode too. Requests may also say `collaborative`.
+    /// Other sessions may hold it in this mode too.
     Shared,
+    /// Another word for `shared`. Only the reply to a request that uses it repeats it.
+    Collaborative,
 }
 
 impl Mode {
@@ -24,13 +26,17 @@ impl Mode {
         match self {
             Mode::Exclusive => "exclusive",
             Mode::Shared => "shared",
+            Mode::Collaborative => "collaborative",
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Mode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        word(deserializer, &[("exclusive", Mode::Exclusive), ("shared", Mode::Shared), ("collaborative", Mode::Shared)])
+        word(
+            deserializer,
+            &[("exclusive", Mode::Exclusive), ("shared", Mode::Shared), ("collaborative", Mode::Collaborative)],
+        )
     }
 }
 
@@ -108,6 +114,15 @@ pub struct Reserve {
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "file_path", skip_serializing, deserialize_with = "not_file_path")]
+    #[schema(ignore)]
+    pub other_file_path: Misspelled,
+    #[serde(default, rename = "maxRetries", skip_serializing, deserialize_with = "not_max_retries")]
+    #[schema(ignore)]
+    pub max_retries: Misspelled,
 }
 
 impl Reserve {
@@ -138,6 +153,9 @@ pub struct Release {
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
+    #[serde(default, rename = "file_path", skip_serializing, deserialize_with = "not_file_path")]
+    #[schema(ignore)]
+    pub other_file_path: Misspelled,
 }
 
 impl Release {
@@ -166,6 +184,12 @@ pub struct Renew {
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "file_path", skip_serializing, deserialize_with = "not_file_path")]
+    #[schema(ignore)]
+    pub other_file_path: Misspelled,
 }
 
 impl Renew {
@@ -220,6 +244,12 @@ pub struct Check {
     /// How the file names are written, if not as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "file_path", skip_serializing, deserialize_with = "not_file_path")]
+    #[schema(ignore)]
+    pub other_file_path: Misspelled,
 }
 
 impl Check {

@@ -30,6 +30,9 @@ pub const COMPONENT_BYTES_MAX: usize = 255;
 /// The longest a reserve may wait in the queue, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 300;
 
+/// The most ports one session may have.
+pub const PORTS_MAX: u16 = 64;
+
 /// The longest a reservation may last after the last sign of life of its session, in seconds.
 pub const IDLE_SECONDS_MAX: u32 = 28_800;
 

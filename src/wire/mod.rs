@@ -9,6 +9,7 @@
 mod body;
 mod contention;
 mod deserialize;
+mod entities;
 mod error;
 mod event;
 mod file_replies;
@@ -17,7 +18,9 @@ mod history;
 pub mod limits;
 mod notices;
 mod operating;
+mod ports;
 mod pushes;
+mod reservation_history;
 pub mod schema;
 mod sessions;
 mod time;
@@ -31,6 +34,7 @@ pub use contention::{
     Blocker, BlockerKind, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live, LiveReservation,
     LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
 };
+pub use entities::{Entity, EntityAgent, EntityLock, EntityRequest, LockEntity, RequestEntity};
 pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use file_replies::{
@@ -41,7 +45,9 @@ pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
 pub use notices::Notice;
 pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
+pub use ports::{AllocatePorts, Ports};
 pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
+pub use reservation_history::{LockState, ReservationHistory, StateChange};
 pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };

@@ -49,7 +49,7 @@ fn a_refusal_of_the_policy_exits_with_4() {
     let mut world = World::new();
     world.configure("[policy]\nexclusive = [\"db:*\"]\n");
     world.start();
-    let said = world.as_session("ana", ["reserve", "db:slot", "--shared"]).run();
+    let said = world.as_session("ana", ["reserve", "db:schema:slot", "--shared"]).run();
     assert_eq!(said.code, Some(4), "{said:?}");
 }
 

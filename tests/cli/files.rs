@@ -28,14 +28,23 @@ fn a_conflict_explains_itself() {
 #[test]
 fn files_are_relative_and_keys_are_not() {
     let world = World::served();
-    let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:slot", "deploy://prod"];
+    let args = ["a.rs", "../README", "deep/", "*.ts", ":/top.rs", "file:[id].ts", "db:schema:slot", "deploy://prod"];
     world.as_session("ana", ["reserve"].iter().chain(&args)).at("src").ok();
     let mut held = world.held();
     held.sort();
     let keys: Vec<&str> = held.iter().map(|held| held.strip_prefix("ana ").unwrap()).collect();
     assert_eq!(
         keys,
-        ["README", "db:slot", "deploy://prod", "file:src/[id].ts", "src/*.ts", "src/a.rs", "src/deep/**", "top.rs"]
+        [
+            "README",
+            "db:schema:slot",
+            "deploy://prod",
+            "file:src/[id].ts",
+            "src/*.ts",
+            "src/a.rs",
+            "src/deep/**",
+            "top.rs"
+        ]
     );
     let absolute = world.path("app/src/deep").canonicalize().unwrap().join("../b.rs");
     world.as_session("ana", ["check".as_ref(), absolute.as_os_str()]).ok();
@@ -197,7 +206,7 @@ fn waiting_ends_with_a_grant() {
     assert!(conflict.err.contains(" left, 1 waiting"), "{conflict:?}");
     world.as_session("ana", ["release", "src/a.rs"]).ok();
     let said = Said::from(waiting.finish());
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 1 min\n"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "reserved src/a.rs for 30 min\n"), "{said:?}");
     assert!(said.err.starts_with("git-dibs: waiting for up to 5 min:\n  src/a.rs: held by ANA (ana), "), "{said:?}");
     assert_eq!(world.held(), ["bo src/a.rs"]);
 }

@@ -62,8 +62,8 @@ fn a_ledger_can_be_checked_found_and_shared() {
     let world = world();
     let dir = world.dibs(["ledger", "show-path"]).ok().out;
     assert!(dir.trim().ends_with("app/.git/dibs/ledger.git"), "{dir}");
-    let shelves = world.dibs(["ledger", "show-path", "src/a.rs", "src/", ".gitmodules", "db:x"]).ok().out;
-    assert_eq!(shelves, "src/a.rs\n.dibs/glob/src%2F**\n.dibs/path/%2Egitmodules\n.dibs/name/db:x\n");
+    let shelves = world.dibs(["ledger", "show-path", "src/a.rs", "src/", ".gitmodules", "db:schema:x"]).ok().out;
+    assert_eq!(shelves, "src/a.rs\n.dibs/glob/src%2F**\n.dibs/path/%2Egitmodules\n.dibs/name/db:schema:x\n");
     let said = world.dibs(["ledger", "verify"]).ok();
     assert!(
         said.out.starts_with("the ledger is undamaged: 5 events in ")

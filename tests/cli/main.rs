@@ -3,12 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clients;
 mod documented;
 mod files;
 mod help;
 mod history;
 mod mcp;
 mod packages;
+mod ports;
 mod preamble;
 mod rlock;
 mod run;

@@ -390,6 +390,18 @@ fn too_many_calls_at_once_are_refused_and_the_others_go_on() {
 }
 
 #[test]
+fn a_session_gets_ports_of_its_own() {
+    let world = World::served();
+    let (mut ana, mut bo) = (client_of(&world, "ana"), client_of(&world, "bo"));
+    let ports = ana.tool("allocate_ports", json!({ "purpose": "the stack" }));
+    assert_eq!((&ports["status"], ports["ports"].as_array().unwrap().len()), (&json!("allocated"), 4), "{ports}");
+    assert_eq!(ports["env"]["DB_PORT"], ports["ports"][0].to_string());
+    assert_eq!(ana.tool("allocate_ports", json!({}))["ports"], ports["ports"]);
+    assert_ne!(bo.tool("allocate_ports", json!({ "count": 1 }))["ports"][0], ports["ports"][0]);
+    assert_eq!(bo.tool("allocate_ports", json!({ "count": 99 }))["status"], "error");
+}
+
+#[test]
 fn the_names_of_the_coordinator_work_with_its_arguments() {
     let world = World::served();
     let (mut ana, mut bo) = (client_of(&world, "ana"), client_of(&world, "bo"));

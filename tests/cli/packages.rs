@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, time};
 
 const GOOD: &str = "\
 title: users
 locks:
   files: [src/a.rs, src/deep/]
   keys: ['db:migration-slot']
-  ttl_minutes: 5
+  ttl_minutes: 120
   reason: users move to v2
 ";
 
@@ -29,8 +29,9 @@ fn a_package_is_reserved_checked_and_released_as_one() {
     let said = world.as_session("ana", ["reserve", "--package", "package.yaml"]).at("src").ok();
     assert_eq!(
         said.out,
-        "reserved src/a.rs for 5 min\nreserved src/deep/** for 5 min\nreserved db:migration-slot for 5 min\n"
+        "reserved src/a.rs for 2 h\nreserved src/deep/** for 2 h\nreserved db:migration-slot for 2 h\n"
     );
+    assert!(said.err.contains("a session that makes no call for 30 min is lost"), "{said:?}");
     let status = world.dibs(["status"]).ok().out;
     assert_eq!(status.matches("users move to v2").count(), 3, "{status}");
     let released = world.as_session("ana", ["release", "--package", "-"]).input(GOOD).ok();
@@ -65,30 +66,113 @@ fn every_problem_is_reported_and_nothing_is_done() {
     world.as_session("ana", ["reserve", "--package", "bad.yaml", "x"]).fails(2);
 }
 
+/// The coordinator's own example.
 #[test]
-fn a_ttl_the_server_refuses_is_reported_with_its_line() {
+fn the_work_package_of_the_document_is_reserved_with_defaults() {
     let world = World::served();
-    let said = world.as_session("ana", ["reserve", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
-    assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");
-    // A check is refused for the same reason.
-    let said = world.as_session("ana", ["check", "--package", "-"]).input(GOOD.replace("5\n", "30\n")).fails(2);
-    assert!(said.err.contains("line 5 of the work package: ttl_minutes is 30"), "{said:?}");
-    let keys = "locks: {keys: ['db:slot'], ttl_minutes: 30}";
-    world.as_session("ana", ["reserve", "--package", "-"]).input(keys).ok();
-    world.as_session("ana", ["check", "--package", "-"]).input(keys).ok();
+    let package = "\
+locks:
+  files: [src/api/users.py, src/api/models.py]
+  keys: ['api:GET /v1/users', 'db:schema:users']
+  ttl_minutes: 120
+  reason: users get a new field
+";
+    let check = world.as_session("ana", ["check", "--package", "-"]).input(package).ok();
+    assert_eq!((check.out.as_str(), check.err.as_str()), ("", "git-dibs: 4 paths clear\n"));
+    world.as_session("ana", ["reserve", "--package", "-"]).input(package).ok();
+    let held = world.reservations();
+    assert_eq!(held.len(), 4);
+    for one in held {
+        assert_eq!((&one["whileSession"], &one["ttlSeconds"]), (&true.into(), &7200.into()), "{one}");
+        assert_eq!(time(&one["expiresAt"]) - time(&one["reservedAt"]), 7_200_000, "{one}");
+    }
+    world.as_session("ana", ["release", "--all"]).ok();
+    world.as_session("ana", ["reserve", "--package", "-"]).input("locks: {files: [x]}").ok();
+    assert_eq!(world.reservations()[0]["ttlSeconds"], 7200, "the default");
+}
+
+#[test]
+fn what_only_the_server_can_refuse_is_reported_with_its_line() {
+    let world = World::served();
+    for (key, why) in [
+        ("feature:F-1:freeze", "the purposes are pause"),
+        ("db:seed", "the forms are"),
+        ("task:12", "there is no namespace"),
+    ] {
+        let package = format!("locks:\n  files: [a]\n  keys:\n  - db:schema:x\n  - '{key}'\n");
+        for command in ["check", "reserve"] {
+            let said = world.as_session("ana", [command, "--package", "-"]).input(package.as_str()).run();
+            assert!(said.err.contains(why) && said.err.contains("line 5 of the work package"), "{command} {said:?}");
+            assert_ne!(said.code, Some(0));
+        }
+    }
+    assert_eq!(world.held(), [""; 0]);
+}
+
+const SEVERAL: &str = "\
+feature: {id: users}
+contracts: {openapi: {files: [openapi/v1.yaml]}}
+packages:
+- package_id: api
+  title: the server
+  locks: {files: [src/api/], keys: ['contract:openapi/v1.yaml'], ttl_minutes: 60}
+- package_id: web
+  depends_on: [api]
+  locks:
+    files: [web/]
+    reason: the pages
+";
+
+#[test]
+fn a_file_with_several_packages_is_checked_as_a_whole_and_reserved_by_name() {
+    let world = World::served();
+    world.write("work-packages.yaml", SEVERAL);
+    let run = |args: &[&str]| world.as_session("ana", [args, &["--package", "work-packages.yaml"]].concat()).run();
+    let check = run(&["check"]);
+    assert_eq!((check.code, check.err.as_str()), (Some(0), "git-dibs: 3 paths clear\n"));
+    let which = run(&["reserve"]);
+    assert!(which.code == Some(2) && which.err.contains("say which with --name: api, web"), "{which:?}");
+    let unknown = run(&["reserve", "--name", "app"]);
+    assert!(unknown.code == Some(2) && unknown.err.contains("it has api, web"), "{unknown:?}");
+    let web = run(&["reserve", "--name", "web"]);
+    assert_eq!((web.code, web.out.as_str()), (Some(0), "reserved web/** for 2 h\n"));
+    let api = run(&["reserve", "--name", "api"]);
+    assert_eq!(api.out, "reserved src/api/** for 1 h\nreserved contract:openapi/v1.yaml for 1 h\n");
+    let one = run(&["check", "--name", "api"]);
+    assert_eq!(one.err, "git-dibs: 2 paths clear, 2 of them yours\n");
+    run(&["release", "--name", "api"]);
+    assert_eq!(world.held(), ["ana web/**"]);
+
+    world.write("work-packages.yaml", &SEVERAL.replace("files: [web/]", "files: [web/, src/api/users.py]"));
+    for command in ["check", "reserve"] {
+        let said = run(&[command, "--name", "api"]);
+        let what =
+            "line 10: \"src/api/users.py\" of package \"web\" overlaps \"src/api/**\" of package \"api\" (line 6)";
+        assert!(said.code == Some(2) && said.err.contains(what), "{said:?}");
+    }
 }
 
 #[test]
 fn check_and_reserve_agree_about_a_package() {
     let world = World::served();
-    let ttls =
-        ["", ", ttl_minutes: 1", ", ttl_minutes: 5", ", ttl_minutes: 6", ", ttl_minutes: 480", ", ttl_minutes: 0"];
+    let ttls = [
+        "",
+        ", ttl_minutes: 1",
+        ", ttl_minutes: 5",
+        ", ttl_minutes: 6",
+        ", ttl_minutes: 480",
+        ", ttl_minutes: 0",
+        ", ttl_minutes: 481",
+    ];
     let lists = [
         "files: [src/a.rs]",
-        "keys: ['db:slot']",
-        "files: [src/a.rs], keys: ['db:slot']",
+        "keys: ['db:schema:slot']",
+        "files: [src/a.rs], keys: ['db:schema:slot']",
         "files: []",
         "keys: ['what:ever']",
+        "keys: ['contract:a.yaml']",
+        "keys: ['feature:F:freeze']",
+        "keys: ['feature:F:pause']",
     ];
     for ttl in ttls {
         for list in lists {
@@ -100,4 +184,18 @@ fn check_and_reserve_agree_about_a_package() {
             world.as_session("ana", ["release", "--all"]).ok();
         }
     }
+}
+
+#[test]
+fn check_and_reserve_agree_about_a_package_that_another_session_waits_for() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/a.rs"]).ok();
+    let waiting = world.as_session("bo", ["wait", "src/a.rs", "src/b.rs"]).start();
+    world.until_waits_for("bo", &["src/a.rs", "src/b.rs"]);
+    let run =
+        |command: &str| world.as_session("cy", [command, "--package", "-"]).input("locks: {files: [src/b.rs]}").run();
+    let (check, reserve) = (run("check"), run("reserve"));
+    assert_eq!((check.code, reserve.code), (Some(3), Some(3)), "{check:?}\n{reserve:?}");
+    world.as_session("ana", ["release", "--all"]).ok();
+    waiting.finish();
 }

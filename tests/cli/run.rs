@@ -29,7 +29,7 @@ fn the_session_of_a_command_ends_with_it() {
         echo \"$DIBS_SESSION $DIBS_URL\"; exit 42";
     let said = world.dibs(["run", "--name", "agent", "--id", "s-1", "--", "sh", "-c", script]).fails(42);
     let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines[..3], ["600", "reserved src/a.rs for 1 min", "reserved src/b.rs for 1 min"], "{said:?}");
+    assert_eq!(lines[..3], ["600", "reserved src/a.rs for 30 min", "reserved src/b.rs for 30 min"], "{said:?}");
     assert_eq!(lines[3], format!("s-1 {}", world.url()));
     assert!(said.err.contains("git-dibs: session of agent (s-1) at unix:"), "{said:?}");
     assert!(said.err.contains("session s-1 ended; released src/a.rs, src/b.rs"), "{said:?}");

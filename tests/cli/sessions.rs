@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::support::world::write_private;
-use crate::world::{Said, World};
+use crate::world::{Said, World, until};
 
 #[test]
 fn a_session_lives_in_its_worktree() {
@@ -196,4 +196,67 @@ fn a_flag_overrides_a_variable_and_a_variable_the_git_config() {
     assert!(name(&[], "", "one").contains("from config"));
     assert!(name(&[], "from env", "two").contains("from env"));
     assert!(name(&["--name", "from flag"], "from env", "three").contains("from flag"));
+}
+
+/// A person reserves by hand, and is away for longer than the session lasts.
+#[test]
+fn nothing_expires_silently_under_a_persons_hands() {
+    let world = World::new().serve(&["--session-timeout", "2"]);
+    world.dibs(["session", "start", "--id", "me"]).ok();
+    let said = world.dibs(["reserve", "src/a.rs"]).ok();
+    assert_eq!(said.out, "reserved src/a.rs for 2 s\n");
+    until("the session is lost", || world.held().is_empty().then_some(()));
+    let said = world.dibs(["status"]).ok();
+    assert!(said.err.contains("src/a.rs"), "the next command tells: {said:?}");
+}
+
+/// A container has the address and the token of a session, and nothing else.
+#[test]
+fn run_works_inside_a_given_session() {
+    let world = World::served();
+    let given = || world.token_of("given", "session");
+    world.as_session("given", ["reserve", "kept.rs"]).ok();
+    let script = "git dibs reserve src/a.rs && test \"$DIBS_SESSION\" = given";
+    let mut command = world.command(crate::world::PROGRAM, "");
+    command.args(["run", "--", "sh", "-c", script]).env("DIBS_TOKEN", given()).env("DIBS_URL", world.url());
+    let said = Said::from(crate::world::Run::run(&mut command));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.err.contains("session given goes on; released src/a.rs"), "{said:?}");
+    assert_eq!(world.held(), ["given kept.rs"]);
+    assert_eq!(world.session_info("given")["state"], "active");
+}
+
+#[test]
+fn sessions_are_listed_and_an_admin_takes_away_what_one_holds() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "src/", "src/[id].ts"]).ok();
+    let said = world.dibs(["sessions"]).ok();
+    assert!(said.out.contains("ana") && said.out.contains("active"), "{said:?}");
+    world.as_session("bo", ["release", "--force", "src/"]).fails(2);
+    let refused = world.as_session("bo", ["release", "--force", "--reason", "x", "src/"]).fails(4);
+    assert!(refused.err.contains("only an admin"), "{refused:?}");
+    let forced = ["release", "--force", "--reason", "its agent is gone", "src/"];
+    let said = world.dibs(forced).token("boss", "admin").ok();
+    assert_eq!(said.out, "released src/**, which ANA (ana) held\n");
+    assert_eq!(world.held(), ["ana src/[id].ts"]);
+    let told = world.as_session("ana", ["status"]).ok();
+    assert!(told.err.contains("its agent is gone"), "{told:?}");
+    let nothing = world.dibs(forced).token("boss", "admin").ok();
+    assert!(nothing.err.contains("no session holds that"), "{nothing:?}");
+}
+
+#[test]
+fn a_feature_is_paused_and_goes_on() {
+    let world = World::served();
+    let said = world.as_session("lead", ["pause", "F-1", "--reason", "broken main"]).ok();
+    assert_eq!(said.out, "feature F-1 is paused for 30 min; to end it: git dibs resume F-1\n");
+    let other = world.as_session("bo", ["pause", "F-1"]).fails(3);
+    assert!(other.err.contains("held by LEAD (lead)"), "{other:?}");
+    let still = world.dibs(["wait", "--unpaused", "F-1", "--timeout", "1"]).fails(7);
+    assert!(still.err.contains("feature F-1 is paused by LEAD (lead) (broken main)"), "{still:?}");
+    world.as_session("bo", ["resume", "F-1"]).fails(3);
+    assert_eq!(world.as_session("lead", ["resume", "F-1"]).ok().out, "feature F-1 goes on\n");
+    assert_eq!(world.as_session("lead", ["resume", "F-1"]).ok().out, "feature F-1 was not paused\n");
+    assert_eq!(world.dibs(["wait", "--unpaused", "F-1"]).ok().out, "feature F-1 is not paused\n");
+    world.as_session("lead", ["pause", "a b"]).fails(2);
 }

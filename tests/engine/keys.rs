@@ -46,8 +46,11 @@ pub struct KeySet {
 
 pub const FEATURES: [&str; 2] = ["F", "G"];
 
+/// Few enough to run out of them.
+pub const PORTS: std::ops::RangeInclusive<u16> = 100..=105;
+
 const NAMES: [&str; 9] = [
-    "db:slot",
+    "db:schema:slot",
     "flag:a",
     "flag:a/*",
     "flag:a/b",
@@ -87,6 +90,7 @@ impl KeySet {
     pub fn new(random: &mut Random, fold_case: bool) -> KeySet {
         let rules = KeyRules { fold_case, ..KeyRules::default() };
         let mut texts: Vec<String> = FEATURES.iter().map(|feature| format!("feature:{feature}:pause")).collect();
+        texts.extend(PORTS.map(|port| format!("port:{port}")));
         let names = 2 + random.below(4);
         texts.extend((0..names).map(|_| (*random.pick(&NAMES)).to_owned()));
         let patterns = 2 + random.below(10);

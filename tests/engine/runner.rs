@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Content, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, ObjectId, Outcome, Owner,
-    Policy, Record, RefUpdate, Refusal, ReservationId, Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn,
-    UnlockAnswer, WaiterId, Want, Why,
+    Actor, AllocatePorts, Command, Content, EndState, Engine, Event, Grant, Intent, KeyName, LeftWhy, Mode, ObjectId,
+    Outcome, Owner, Policy, PortRange, Record, RefUpdate, Refusal, ReservationId, Reserve, Seq, SessionId,
+    SessionIdentity, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::{Key, KeyRules, Kind};
 use uuid::Uuid;
@@ -123,7 +123,9 @@ impl Runner {
             Ok(Outcome::Granted(grants)) => grants.iter().map(|grant| grant.fence).collect(),
             _ => Vec::new(),
         };
-        let by_hand = matches!(result, Ok(Outcome::Released { .. } | Outcome::Ended { .. })) && verb != "sweep";
+        let by_hand =
+            matches!(result, Ok(Outcome::Released { .. } | Outcome::ReleasedLate { .. } | Outcome::Ended { .. }))
+                && verb != "sweep";
         for record in &records {
             parts.extend(match &record.event {
                 Event::Opened { session, .. } => {
@@ -260,6 +262,17 @@ impl Runner {
                 let (wait, reason) = (line.time("wait"), text("reason"));
                 Command::Reserve(Reserve { session: session(), wants, mode: line.mode(), reason, wait, if_version })
             }
+            "allocates" => {
+                let number = |text: &str| text.parse::<u16>().expect("a port");
+                let (first, last) = line.options["ports"].split_once('-').expect("a range like 100-119");
+                let (first, last) = (number(first), number(last));
+                let start = line.options.get("start").map_or(first, |text| number(text));
+                let busy = line.options.get("busy").into_iter().flat_map(|text| text.split(',')).map(number).collect();
+                let ids = (0..number(line.options["count"])).map(|_| ReservationId(this.make_id())).collect();
+                let (ttl, reason, range) =
+                    (line.ttl().unwrap_or(Ttl::Plain(60)), None, PortRange { first, last, start });
+                Command::AllocatePorts(AllocatePorts { session: session(), ids, ttl, reason, range, busy })
+            }
             "releases" if line.keys == ["everything"] => Command::ReleaseAll { session: session() },
             "releases" => Command::Release { session: session(), keys: line.keys.iter().map(named).collect() },
             "renews" => {
@@ -387,6 +400,7 @@ impl<'a> Line<'a> {
         match self.options.get("intent") {
             Some(&"change") => Intent::Change,
             Some(&"look") => Intent::Look,
+            Some(&"reserve-now") => Intent::ReserveNow(self.mode()),
             Some(other) => panic!("there is no intent {other:?}"),
             None => Intent::Reserve(self.mode()),
         }

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Actor, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, HOLDERS_LISTED, Image, Intent, KeyName,
-    LeftWhy, Mode, Notice, Outcome, Owner, Policy, Record, Refusal, ReservationId, Reserve, Seq, SessionId,
-    SessionIdentity, Text, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
+    Actor, AllocatePorts, Command, Conflict, CycleStep, EndState, Engine, Event, Grant, HOLDERS_LISTED, Image, Intent,
+    KeyName, LeftWhy, Mode, Notice, Outcome, Owner, Policy, PortRange, Record, Refusal, ReservationId, Reserve, Seq,
+    SessionId, SessionIdentity, Text, Timestamp, Ttl, Turn, UnlockAnswer, WaiterId, Want, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
 
-use crate::keys::{FEATURES, KeySet, Random};
+use crate::keys::{FEATURES, KeySet, PORTS, Random};
 use crate::model::{Hint, Model, ModelActor, ModelCommand, clash};
 use crate::runner::{replay, through_text};
 
@@ -405,7 +405,8 @@ impl Simulation {
         if step.is_multiple_of(3) {
             let key = self.any_key();
             let mode = self.any_mode();
-            let intent = *self.random.pick(&[Intent::Reserve(mode), Intent::Change, Intent::Look]);
+            let intent =
+                *self.random.pick(&[Intent::Reserve(mode), Intent::ReserveNow(mode), Intent::Change, Intent::Look]);
             let client = self.random.below(CLIENTS + 1);
             let id = self.clients.get(client).map(|(id, ..)| id.clone());
             let session = id.as_ref().and_then(|id| self.number(id));
@@ -512,7 +513,14 @@ impl Simulation {
         let actor = ModelActor::Session(client, owner, feature, issued);
         let who = if self.random.percent(4) { ModelActor::Admin } else { actor };
         let ask = match self.random.below(1000) {
-            0..480 => self.any_reserve(&id),
+            0..455 => self.any_reserve(&id),
+            455..480 => {
+                let count = 1 + self.random.below(3);
+                let ids = (0..count).map(|_| ReservationId(self.make_id())).collect();
+                let start = PORTS.start() + self.random.below(PORTS.len()) as u16;
+                let busy = if self.random.percent(30) { vec![start] } else { Vec::new() };
+                ModelCommand::Ports { ids, ttl: self.any_ttl(), start, busy }
+            }
             480..560 => ModelCommand::Release(self.known_keys(&id)),
             560..575 => ModelCommand::ReleaseAll,
             575..630 => {
@@ -559,6 +567,12 @@ impl Simulation {
         if count > 1 && self.random.percent(40) {
             // A wait may name what its session holds already.
             wants[0].1 = self.known_keys(id)[0];
+        }
+        // Ports are allocated, not reserved.
+        for want in &mut wants {
+            while self.model.keyset.key(want.1).text().starts_with("port:") {
+                want.1 = self.any_key();
+            }
         }
         let wait = self.random.percent(70).then(|| Duration::from_millis(1_000 + self.random.below(40_000) as u64));
         let version = self.model.versions[wants[0].1];
@@ -687,6 +701,11 @@ impl Simulation {
                 let want = |(id, key, ttl): (ReservationId, usize, Ttl)| Want { id, key: self.spelled(key), ttl };
                 let wants = wants.into_iter().map(want).collect();
                 Command::Reserve(Reserve { session, wants, mode, reason, wait, if_version })
+            }
+            ModelCommand::Ports { ids, ttl, start, busy } => {
+                let range = PortRange { first: *PORTS.start(), last: *PORTS.end(), start };
+                let busy = busy.into_iter().collect();
+                Command::AllocatePorts(AllocatePorts { session, ids, ttl, reason: None, range, busy })
             }
             ModelCommand::Release(keys) => Command::Release { session, keys: self.named(&keys).into() },
             ModelCommand::ReleaseAll => Command::ReleaseAll { session },

@@ -23,6 +23,7 @@ fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
         }
         Outcome::Queued(seq) => format!("queued {seq}"),
         Outcome::Released { keys, .. } => format!("released {}", list(keys)),
+        Outcome::ReleasedLate { released, lapsed } => format!("released {}, lapsed {}", list(released), list(lapsed)),
         Outcome::Alive { renewed, expires } => format!("alive until {} with {renewed}", moment(*expires)),
         Outcome::Ended { state, released, .. } => {
             format!("ended ({}), released {}", state_word(*state), list(released))
@@ -69,6 +70,7 @@ fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
             format!("{} is {} already", request_name(request.id, requests), answer_word(request.answer))
         }
         Refusal::NotTheHolder(person) => format!("only {} can answer", person.session),
+        Refusal::NotTheSender(person) => format!("only {} can withdraw", person.session),
         Refusal::Uncompared(pairs) => format!("{} pairs of patterns are not compared yet", pairs.len()),
         Refusal::TooMuchWork => "too much work".to_owned(),
         Refusal::TooMuchText { limit } => format!("too much text: more than {limit}"),

@@ -170,16 +170,16 @@ fn the_policy_limits_what_may_be_reserved() {
     ana.hold("src/**");
     ana.hold("feature:F:review");
     let share = |key: &str| ana.reserve(json!({ "filePath": key, "mode": "shared" }));
-    share("db:x").refused("OPERATION_NOT_PERMITTED");
+    share("db:schema:x").refused("OPERATION_NOT_PERMITTED");
     share("migrations/1.sql").refused("OPERATION_NOT_PERMITTED");
     share("docs/a").ok();
-    ana.hold("db:x");
+    ana.hold("db:schema:x");
     let bounds = |key: &str| {
         let refusal = ana.reserve(json!({ "filePath": key, "ttlSeconds": 1000 })).refused("TTL_OUT_OF_RANGE");
         (refusal["min"].clone(), refusal["max"].clone())
     };
     assert_eq!(bounds("a"), (json!(1), json!(10)));
-    assert_eq!(bounds("db:y"), (json!(6), json!(9)));
+    assert_eq!(bounds("db:schema:y"), (json!(6), json!(9)));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn sighup_changes_limits_while_reservations_are_held() {
     let mut world = World::configured("[policy]\nfile-ttl = { max = 100 }\n");
     let token = world.session("ana").token;
     let reserve = |world: &World, body| world.post("/api/sessions/ana/files/reserve", &token, body).status;
-    assert_eq!(reserve(&world, json!({ "filePath": "db:x", "mode": "shared" })), 200);
+    assert_eq!(reserve(&world, json!({ "filePath": "db:schema:x", "mode": "shared" })), 200);
     assert_eq!(reserve(&world, json!({ "filePath": "a", "ttlSeconds": 200 })), 400);
     world.configure("[policy]\nfile-ttl = { max = 200 }\nnamespaces = []\n[limits]\nreservations-per-session = 2\n");
     world.signal(libc::SIGHUP);
@@ -249,10 +249,10 @@ fn sighup_changes_limits_while_reservations_are_held() {
         (reserve(&world, json!({ "filePath": "a", "ttlSeconds": 200 })) == 200).then_some(())
     });
     assert_eq!(reserve(&world, json!({ "filePath": "b" })), 429);
-    assert_eq!(reserve(&world, json!({ "filePath": "db:y" })), 403);
-    let renewed = world.post("/api/sessions/ana/files/renew", &token, json!({ "filePath": "db:x" }));
+    assert_eq!(reserve(&world, json!({ "filePath": "db:schema:y" })), 403);
+    let renewed = world.post("/api/sessions/ana/files/renew", &token, json!({ "filePath": "db:schema:x" }));
     renewed.ok();
-    world.post("/api/sessions/ana/files/release", &token, json!({ "filePath": "db:x" })).ok();
+    world.post("/api/sessions/ana/files/release", &token, json!({ "filePath": "db:schema:x" })).ok();
     assert_eq!(reserve(&world, json!({ "filePath": "b" })), 200);
     assert_eq!(secret_in(&world.path("repo/.git/dibs")), world.secret());
 }
@@ -272,4 +272,25 @@ fn a_configuration_can_be_checked_outside_of_a_repository() {
     let done = check(&bad);
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 1, "only the mistake itself");
+}
+
+#[test]
+fn namespaces_forms_and_timeouts_can_be_added() {
+    let world = World::configured(
+        "resourceLockTimeout = 900\n[policy]\ndb-forms = [\"seed\", \"table:*\"]\n\
+         plain-namespaces = { task = { default = 30, max = 3600 }, build = {} }\n",
+    );
+    let ana = world.session("ana");
+    for (key, seconds) in
+        [("task:123", 30), ("build:nightly/7", 1800), ("db:seed", 900), ("db:table:users", 900), ("deploy://x", 900)]
+    {
+        assert_eq!(ana.hold(key)["ttlSeconds"], seconds, "{key}");
+    }
+    let refusal = ana.reserve(json!({ "filePath": "task:9", "ttlSeconds": 3601 })).refused("TTL_OUT_OF_RANGE");
+    assert_eq!((&refusal["min"], &refusal["max"]), (&json!(1), &json!(3600)));
+    ana.reserve(json!({ "filePath": "todo:1" })).refused("OPERATION_NOT_PERMITTED");
+    ana.reserve(json!({ "filePath": "db:other" })).refused("INVALID_KEY");
+    ana.reserve(json!({ "filePath": "task:a b" })).refused("INVALID_KEY");
+    ana.reserve(json!({ "filePath": "db:migration-slot", "mode": "shared" })).refused("OPERATION_NOT_PERMITTED");
+    ana.hold("db:migration-slot");
 }

@@ -178,7 +178,7 @@ fn live(world: &World, round: usize) {
     let asked = bo.post("unlock-requests", json!({ "filePath": "b", "reason": "please" })).expect(201);
     let approve = format!("unlock-requests/{}/approve", text(&asked["id"]));
     ana.post(&approve, json!({ "handOver": true })).ok();
-    carl.reserve(json!({ "filePaths": ["c", "db:slot"], "ttlSeconds": 300 })).ok();
+    carl.reserve(json!({ "filePaths": ["c", "db:schema:slot"], "ttlSeconds": 300 })).ok();
     let taken = carl.hold(&format!("taken/{round}"));
     let target = format!("/api/reservations/{}", text(&taken["reservationId"]));
     world.delete(&target, &world.admin(), json!({ "reason": "release night" })).ok();
@@ -270,8 +270,8 @@ fn a_stream_starts_now_by_default() {
 fn the_history_shows_the_events_of_the_stream() {
     let world = World::new();
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
-    ana.reserve(json!({ "filePaths": ["src/**", "db:x"], "reason": "all of it" })).ok();
-    ana.post("files/renew", json!({ "filePath": "db:x", "ttlSeconds": 90 })).ok();
+    ana.reserve(json!({ "filePaths": ["src/**", "db:schema:x"], "reason": "all of it" })).ok();
+    ana.post("files/renew", json!({ "filePath": "db:schema:x", "ttlSeconds": 90 })).ok();
     let request = bo.post("unlock-requests", json!({ "filePath": "src/**", "reason": "please" })).expect(201);
     ana.post(&format!("unlock-requests/{}/approve", text(&request["id"])), json!({})).ok();
     ana.end();

@@ -58,7 +58,7 @@ fn ttls_have_bounds() {
     let world = World::new();
     let ana = world.session("ana");
     for (key, default, max) in
-        [("a", 60, 300), ("src/**", 60, 300), ("db:slot", 1800, 28_800), ("deploy://api-prod", 1800, 28_800)]
+        [("a", 60, 300), ("src/**", 60, 300), ("db:schema:slot", 1800, 28_800), ("deploy://api-prod", 1800, 28_800)]
     {
         let lasts = |granted: &Value| (time(&granted["expiresAt"]) - time(&granted["reservedAt"])) / 1000;
         assert_eq!(lasts(&ana.hold(key)), default, "{key}");
@@ -80,7 +80,7 @@ fn ttls_have_bounds() {
     let listed = ana.get("reserved-files").ok()["reservations"][0].clone();
     assert_eq!(listed["expiresAt"], renewed["expiresAt"]);
     // The bounds of every key of a batch apply.
-    let mixed = json!({ "filePaths": ["db:slot", "b"], "ttlSeconds": 600 });
+    let mixed = json!({ "filePaths": ["db:schema:slot", "b"], "ttlSeconds": 600 });
     assert_eq!(ana.reserve(mixed).refused("TTL_OUT_OF_RANGE")["max"], 300);
     assert_eq!(world.held(), ["ana a"]);
 }
@@ -222,4 +222,86 @@ fn a_shorter_ttl_does_not_shorten_a_reservation() {
     let long = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 300 })).ok();
     let short = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 1 })).ok();
     assert_eq!(short["expiresAt"], long["expiresAt"], "nothing ends before the time it was promised");
+}
+
+/// Clients of other systems send these. Ignored, they would change what is granted.
+#[test]
+fn a_field_of_another_system_is_refused_with_our_own_name() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for (call, body, field, right) in [
+        ("files/reserve", json!({ "filePath": "a", "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
+        ("files/reserve", json!({ "filePaths": ["a"], "file_path": "b" }), "file_path", "filePath"),
+        ("files/reserve", json!({ "filePath": "a", "maxRetries": 3 }), "maxRetries", "waitSeconds"),
+        ("files/renew", json!({ "filePath": "a", "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
+        ("files/release", json!({ "file_path": "a" }), "file_path", "filePath"),
+        ("files/check-conflicts", json!({ "paths": ["a"], "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
+    ] {
+        let refusal = ana.post(call, body.clone()).refused("INVALID_REQUEST");
+        assert_eq!(refusal["field"], field, "{body}");
+        assert!(text(&refusal["error"]).contains(right), "{refusal}");
+    }
+    assert_eq!(world.held(), [""; 0]);
+    ana.reserve(json!({ "filePath": "a", "colour": "blue" })).ok();
+}
+
+#[test]
+fn the_mode_is_repeated_as_it_was_asked() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for mode in ["exclusive", "shared", "collaborative"] {
+        let one = ana.reserve(json!({ "filePath": "a", "mode": mode })).ok();
+        assert_eq!(one["mode"], mode);
+        let many = ana.reserve(json!({ "filePaths": ["b", "c"], "mode": mode })).ok();
+        assert_eq!(many["reservations"][1]["mode"], mode);
+        ana.release_all();
+    }
+    ana.reserve(json!({ "filePath": "a", "mode": "collaborative" })).ok();
+    assert_eq!(world.reservations()[0]["mode"], "shared");
+}
+
+#[test]
+fn releasing_what_has_expired_says_so_without_failing() {
+    let world = World::new();
+    let ana = world.session("ana");
+    ana.reserve(json!({ "filePath": "a", "ttlSeconds": 1 })).ok();
+    ana.hold("b");
+    until("it expires", || (world.held() == ["ana b"]).then_some(()));
+    let reply = ana.post("files/release", json!({ "filePaths": ["a", "b"] })).ok();
+    for (field, value) in [
+        ("ok", json!(true)),
+        ("released", json!(true)),
+        ("releasedCount", json!(1)),
+        ("code", json!("LOCK_TIMEOUT")),
+        ("expired", json!(["a"])),
+    ] {
+        assert_eq!(reply[field], value, "{reply}");
+    }
+}
+
+#[test]
+fn the_states_of_a_reservation_can_be_asked_by_its_id() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    let first = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 2 })).ok();
+    let states = |id: &Value| {
+        let history = world.get(&format!("/api/reservations/{}/history", text(id)), &world.reader()).ok();
+        let states: Vec<String> =
+            history["states"].as_array().unwrap().iter().map(|one| text(&one["state"]).to_owned()).collect();
+        (history, states)
+    };
+    assert_eq!(states(&first["reservationId"]).1, ["Acquired"]);
+    bo.reserve(json!({ "filePath": "a", "waitSeconds": 1 })).refused("LOCK_ACQUISITION_FAILED");
+    let second = bo.reserve(json!({ "filePath": "a", "waitSeconds": 60 })).ok();
+    bo.release("a");
+    let (history, expired) = states(&first["reservationId"]);
+    assert_eq!((expired, &history["filePath"]), (vec!["Acquired".to_owned(), "Expired".to_owned()], &json!("a")));
+    let (history, granted) = states(&second["reservationId"]);
+    assert_eq!(granted, ["Waiting", "Acquired", "Released"], "{history}");
+    assert_eq!((&history["sessionId"], &history["states"][2]["why"]), (&json!("bo"), &json!("released")));
+    let times: Vec<i64> = history["states"].as_array().unwrap().iter().map(|one| time(&one["at"])).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    for id in ["res_00000000000000000000000000000000", "nonsense"] {
+        world.get(&format!("/api/reservations/{id}/history"), &world.reader()).refused("NOT_FOUND");
+    }
 }

@@ -77,7 +77,7 @@ fn plain_git_shows_who_holds_a_file() {
 #[test]
 fn after_a_kill_the_tree_shows_what_is_held() {
     let mut world = World::new();
-    let keys = ["a", "a/b", "src/x.rs", "src/**", "db:slot", "deploy://prod", ".gitmodules", "file:[z]", "é"];
+    let keys = ["a", "a/b", "src/x.rs", "src/**", "db:schema:slot", "deploy://prod", ".gitmodules", "file:[z]", "é"];
     let mut dice = 11_u64;
     let mut roll = move |sides: u64| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -27,10 +27,12 @@ mod while_session;
 mod contention;
 mod waiting;
 
+mod entities;
 mod unlock_requests;
 
 mod pause;
 
+mod ports;
 mod pushes;
 
 mod operating;

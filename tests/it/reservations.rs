@@ -10,7 +10,7 @@ fn reserved_files_are_what_the_session_holds() {
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     assert_eq!(ana.get("reserved-files").ok(), json!({ "reservations": [] }));
     let first = ana.reserve(json!({ "filePath": "a", "mode": "shared", "reason": "why" })).ok();
-    let second = ana.hold("db:slot");
+    let second = ana.hold("db:schema:slot");
     bo.hold("b");
     let list = ana.get("reserved-files").ok();
     let list = list["reservations"].as_array().unwrap();
@@ -30,7 +30,7 @@ fn all_reservations_are_listed_page_by_page() {
     let (ana, bo) = (world.session_with("ana", json!({ "name": "Ana" })), world.session("bo"));
     let keys: Vec<String> = (0..25).map(|n| format!("src/{n:02}.rs")).collect();
     ana.reserve(json!({ "filePaths": keys })).ok();
-    bo.reserve(json!({ "filePaths": ["src/b", "lib/c", "file:src/[id].ts", "db:slot"] })).ok();
+    bo.reserve(json!({ "filePaths": ["src/b", "lib/c", "file:src/[id].ts", "db:schema:slot"] })).ok();
     let reader = world.reader();
     let list = |query: &str| world.get(&format!("/api/reservations?{query}"), &reader);
     let names = |page: &Value| -> Vec<String> {
@@ -54,7 +54,7 @@ fn all_reservations_are_listed_page_by_page() {
         }
     }
     let mut expected: Vec<_> = keys.into_iter().filter(|key| key != "src/20.rs").collect();
-    expected.extend(["src/b", "lib/c", "file:src/[id].ts", "db:slot", "late"].map(str::to_owned));
+    expected.extend(["src/b", "lib/c", "file:src/[id].ts", "db:schema:slot", "late"].map(str::to_owned));
     assert_eq!(seen, expected);
 
     let all = list("").ok();
@@ -64,12 +64,12 @@ fn all_reservations_are_listed_page_by_page() {
     assert!(time(&one["expiresAt"]) > time(&one["reservedAt"]) && one["fence"].is_u64() && one["mode"] == "exclusive");
     assert_eq!(names(&list("prefix=src/0").ok()).len(), 10);
     assert_eq!(names(&list("prefix=lib/").ok()), ["lib/c"]);
-    assert_eq!(names(&list("prefix=db:").ok()), ["db:slot"]);
+    assert_eq!(names(&list("prefix=db:").ok()), ["db:schema:slot"]);
     assert_eq!(names(&list("prefix=nothing").ok()), [""; 0]);
-    assert_eq!(names(&list("session=bo").ok()), ["src/b", "lib/c", "file:src/[id].ts", "db:slot", "late"]);
+    assert_eq!(names(&list("session=bo").ok()), ["src/b", "lib/c", "file:src/[id].ts", "db:schema:slot", "late"]);
     let page = list("session=bo&limit=2").ok();
     let next = list(&format!("session=bo&limit=2&cursor={}", text(&page["nextCursor"]))).ok();
-    assert_eq!(names(&next), ["file:src/[id].ts", "db:slot"]);
+    assert_eq!(names(&next), ["file:src/[id].ts", "db:schema:slot"]);
     assert_eq!(names(&list("session=nobody").ok()), [""; 0]);
     assert_eq!(names(&list("session=bo&prefix=src/b").ok()), ["src/b"]);
     for bad in ["limit=0", "limit=1001", "limit=x", "limit=-1", "cursor=x", "cursor=-1"] {

@@ -23,7 +23,9 @@ fn a_restart_keeps_everything_acknowledged() {
     let before = {
         let ana = world.session_with("ana", json!({ "name": "Ana", "feature": "F-1" }));
         let (bo, ended) = (world.session("bo"), world.session("ended"));
-        for key in ["src/a.rs", "lib/**", "caf\u{e9}", "db:slot", "deploy://prod", "file:src/[id].ts", "flag:x/*"] {
+        for key in
+            ["src/a.rs", "lib/**", "caf\u{e9}", "db:schema:slot", "deploy://prod", "file:src/[id].ts", "flag:x/*"]
+        {
             ana.reserve(json!({ "filePath": key, "reason": "why", "mode": "shared" })).ok();
         }
         ana.reserve(json!({ "filePath": "file:caf%E9%0A", "encoding": "percent", "ttlSeconds": 300 })).ok();
@@ -33,7 +35,7 @@ fn a_restart_keeps_everything_acknowledged() {
         bo.reserve(json!({ "filePath": "lib/x" })).refused("RESOURCE_LOCKED");
         ended.hold("e");
         ended.post("end", json!({ "state": "failed" })).ok();
-        bo.post("unlock-requests", json!({ "filePath": "db:slot", "reason": "mine" })).expect(201);
+        bo.post("unlock-requests", json!({ "filePath": "db:schema:slot", "reason": "mine" })).expect(201);
         world.post("/api/sessions/bound/heartbeat", &worker(&world, "w1"), json!({})).ok();
         everything(&world)
     };
@@ -81,7 +83,7 @@ fn everything(world: &World) -> Value {
 fn a_restart_renews_live_reservations() {
     let mut world = World::with(&["--session-timeout", "100"]);
     let ana = world.session("ana");
-    ana.reserve(json!({ "filePaths": ["a", "db:slot"], "ttlSeconds": 200 })).ok();
+    ana.reserve(json!({ "filePaths": ["a", "db:schema:slot"], "ttlSeconds": 200 })).ok();
     ana.reserve(json!({ "filePath": "short", "ttlSeconds": 1 })).ok();
     let before = world.reservations();
     world.kill();

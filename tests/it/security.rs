@@ -258,7 +258,7 @@ fn no_output_contains_control_characters() {
     let coded: String = NASTY.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let held = format!("file:src/{coded}");
     let (ana, bo) = (world.session("ana"), world.session_with("bo", json!({ "name": "Bo" })));
-    for key in [&*held, "plain.txt", "db:slot"] {
+    for key in [&*held, "plain.txt", "db:schema:slot"] {
         ana.reserve(json!({ "filePath": key, "encoding": "percent", "reason": NASTY, "ttlSeconds": 300 })).ok();
     }
     bo.post("unlock-requests", json!({ "filePath": "plain.txt", "reason": NASTY })).expect(201);
@@ -285,12 +285,12 @@ fn no_output_contains_control_characters() {
         &["who", "plain.txt"],
         &["log"],
         &["log", "plain.txt"],
-        &["check", "plain.txt", "db:slot"],
+        &["check", "plain.txt", "db:schema:slot"],
         &["session", "list"],
         &["requests"],
         &["reserve", "plain.txt"],
         &["reserve", "plain.txt", "--json"],
-        &["request", "db:slot", "--reason", NASTY],
+        &["request", "db:schema:slot", "--reason", NASTY],
         &["release", "plain.txt"],
         &["wait", "plain.txt", "--timeout", "1"],
         &["doctor"],

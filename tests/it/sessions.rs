@@ -119,7 +119,7 @@ fn a_heartbeat_renews_every_reservation() {
     let seen = world.get("/api/sessions/ana", &ana.token).ok();
     assert!(time(&none["expiresAt"]) - time(&seen["startedAt"]) >= 1_800_000);
 
-    let (short, long) = (ana.reserve(json!({ "filePath": "a", "ttlSeconds": 100 })).ok(), ana.hold("db:slot"));
+    let (short, long) = (ana.reserve(json!({ "filePath": "a", "ttlSeconds": 100 })).ok(), ana.hold("db:schema:slot"));
     let beat = until("a heartbeat moves the time", || {
         let beat = ana.post("heartbeat", json!({})).ok();
         (time(&beat["expiresAt"]) > time(&short["expiresAt"])).then_some(beat)
@@ -136,7 +136,7 @@ fn a_silent_session_is_lost_once_its_longest_ttl_has_run_out() {
     let world = World::with(&["--session-timeout", "1"]);
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));
     ana.reserve(json!({ "filePath": "a", "ttlSeconds": 2 })).ok();
-    ana.reserve(json!({ "filePath": "db:slot", "ttlSeconds": 4 })).ok();
+    ana.reserve(json!({ "filePath": "db:schema:slot", "ttlSeconds": 4 })).ok();
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "never-came" })).expect(201);
     let reader = world.reader();
     let state = |id: &str| text(&world.get(&format!("/api/sessions/{id}"), &reader).ok()["state"]).to_owned();
@@ -164,7 +164,7 @@ fn a_silent_session_is_lost_once_its_longest_ttl_has_run_out() {
     let back = ana.reserve(json!({ "filePath": "z" })).ok();
     let notice = &back["notices"][0];
     assert_eq!((&notice["kind"], &notice["releasedCount"]), (&json!("lost"), &json!(2)), "{back}");
-    assert_eq!(notice["releasedPaths"], json!(["a", "db:slot"]));
+    assert_eq!(notice["releasedPaths"], json!(["a", "db:schema:slot"]));
     time(&notice["lostAt"]);
     assert_eq!(ana.post("heartbeat", json!({})).ok()["notices"], json!([]), "it is told once");
     let held = ana.get("reserved-files").ok();

@@ -5,6 +5,17 @@ from typing import List, Literal, Union
 from ._typing import Required, TypedDict
 
 
+class AllocatePorts(TypedDict, total=False):
+    """`POST …/ports`."""
+
+    count: Union[int, None]
+    """How many. Default: what the server is configured for, usually 4."""
+    ttlSeconds: Union[int, None]
+    """How long they are allocated without another call. The same bounds and default as for logical names."""
+    purpose: Union[str, None]
+    """What they are for; other sessions see it."""
+
+
 class AnnouncePush(TypedDict, total=False):
     """`POST …/pushes`."""
 
@@ -178,6 +189,57 @@ class Ended(TypedDict, total=False):
     """How many reservations were released."""
     releasedPaths: Required[List[str]]
     """Their keys, at most 10,000 of them."""
+
+
+class Entity(TypedDict, total=False):
+    """An entity: its lock and its requests."""
+
+    lock: Required[Union["EntityLock", None]]
+    requests: Required[List["EntityRequest"]]
+    """The oldest first; at most the newest 1,000."""
+    request: Union["EntityRequest", None]
+    releaseLock: Union[bool, None]
+    """In the reply to an answer: whether it released the lock."""
+    notices: List["Notice"]
+    """What the calling session should know."""
+
+
+class EntityAgent(TypedDict, total=False):
+    """`POST …/unlock`, and an answer to a request."""
+
+    agentId: Union[str, None]
+    """The session that acts. Default: that of the token."""
+
+
+class EntityLock(TypedDict, total=False):
+    """The lock of an entity."""
+
+    lockedBy: Required[str]
+    """The holder."""
+    lockedByName: Required[Union[str, None]]
+    """The display name of the holder."""
+    lockedAt: Required["Time"]
+    reason: Required[Union[str, None]]
+    """What the holder locked it for."""
+    expiresAt: Required["Time"]
+    """When it ends unless the holder calls."""
+    reservationId: Required[str]
+    fence: Required[int]
+    """The fencing number: grows with every grant in the repository and is never reused."""
+
+
+class EntityRequest(TypedDict, total=False):
+    """A request to unlock an entity."""
+
+    id: Required[str]
+    """A UUID."""
+    requestedBy: Required[str]
+    requestedByName: Required[Union[str, None]]
+    reason: Required[str]
+    requestedAt: Required["Time"]
+    status: Required["UnlockStatus"]
+    respondedAt: Required[Union["Time", None]]
+    respondedBy: Required[Union[str, None]]
 
 
 class ErrorBody(TypedDict, total=False):
@@ -600,6 +662,22 @@ class LedgerHealth(TypedDict, total=False):
 LedgerProblem = Literal["full", "damaged", "unwritable"]
 
 
+class LockEntity(TypedDict, total=False):
+    """`POST /api/entities/{kind}/{id}/lock`."""
+
+    agentId: Union[str, None]
+    """The session that locks. Default: that of the token."""
+    agentName: Union[str, None]
+    """Its display name, if the token has none and the session is new."""
+    reason: Union[str, None]
+    """What for; other sessions see it."""
+    ttlSeconds: Union[int, None]
+    """How long the lock lasts without another call. Default: while the session gives signs of life."""
+
+
+LockState = Literal["Waiting", "Acquired", "Released", "Expired", "Failed"]
+
+
 class MissingEvents(TypedDict, total=False):
     """A range of events that are no longer stored anywhere, by their `seq`; both ends are included."""
 
@@ -607,7 +685,7 @@ class MissingEvents(TypedDict, total=False):
     last: Required[int]
 
 
-Mode = Literal["exclusive", "shared"]
+Mode = Literal["exclusive", "shared", "collaborative"]
 
 
 class NoticeUnlockRequested(TypedDict, total=False):
@@ -735,6 +813,23 @@ class Paused(TypedDict, total=False):
     """When it expires unless it is renewed."""
 
 
+class PortsEnv0(TypedDict, total=False):
+    """The same for an environment: a variable for each port, and a name for a compose project."""
+
+
+
+class Ports(TypedDict, total=False):
+    """The ports of a session."""
+
+    ports: Required[List[int]]
+    """In order."""
+    expiresAt: Required[Union["Time", None]]
+    env: Required["PortsEnv0"]
+    """The same for an environment: a variable for each port, and a name for a compose project."""
+    notices: List["Notice"]
+    """What the calling session should know."""
+
+
 class PushAnnounced(TypedDict, total=False):
     """The push is announced."""
 
@@ -809,6 +904,9 @@ class Released(TypedDict, total=False):
     """Whether at least one of the keys was held."""
     releasedCount: Required[int]
     """How many reservations ended."""
+    code: Union["Code", None]
+    expired: List[str]
+    """Those keys."""
     notices: List["Notice"]
     """What the calling session should know."""
 
@@ -872,6 +970,17 @@ class RenewedMany(TypedDict, total=False):
     """What the calling session should know."""
 
 
+class RequestEntity(TypedDict, total=False):
+    """`POST …/unlock-requests` of an entity."""
+
+    requestedBy: Union[str, None]
+    """The session that asks. Default: that of the token."""
+    requestedByName: Union[str, None]
+    """Its display name, if the token has none and the session is new."""
+    reason: Required[str]
+    """The holder sees it."""
+
+
 RequestMode = Literal["exclusive", "shared", "collaborative"]
 
 
@@ -900,6 +1009,23 @@ class Reservation(TypedDict, total=False):
     version: Required[int]
     """The version of the key: one more each time a holder releases it."""
     encoding: Union["Encoding", None]
+
+
+class ReservationHistory(TypedDict, total=False):
+    """`GET /api/reservations/{reservationId}/history`."""
+
+    reservationId: Required[str]
+    filePath: Required[str]
+    """The key, as the holder wrote it."""
+    sessionId: Required[str]
+    """The session that held it or waited for it."""
+    states: Required[List["StateChange"]]
+    """The oldest first."""
+    isIncomplete: bool
+    """Earlier states may be missing, because the records are no longer stored or there are too many to search."""
+    encoding: Union["Encoding", None]
+    notices: List["Notice"]
+    """What the calling session should know."""
 
 
 class ReservationList(TypedDict, total=False):
@@ -957,6 +1083,8 @@ class Reserved(TypedDict, total=False):
     """How long it lasts without a renewal; with `whileSession`, without a sign of life of the session."""
     whileSession: bool
     """It lasts while the session gives signs of life: every call of the session moves `expiresAt`."""
+    sessionTimeoutSeconds: Union[int, None]
+    """With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it holds."""
     fence: Required[int]
     """The fencing number: grows with every grant in the repository and is never reused."""
     version: Required[int]
@@ -1047,6 +1175,17 @@ class SessionList(TypedDict, total=False):
 
 
 SessionState = Literal["active", "completed", "failed", "stopped", "lost"]
+
+
+class StateChange(TypedDict, total=False):
+    """A state of a reservation, and when it began."""
+
+    state: Required["LockState"]
+    at: Required["Time"]
+    seq: Required[int]
+    """The number of the record."""
+    why: Union[str, None]
+    """How it ended, where that is more than the state says: as in the events `released` and `left`."""
 
 
 class Stats(TypedDict, total=False):

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::{Failure, sentence_of};
-use crate::cli::package::Package;
+use crate::cli::package::{Package, PackageArgs};
 use crate::cli::{Exit, talk};
 use crate::git::changed::Change;
 use crate::git::{self, GitError, Repo};
@@ -36,6 +36,9 @@ pub struct Args {
     /// Paths on stdin end with NUL bytes, as git prints them with -z, instead of line feeds
     #[arg(short = 'z', requires = "stdin")]
     nul: bool,
+    /// The package to check, where the file lists several [default: all of them]
+    #[arg(long, value_name = "NAME", requires = "package")]
+    name: Option<String>,
     /// Check whether you could hold it shared, together with other sessions that share it
     #[arg(long)]
     shared: bool,
@@ -63,7 +66,8 @@ struct From {
 
 pub fn run(args: Args) -> Result<Exit> {
     // The package is read before the server is asked: its mistakes do not depend on a server.
-    let package = args.from.package.as_deref().map(|file| Package::read(file, args.common.json)).transpose()?;
+    let from = PackageArgs { package: args.from.package.clone(), name: args.name.clone() };
+    let package = from.read_all(args.common.json)?;
     let mut context = Context::open(&args.common)?;
     if let Some((moment, collected)) = change(&context, &args)? {
         return check_change(&mut context, &args, moment, &collected);
@@ -151,12 +155,13 @@ fn check_keys(context: &mut Context, args: &Args, names: &Names, package: Option
         paths: Some(names.texts()),
         mode: args.shared.then_some(Mode::Shared),
         // What `reserve --package` would be refused for is a mistake of the package too.
-        ttl_seconds: package.and_then(Package::ttl_seconds),
+        while_session: package.map(|_| true),
+        idle_seconds: package.map(Package::idle_seconds),
         encoding: names.encoding(),
         ..wire::Check::default()
     };
     let result = context.try_look(|client, session| client.check(session, &question))?;
-    let reply = result.map_err(|error| match package.and_then(|package| package.ttl_problem(&error)) {
+    let reply = result.map_err(|error| match package.and_then(|package| package.line_of(&error)) {
         Some(line) => context.failure_with(&error, format!("{} ({line})", sentence_of(&error))),
         None => context.failure(&error),
     })?;

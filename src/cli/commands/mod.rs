@@ -13,6 +13,8 @@ pub mod ledger;
 pub mod log;
 pub mod man;
 pub mod mcp;
+pub mod pause;
+pub mod ports;
 pub mod preamble;
 pub mod reject;
 pub mod release;

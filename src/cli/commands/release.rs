@@ -1,15 +1,16 @@
 //! `git-dibs release`: release keys that the session holds.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
-use crate::cli::package::Package;
+use crate::cli::package::PackageArgs;
 use crate::cli::{Exit, talk};
-use crate::local::describe;
-use crate::wire;
+use crate::client::ReservationFilter;
+use crate::key::{Key, KeyRules};
+use crate::local::{Names, describe};
+use crate::wire::{self, Code};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -19,15 +20,24 @@ pub struct Args {
     /// Release everything
     #[arg(long, conflicts_with_all = ["keys", "package"])]
     all: bool,
-    /// Release what a work package lists; - reads stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
-    package: Option<PathBuf>,
+    #[command(flatten)]
+    package: PackageArgs,
+    /// Take it away from any session that holds it; needs an admin's token and --reason
+    #[arg(long, requires = "reason", conflicts_with_all = ["all", "package"])]
+    force: bool,
+    /// Why; with --force, the holder is told, and the history keeps it
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    reason: Option<String>,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
+    if let Some(reason) = args.reason.as_deref().filter(|_| args.force) {
+        let names = context.names(&args.keys)?;
+        return take_away(&mut context, &names, reason);
+    }
     let session = context.session()?;
     if args.all {
         let result = context.client.release_all(&session);
@@ -44,14 +54,15 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    let names = match &args.package {
-        Some(file) => Package::read(file, args.common.json)?.names(),
+    let package = args.package.read_one(args.common.json)?;
+    let names = match &package {
+        Some(package) => package.names(),
         None => context.names(&args.keys)?,
     };
     let mut texts = names.texts();
-    let (one, many) =
-        if texts.len() == 1 && args.package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
-    let request = wire::Release { file_path: one, file_paths: many, encoding: names.encoding() };
+    let (one, many) = if texts.len() == 1 && package.is_none() { (texts.pop(), None) } else { (None, Some(texts)) };
+    let encoding = names.encoding();
+    let request = wire::Release { file_path: one, file_paths: many, encoding, ..wire::Release::default() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;
     let text = match (reply.released_count, names.count()) {
@@ -67,4 +78,42 @@ pub fn run(args: Args) -> Result<Exit> {
         talk::say("nothing was released: this session holds no key of that name; see: git dibs status --mine");
     }
     Ok(Exit::Ok)
+}
+
+/// Ends every reservation of exactly these keys, of whichever session.
+fn take_away(context: &mut Context, names: &Names, reason: &str) -> Result<Exit> {
+    let texts = names.texts();
+    let wanted: Vec<Key> = texts.iter().filter_map(|text| key(text, names.encoding())).collect();
+    let held = context.look(|client, _| client.reservations(&ReservationFilter::default()))?;
+    let is_wanted =
+        |one: &&wire::Reservation| key(&one.file_path, one.encoding).is_some_and(|key| wanted.contains(&key));
+    let mut text = String::new();
+    for one in held.iter().filter(is_wanted) {
+        let result =
+            context.client.override_reservation(&one.reservation_id, &wire::Override { reason: reason.into() });
+        if let Err(error) = &result
+            && error.code() == Some(Code::Forbidden)
+        {
+            let hint =
+                "only an admin can take a reservation away: DIBS_TOKEN=$(git dibs token --scope admin) git dibs …";
+            return Err(context.failure_with(error, hint.to_owned()).into());
+        }
+        context.checked(result)?;
+        let holder = describe::session(&one.session_id, one.session_name.as_deref());
+        text += &format!("released {}, which {holder} held\n", describe::key(&one.file_path, one.encoding));
+    }
+    context.print(&text)?;
+    if text.is_empty() && !context.json {
+        talk::say("no session holds that; see: git dibs status");
+    }
+    Ok(Exit::Ok)
+}
+
+/// A key for comparison with others.
+fn key(text: &str, encoding: Option<wire::Encoding>) -> Option<Key> {
+    let rules = KeyRules::any_configuration(text);
+    match encoding {
+        Some(wire::Encoding::Percent) => Key::parse_percent(text, &rules).ok(),
+        None => Key::parse(text, &rules).ok(),
+    }
 }

@@ -41,7 +41,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let names = context.names(&args.keys)?;
     let mut texts = names.texts();
     let (one, many) = if texts.len() == 1 { (texts.pop(), None) } else { (None, Some(texts)) };
-    let request = wire::Renew { file_path: one, file_paths: many, ttl_seconds: args.ttl, encoding: names.encoding() };
+    let (ttl_seconds, encoding) = (args.ttl, names.encoding());
+    let request = wire::Renew { file_path: one, file_paths: many, ttl_seconds, encoding, ..wire::Renew::default() };
     let result = context.client.renew(&session, &request);
     let renewed = context.checked(result)?.into_reservations();
     let line = |one: &wire::Renewed| {

@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::{Failure, sentence_of};
-use crate::cli::package::Package;
-use crate::cli::{Exit, backoff};
+use crate::cli::package::PackageArgs;
+use crate::cli::{Exit, backoff, talk, unpaused};
 use crate::client::ClientError;
 use crate::judge::explain;
 use crate::local::{Names, describe};
@@ -25,10 +25,10 @@ pub(super) const LINES_MAX: usize = 20;
 /// How to hold the keys.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub struct HoldArgs {
-    /// For how many seconds, unless renewed; the server has a default and a limit
+    /// For this many seconds, unless renewed [default: as long as the session makes calls, see --idle]
     #[arg(long, value_name = "SECONDS")]
     pub ttl: Option<i64>,
-    /// Hold it while the session makes calls, and this many seconds after the last one
+    /// How many seconds to hold it after the last call of the session [default: the timeout of a session, 30 minutes]
     #[arg(long, value_name = "SECONDS", conflicts_with = "ttl")]
     pub idle: Option<i64>,
     /// Hold it shared, together with other sessions that share it
@@ -44,12 +44,11 @@ pub struct Args {
     /// Files, directories (with a slash at the end), patterns, logical keys or URIs
     #[arg(value_name = "KEY", required_unless_present = "package")]
     keys: Vec<OsString>,
-    /// Reserve what a work package lists (YAML with locks: files, keys, ttl_minutes, reason); - reads stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
-    package: Option<PathBuf>,
+    #[command(flatten)]
+    package: PackageArgs,
     #[command(flatten)]
     hold: HoldArgs,
-    /// Wait in the queue for up to this many seconds
+    /// Wait in the queue, and until a pause ends, for up to this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=i64::from(WAIT_SECONDS_MAX)))]
     wait: Option<u32>,
     /// Try again this many times, after 100, 200, 400, 800 and then every 1000 ms
@@ -65,7 +64,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
     let session = context.session()?;
-    let package = args.package.as_deref().map(|file| Package::read(file, args.common.json)).transpose()?;
+    let package = args.package.read_one(args.common.json)?;
     let names = match &package {
         Some(package) => package.names(),
         None => context.names(&args.keys)?,
@@ -76,24 +75,41 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(package) = &package {
         request.file_path = None;
         request.file_paths = Some(names.texts());
-        request.ttl_seconds = request.ttl_seconds.or(package.ttl_seconds());
+        if args.hold.idle.is_none() && args.hold.ttl.is_none() {
+            request.idle_seconds = Some(package.idle_seconds());
+        }
         request.reason = request.reason.or(package.reason().map(Into::into));
     }
     let mut failures = 0;
+    let end = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0).into());
     let granted = loop {
         match attempt(&mut context, &session, &request) {
             Ok(granted) => break granted,
+            // A pause refuses at once, also a request that may wait.
+            Err(error)
+                if error.code() == Some(Code::FeaturePaused)
+                    && Instant::now() < end
+                    && unpaused::wait_for_session(&mut context, &session, end)? =>
+            {
+                request.wait_seconds = Some(seconds_until(end));
+            }
             Err(error) if failures < args.retries && is_temporary(&error) => {
                 failures += 1;
                 thread::sleep(backoff::pause(failures));
             }
             Err(error) => {
-                let line = package.as_ref().and_then(|package| package.ttl_problem(&error));
+                let line = package.as_ref().and_then(|package| package.line_of(&error));
                 return Err(refused(&context, &error, &names, line).into());
             }
         }
     };
     print(&context, &granted)
+}
+
+/// The time left to wait, as the server takes it.
+pub(super) fn seconds_until(end: Instant) -> i64 {
+    let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+    i64::try_from(left).unwrap_or(i64::MAX).min(i64::from(WAIT_SECONDS_MAX))
 }
 
 /// The body of the request.
@@ -104,7 +120,8 @@ pub(super) fn request(names: &Names, hold: &HoldArgs) -> wire::Reserve {
         file_path: one,
         file_paths: many,
         ttl_seconds: hold.ttl,
-        while_session: hold.idle.map(|_| true),
+        // A hold by hand does not expire while its session is at work.
+        while_session: hold.ttl.is_none().then_some(true),
         idle_seconds: hold.idle,
         mode: hold.shared.then_some(Mode::Shared),
         reason: hold.reason.as_deref().map(Into::into),
@@ -126,10 +143,14 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
     let line = |one: &wire::Reserved| {
         let shared = if one.mode == Mode::Shared { ", shared" } else { "" };
         let left = time_left(context.time_left(one.expires_at));
-        let longer = if one.while_session { ", and longer with every call of this session" } else { "" };
-        format!("reserved {} for {left}{longer}{shared}\n", describe::key(&one.file_path, one.encoding))
+        format!("reserved {} for {left}{shared}\n", describe::key(&one.file_path, one.encoding))
     };
     context.print(&granted.iter().map(line).collect::<String>())?;
+    let short = granted.iter().find_map(|one| one.session_timeout_seconds).filter(|_| !context.json);
+    if let Some(timeout) = short.map(Duration::from_secs) {
+        let left = time_left(timeout);
+        talk::say(&format!("a session that makes no call for {left} is lost, and what it holds with it"));
+    }
     Ok(Exit::Ok)
 }
 

@@ -13,6 +13,7 @@ use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::{Exit, backoff, talk};
 use crate::client::ClientError;
+use crate::key::{Key, KeyRules, Kind};
 use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
@@ -44,7 +45,7 @@ pub const NAMES: [&str; 3] = ["rlock", "runlock", "rlock-heartbeat"];
 #[derive(Parser)]
 #[command(name = "rlock", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Lock {
-    /// What to lock: a URI such as deploy://api-prod, or any other key
+    /// What to lock: a URI such as deploy://api-prod, or a logical key such as db:migration-slot
     #[arg(value_name = "URI")]
     key: String,
     /// For how many seconds, unless renewed
@@ -131,7 +132,22 @@ struct CallError {
     status: Status,
 }
 
+/// Refuses a name without a scheme: it would be a file, with the short TTL of one.
+fn check_key(text: &str) -> Result<(), CallError> {
+    let kind = Key::parse(text, &KeyRules::any_configuration(text)).map(|key| key.kind());
+    if !matches!(kind, Ok(Kind::Path | Kind::Glob)) {
+        return Ok(());
+    }
+    let sentence = format!(
+        "{text:?} has no scheme; write a resource URI such as deploy://{}. Files are reserved with git dibs reserve",
+        text.trim_matches('/')
+    );
+    let document = json!({ "ok": false, "code": "INVALID_KEY", "reason": sentence, "error": sentence });
+    Err(CallError { document, status: Status::BadRequest })
+}
+
 fn lock(args: &Lock) -> Result<Value, CallError> {
+    check_key(&args.key)?;
     let body = wire::Reserve {
         file_path: Some(args.key.clone()),
         ttl_seconds: args.ttl,
@@ -145,6 +161,7 @@ fn lock(args: &Lock) -> Result<Value, CallError> {
 }
 
 fn unlock(args: &Unlock) -> Result<Value, CallError> {
+    check_key(&args.key)?;
     let body = wire::Release { file_path: Some(args.key.clone()), ..wire::Release::default() };
     let reply = call(&args.call, |context, session| context.client.release(session, &body))?;
     Ok(json!({ "ok": true, "resourceKey": args.key, "released": reply.released }))
@@ -155,6 +172,7 @@ fn beat(args: &Beat) -> Result<Value, CallError> {
         let reply = call(&args.call, |context, session| context.client.heartbeat(session))?;
         return Ok(json!({ "ok": true, "renewedCount": reply.renewed_count, "expiresAt": reply.expires_at }));
     };
+    check_key(key)?;
     let body = wire::Renew { file_path: Some(key.clone()), ttl_seconds: args.ttl, ..wire::Renew::default() };
     let reply = call(&args.call, |context, session| context.client.renew(session, &body))?;
     let wire::RenewReply::One(held) = reply else { return Err(unexpected_list()) };
@@ -197,11 +215,11 @@ fn refused(error: &ClientError) -> CallError {
         ClientError::TimedOut { .. } => Status::Timeout,
         ClientError::Garbage { .. } | ClientError::Cancelled => Status::Other,
         ClientError::Refused { body, .. } => match body.code {
-            Code::ResourceLocked
-            | Code::PossibleDeadlock
-            | Code::VersionMismatch
-            | Code::LockNotHeld
-            | Code::FeaturePaused => Status::Conflict,
+            Code::ResourceLocked | Code::PossibleDeadlock | Code::VersionMismatch | Code::FeaturePaused => {
+                Status::Conflict
+            }
+            Code::LockNotHeld if body.reserved_by.is_none() => Status::NotFound,
+            Code::LockNotHeld => Status::Conflict,
             Code::LockAcquisitionFailed => Status::Timeout,
             Code::NotFound | Code::LockTimeout => Status::NotFound,
             Code::Unauthenticated | Code::Forbidden | Code::SessionEnded => Status::Auth,
@@ -220,6 +238,13 @@ fn refused(error: &ClientError) -> CallError {
         // Scripts expect the holder and the times first.
         if let Some(holder) = &body.reserved_by {
             document["holder"] = json!(holder);
+            document["holderName"] = json!(body.reserved_by_name);
+        }
+        document["reason"] = json!(reason(body, status));
+        if let Some(cycle) = &body.cycle {
+            document["deadlock"] = json!(true);
+            let steps = cycle.iter().flat_map(|step| [step.session.to_string(), step.wants.clone()]);
+            document["cycle"] = steps.collect();
         }
         if let Some(conflict) = body.conflicts.as_ref().and_then(|all| all.first()) {
             document["heldSince"] = json!(conflict.held_by.reserved_at);
@@ -231,6 +256,16 @@ fn refused(error: &ClientError) -> CallError {
     }
     document["error"] = json!(sentence_of(error));
     CallError { document, status }
+}
+
+/// Why not, in the words that scripts know.
+fn reason(body: &wire::ErrorBody, status: Status) -> String {
+    match (status, &body.reserved_by) {
+        (Status::NotFound, _) => "lock not found".to_owned(),
+        (_, Some(holder)) => format!("held by {}", body.reserved_by_name.as_ref().unwrap_or(holder)),
+        _ if body.code == Code::PossibleDeadlock => format!("possible {}", body.error),
+        _ => body.error.clone(),
+    }
 }
 
 fn undiscovered(failure: &Failure) -> CallError {
@@ -252,7 +287,7 @@ mod tests {
     fn every_refusal_has_its_exit_code() {
         let statuses = [
             (Code::ResourceLocked, 1),
-            (Code::LockNotHeld, 1),
+            (Code::LockNotHeld, 2),
             (Code::NotFound, 2),
             (Code::LockTimeout, 2),
             (Code::Unauthenticated, 3),

@@ -5,6 +5,7 @@
 //! command ends, the session ends. If this process is killed, the next git-dibs command in the repository ends the session,
 //! or the server after its timeout.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +25,7 @@ use crate::local::session::CreatedSession;
 use crate::local::session_file::{RUN_VARIABLE, RunFile};
 use crate::local::{describe, heartbeat, notices};
 use crate::text::terminal::clean;
-use crate::wire::{Code, EndSession, EndState};
+use crate::wire::{Code, Encoding, EndSession, EndState, Ended, Release, SessionState, Time};
 
 /// The most released paths that are listed; the others are counted.
 const NAMED_MAX: usize = 10;
@@ -51,8 +52,14 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open_without_session(&args.new.server, false)?;
     let program = args.command[0].to_string_lossy().into_owned();
     let name = Path::new(&program).file_name().map(|name| clean(&name.to_string_lossy(), 100));
-    let created = create(&mut context, &args.new, name)?;
-    let session = RunningSession::begin(&context, created, args.quiet)?;
+    let session = match create(&mut context, &args.new, name) {
+        Ok(created) => RunningSession::begin(&context, created, args.quiet)?,
+        // Where no session can be made, as in a container that was given one, the command runs in that.
+        Err(failure) => match given_session(&context).filter(|_| failure.exit == Exit::Auth && args.new.is_empty()) {
+            Some(given) => RunningSession::join(&mut context, given, args.quiet)?,
+            None => return Err(failure.into()),
+        },
+    };
 
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -93,9 +100,19 @@ fn state_of(signal: i32) -> EndState {
     }
 }
 
+/// The session whose token the caller has.
+fn given_session(context: &Context) -> Option<CreatedSession> {
+    let credential = context.access.credential.clone()?;
+    let id = credential.session.clone().filter(|_| !credential.is_admin && !credential.is_worker)?;
+    let expires_at = Time(credential.expires.unwrap_or_default().saturating_mul(1000));
+    Some(CreatedSession { id, name: None, credential, expires_at })
+}
+
 /// The session while its command runs.
 struct RunningSession {
     created: CreatedSession,
+    /// What a session held that was there before. It goes on after the command, with this alone.
+    held_before: Option<HashSet<String>>,
     /// Dropped to stop the heartbeats.
     stop: Sender<()>,
     heartbeats: JoinHandle<Option<ClientError>>,
@@ -120,17 +137,27 @@ impl RunningSession {
         let (stop, stopped) = channel();
         let (session, repo) = (created.id.clone(), repo.cloned());
         let heartbeats = std::thread::spawn(move || send_heartbeats(client, &session, repo.as_ref(), &stopped));
-        Ok(RunningSession { created, stop, heartbeats, file })
+        Ok(RunningSession { created, held_before: None, stop, heartbeats, file })
+    }
+
+    /// Runs the command in a session that is there already.
+    fn join(context: &mut Context, given: CreatedSession, quiet: bool) -> Result<RunningSession> {
+        let result = context.client.reserved_files(&given.id);
+        let held = context.checked(result)?.reservations.into_iter().map(|one| one.reservation_id).collect();
+        Ok(RunningSession { held_before: Some(held), ..RunningSession::begin(context, given, quiet)? })
     }
 
     /// Ends the session and reports it. Nothing here changes the exit code, which is the command's.
     fn end(self, context: &Context, state: EndState, quiet: bool) {
-        let RunningSession { created, stop, heartbeats, file } = self;
+        let RunningSession { created, held_before, stop, heartbeats, file } = self;
         drop(stop);
         let heartbeat_error = heartbeats.join().ok().flatten();
         let id = clean(&created.id, 200);
         let client = context.client_as(Some(created.credential.clone()), Limits::default());
-        let ended = client.map(|mut client| client.end(&created.id, &EndSession { state: Some(state) }));
+        let ended = client.map(|mut client| match &held_before {
+            None => client.end(&created.id, &EndSession { state: Some(state) }),
+            Some(before) => leave(&mut client, &created.id, before),
+        });
         match (ended, heartbeat_error) {
             (_, Some(error)) if error.code() == Some(Code::SessionEnded) => {
                 talk::say(&format!(
@@ -144,7 +171,8 @@ impl RunningSession {
                     0 => String::new(),
                     n => format!(" and {n} more"),
                 };
-                talk::say(&format!("session {id} ended; released {paths}{more}"));
+                let what = if held_before.is_some() { "goes on" } else { "ended" };
+                talk::say(&format!("session {id} {what}; released {paths}{more}"));
             }
             (Ok(Ok(_)), _) => {}
             (Ok(Err(error)), _) => talk::say(&format!(
@@ -164,6 +192,23 @@ impl RunningSession {
             }
         }
     }
+}
+
+/// Releases what the session reserved since the command was started. The rest is as the end of a session tells it.
+fn leave(client: &mut Client, session: &str, before: &HashSet<String>) -> Result<Ended, ClientError> {
+    let held = client.reserved_files(session)?.reservations;
+    let new: Vec<_> = held.into_iter().filter(|one| !before.contains(&one.reservation_id)).collect();
+    // Names that are not UTF-8 are written in another way than the rest.
+    for encoding in [None, Some(Encoding::Percent)] {
+        let paths: Vec<String> =
+            new.iter().filter(|one| one.encoding == encoding).map(|one| one.file_path.clone()).collect();
+        if !paths.is_empty() {
+            client.release(session, &Release { file_paths: Some(paths), encoding, ..Release::default() })?;
+        }
+    }
+    let released_paths: Vec<String> = new.into_iter().map(|one| one.file_path).collect();
+    let released_count = released_paths.len() as u64;
+    Ok(Ended { state: SessionState::Active, released_count, released_paths })
 }
 
 /// Sends heartbeats until the channel is closed. Returns the error of the last heartbeat, if it failed.

@@ -1,5 +1,7 @@
 //! `git-dibs session`: start a session in this worktree, end it, list the sessions of the repository.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use serde_json::json;
 
@@ -11,7 +13,10 @@ use crate::local::describe::NAME_MAX;
 use crate::local::session::{self, CreateError, CreatedSession, NewSession};
 use crate::local::{clock, describe, worktree};
 use crate::text::terminal::{clean, time_left};
-use crate::wire::{Code, EndSession, EndState, SessionInfo, SessionState};
+use crate::wire::{Code, EndSession, EndState, SessionInfo, SessionState, Time};
+
+/// An active session that has not called for so long is shown as silent. `git-dibs run` calls every ten seconds.
+const SILENT_AFTER: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -58,7 +63,7 @@ struct End {
 }
 
 #[derive(clap::Args)]
-struct List {
+pub struct List {
     /// Also list sessions that have ended
     #[arg(long)]
     all: bool,
@@ -172,7 +177,7 @@ fn end(args: End) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn list(args: List) -> Result<Exit> {
+pub fn list(args: List) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
     let sessions = context.look(|client, _| client.sessions((!args.all).then_some(SessionState::Active)))?;
     let own = context.access.session.as_deref();
@@ -185,7 +190,7 @@ fn list(args: List) -> Result<Exit> {
             if own == Some(&info.session_id) { "*" } else { "" }.to_owned(),
             clean(&info.session_id, 200),
             text(info.name.as_deref()),
-            info.state.as_str().to_owned(),
+            state(info, context.now()),
             info.held_count.to_string(),
             waits.join(", "),
             format!("{} ago", time_left(clock::between(info.last_seen_at, context.now()))),
@@ -199,6 +204,15 @@ fn list(args: List) -> Result<Exit> {
     let rows = sessions.iter().map(row).collect();
     context.print(&talk::table(&heading, rows))?;
     Ok(Exit::Ok)
+}
+
+/// The state of a session; "silent" for an active one that has not called for a while.
+fn state(info: &SessionInfo, now: Time) -> String {
+    let is_silent = clock::between(info.last_seen_at, now) >= SILENT_AFTER;
+    match info.state {
+        SessionState::Active if is_silent => "silent".to_owned(),
+        state => state.as_str().to_owned(),
+    }
 }
 
 /// What a new session is called, for `session start` and `run`.
@@ -215,6 +229,13 @@ pub struct NewSessionArgs {
     id: Option<String>,
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+impl NewSessionArgs {
+    /// Whether nothing is said about the session.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_none() && self.feature.is_none() && self.id.is_none()
+    }
 }
 
 /// Creates a session, with `default_name` if neither a flag nor a setting names it.

@@ -6,22 +6,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request};
+use super::pause::pause_key;
+use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request, seconds_until};
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::Failure;
-use crate::cli::{Exit, backoff, talk};
+use crate::cli::{Exit, backoff, talk, unpaused};
 use crate::client::ClientError;
 use crate::judge::explain;
-use crate::local::Names;
-use crate::text::terminal::time_left;
+use crate::local::{Names, describe};
+use crate::text::terminal::{clean, time_left};
 use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code};
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Files, directories (with a slash at the end), patterns, logical keys or URIs
-    #[arg(value_name = "KEY", required = true)]
+    #[arg(value_name = "KEY", required_unless_present = "unpaused")]
     keys: Vec<OsString>,
+    /// Wait until this feature is not paused, and reserve nothing
+    #[arg(long, value_name = "FEATURE", conflicts_with_all = ["keys", "ttl", "idle", "shared", "reason"])]
+    unpaused: Option<String>,
     /// Give up after this many seconds; beyond 300, the request goes to the end of the queue every 300 seconds
     #[arg(long, value_name = "SECONDS", default_value_t = WAIT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
@@ -33,16 +37,18 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
+    let end = Instant::now() + Duration::from_secs(args.timeout.into());
+    if let Some(feature) = &args.unpaused {
+        return wait_unpaused(&mut context, feature, end);
+    }
     let session = context.session()?;
     let names = context.names(&args.keys)?;
     let mut request = request(&names, &args.hold);
     // If no server answers at the start, the command fails at once. A server that goes away later may come back.
     show_holders(&mut context, &session, &request, &names, args.timeout)?;
-    let end = Instant::now() + Duration::from_secs(args.timeout.into());
     let mut failures = 0;
     loop {
-        let left = end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
-        request.wait_seconds = Some(i64::try_from(left).unwrap_or(i64::MAX).clamp(1, i64::from(WAIT_SECONDS_MAX)));
+        request.wait_seconds = Some(seconds_until(end).max(1));
         let error = match attempt(&mut context, &session, &request) {
             Ok(granted) => return print(&context, &granted),
             Err(error) => error,
@@ -50,11 +56,36 @@ pub fn run(args: Args) -> Result<Exit> {
         let is_over = Instant::now() >= end;
         match (&error, error.code()) {
             (_, Some(Code::LockAcquisitionFailed)) if !is_over => failures = 0,
+            (_, Some(Code::FeaturePaused)) if !is_over && unpaused::wait_for_session(&mut context, &session, end)? => {}
             (ClientError::Unreachable { .. }, _) | (_, Some(Code::Unavailable)) if !is_over => {
                 failures += 1;
                 thread::sleep(backoff::pause(failures));
             }
             _ => return Err(refused(&context, &error, &names, None).into()),
+        }
+    }
+}
+
+/// Waits until no session pauses the feature.
+fn wait_unpaused(context: &mut Context, feature: &str, end: Instant) -> Result<Exit> {
+    let shown = clean(feature, 200);
+    let by = |one: &wire::Reservation| {
+        let why = one.reason.as_ref().map(|reason| format!(" ({})", clean(reason, 200))).unwrap_or_default();
+        format!("feature {shown} is paused by {}{why}", describe::session(&one.session_id, one.session_name.as_deref()))
+    };
+    let tell = |context: &Context, one: &wire::Reservation| {
+        if !context.json {
+            talk::say(&format!("{}; waiting", by(one)));
+        }
+    };
+    match unpaused::wait_for_key(context, &pause_key(feature), end, tell)? {
+        None => {
+            context.print(&format!("feature {shown} is not paused\n"))?;
+            Ok(Exit::Ok)
+        }
+        Some(holder) => {
+            let sentence = format!("the wait timed out: {}", by(&holder));
+            Err(Failure::new(Exit::TimedOut, sentence).for_program_as(context.json, "FEATURE_PAUSED").into())
         }
     }
 }

@@ -69,8 +69,11 @@ pub async fn check_query(
     let mut paths = Vec::new();
     for (name, value) in &query.0 {
         match &**name {
-            "paths" if value.is_empty() => {}
-            "paths" => paths.extend(value.split(',').map(str::to_owned)),
+            "paths" if value.contains(',') && is_held(&caller, value).await? => paths.push(value.clone()),
+            "paths" => {
+                let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
+                paths.extend(items.map(str::to_owned));
+            }
             "path" => paths.push(value.clone()),
             _ => {}
         }
@@ -88,6 +91,14 @@ pub async fn check_query(
     let intent = read(word("intent"))?.intent;
     let body = wire::Check { paths: Some(paths), mode, intent, encoding, ..wire::Check::default() };
     check_paths(&app, &caller, actor, Some(session), body).await
+}
+
+/// Whether a session holds a key that is written exactly like this.
+async fn is_held(caller: &Caller, text: &str) -> ApiResult<bool> {
+    let Ok(key) = key(&caller.repo, &format!("file:{text}"), false) else { return Ok(false) };
+    let state =
+        read_state(&caller.repo.desk, Actor::Reader, move |engine, _| engine.entity(&key).lock.is_some()).await?;
+    Ok(state.value)
 }
 
 /// Check which paths are reserved, as a caller without a session.
@@ -133,7 +144,7 @@ pub struct ParsedCheck {
 
 impl ParsedCheck {
     pub async fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
-        let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
+        let (mut intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
         let (blobs, record) = (body.blobs.take(), body.record == Some(true));
         let held_in = mode(body.mode);
         let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
@@ -147,6 +158,9 @@ impl ParsedCheck {
         let read = |text: &String| key(&caller.repo, text, percent);
         let keys = read_keys(app, &mut work, paths.iter(), read, |key| key).await?;
         if hold.is_some() {
+            if let Intent::Reserve(mode) = intent {
+                intent = Intent::ReserveNow(mode);
+            }
             let policy = caller.repo.policy();
             for key in &*keys {
                 policy.permit(key, held_in)?;

@@ -43,29 +43,11 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
     let since = query.time("since")?.map(|Time(ms)| Timestamp(ms));
     let limit = query.page_size(PAGE_ITEMS)?;
     let cursor = query.one("cursor").map(str::to_owned);
-    let query = HistoryQuery { key, fold_case: caller.repo.policy().rules.fold_case, session, since, limit, cursor };
+    let fold_case = caller.repo.policy().rules.fold_case;
+    let query = HistoryQuery { key, fold_case, session, reservation: None, since, limit, cursor };
     // Before the history is read: the token of an ended session is not valid any more.
     let reply = read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
-    let repo = caller.repo.clone();
-    let read = move || repo.history.as_ref().map(|history| history.page(&query));
-    let page = tokio::task::spawn_blocking(read).await;
-    let page = match page {
-        Ok(Some(Ok(page))) => page,
-        Ok(Some(Err(HistoryError::BadCursor))) => {
-            return Err(wire::BadBody::field("cursor", "must be the nextCursor of an earlier reply").into());
-        }
-        Ok(Some(Err(HistoryError::Unreadable(sentence)))) => {
-            tracing::warn!(error = sentence, "the history could not be read");
-            return Err(ApiError::new(Code::Unavailable, "the history cannot be read now; try again in a moment")
-                .retry_after(5));
-        }
-        Ok(None) => HistoryPage::default(),
-        Err(_) => {
-            return Err(ApiError::new(Code::Unavailable, "the history cannot be read now; try again in a moment")
-                .retry_after(5));
-        }
-    };
-    let HistoryPage { events, next, missing } = page;
+    let HistoryPage { events, next, missing } = read_page(&caller, query).await?;
     let name = |engine: &Engine, _| {
         let name = |(record, name): (Record, Option<Text>)| {
             let known = name.or_else(|| engine.session(record.event.session()?)?.name);
@@ -77,4 +59,24 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
     let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
     let notices = outcome::notices(reply.notices);
     Ok(Json(wire::HistoryReply { events: named.value, next_cursor: next, missing, notices }))
+}
+
+/// Reads one page of records, off the threads that serve requests.
+pub async fn read_page(caller: &Caller, query: HistoryQuery) -> ApiResult<HistoryPage> {
+    let repo = caller.repo.clone();
+    let read = move || repo.history.as_ref().map(|history| history.page(&query));
+    let unreadable =
+        || ApiError::new(Code::Unavailable, "the history cannot be read now; try again in a moment").retry_after(5);
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Some(Ok(page))) => Ok(page),
+        Ok(Some(Err(HistoryError::BadCursor))) => {
+            Err(wire::BadBody::field("cursor", "must be the nextCursor of an earlier reply").into())
+        }
+        Ok(Some(Err(HistoryError::Unreadable(sentence)))) => {
+            tracing::warn!(error = sentence, "the history could not be read");
+            Err(unreadable())
+        }
+        Ok(None) => Ok(HistoryPage::default()),
+        Err(_) => Err(unreadable()),
+    }
 }

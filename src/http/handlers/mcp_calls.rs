@@ -7,7 +7,7 @@ use axum::response::Response;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
-use super::{check, release, reservations, reserve, unlock_requests};
+use super::{check, ports, release, reservations, reserve, unlock_requests};
 use crate::http::app::App;
 use crate::http::byte_budget::BytePermit;
 use crate::http::caller::Caller;
@@ -36,6 +36,7 @@ pub async fn make(app: Arc<App>, caller: Caller, session: Option<String>, call: 
         ToolCall::RequestUnlock(body) => {
             ToolReply::Unlock(read(unlock_requests::ask(State(app), caller, id, Json(body)).await?).await?)
         }
+        ToolCall::AllocatePorts(body) => ToolReply::Ports(ports::allocate(caller, id, Json(body)).await?.0),
         ToolCall::AnswerUnlock { request, answer } => ToolReply::Unlock(match answer {
             UnlockAnswer::Approve(how) => unlock_requests::approve(caller, At((session, request)), Json(how)).await?.0,
             UnlockAnswer::Reject(how) => unlock_requests::reject(caller, At((session, request)), Json(how)).await?.0,

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod contention;
 pub mod docs;
+pub mod entities;
 pub mod events;
 #[cfg(test)]
 mod events_tests;
@@ -13,9 +14,11 @@ pub mod mcp;
 mod mcp_calls;
 mod mcp_stream;
 pub mod metrics;
+pub mod ports;
 pub mod pushes;
 pub mod release;
 pub mod renew;
+pub mod reservation_history;
 pub mod reservations;
 pub mod reserve;
 pub mod sessions;

@@ -15,8 +15,8 @@ use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::named_keys;
 use crate::http::submit::submit;
 use crate::key::Key;
-use crate::wire;
 use crate::wire::limits::RELEASED_PATHS_MAX;
+use crate::wire::{self, Code};
 
 /// Release one key, or several.
 ///
@@ -40,8 +40,10 @@ pub async fn release(
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
-    let (_, released_count, notices) = released_keys(reply)?;
-    Ok(Json(wire::Released { ok: true, released: released_count > 0, released_count, notices }))
+    let ReleasedKeys { count, lapsed, notices, .. } = ReleasedKeys::of(reply)?;
+    let expired: Vec<String> = lapsed.iter().map(Key::shown).collect();
+    let code = (!expired.is_empty()).then_some(Code::LockTimeout);
+    Ok(Json(wire::Released { ok: true, released: count > 0, released_count: count, code, expired, notices }))
 }
 
 /// Release everything that the session holds.
@@ -61,16 +63,32 @@ pub async fn release_all(
 ) -> ApiResult<Json<wire::ReleasedAll>> {
     let (actor, session) = caller.act_for(&id)?;
     let reply = submit(&caller.repo, actor, Command::ReleaseAll { session }).await?;
-    let (keys, released_count, notices) = released_keys(reply)?;
+    let ReleasedKeys { keys, count: released_count, notices, .. } = ReleasedKeys::of(reply)?;
     let released_paths = keys.iter().take(RELEASED_PATHS_MAX).map(Key::shown).collect();
     Ok(Json(wire::ReleasedAll { released_count, released_paths, notices }))
 }
 
-/// The first keys that were released, how many there were, and the notices.
-fn released_keys(reply: Reply) -> ApiResult<(Few<Key>, u64, Vec<wire::Notice>)> {
-    let notices = outcome::notices(reply.notices);
-    match reply.outcome {
-        Ok(Outcome::Released { keys, count }) => Ok((keys, count as u64, notices)),
-        other => Err(not_done(other, reply.now).with_notices(notices)),
+/// What a release achieved.
+struct ReleasedKeys {
+    /// The first keys that were released.
+    keys: Few<Key>,
+    count: u64,
+    /// Keys that had expired before.
+    lapsed: Few<Key>,
+    notices: Vec<wire::Notice>,
+}
+
+impl ReleasedKeys {
+    fn of(reply: Reply) -> ApiResult<ReleasedKeys> {
+        let notices = outcome::notices(reply.notices);
+        match reply.outcome {
+            Ok(Outcome::Released { keys, count }) => {
+                Ok(ReleasedKeys { keys, count: count as u64, lapsed: Few::new(), notices })
+            }
+            Ok(Outcome::ReleasedLate { released, lapsed }) => {
+                Ok(ReleasedKeys { count: released.len() as u64, keys: released, lapsed, notices })
+            }
+            other => Err(not_done(other, reply.now).with_notices(notices)),
+        }
     }
 }

@@ -161,7 +161,14 @@ pub async fn take_away(
     match reply.outcome {
         Ok(Outcome::Released { count, .. }) => {
             let released_count = count as u64;
-            Ok(Json(wire::Released { ok: true, released: true, released_count, notices: Vec::new() }))
+            Ok(Json(wire::Released {
+                ok: true,
+                released: true,
+                released_count,
+                code: None,
+                expired: Vec::new(),
+                notices: Vec::new(),
+            }))
         }
         other => Err(not_done(other, reply.now)),
     }

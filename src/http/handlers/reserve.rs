@@ -73,6 +73,7 @@ pub async fn reserve(
         if_version: version(body.if_version)?,
     };
     let is_one = matches!(texts, OneOrMany::One(_));
+    let asked_mode = body.mode.unwrap_or_default();
     // A request may wait for minutes, and the engine has its keys: the body goes before the wait.
     let waiting_permit = match ask.wait {
         Some(_) => room_to_wait(&app, &session, texts)?,
@@ -85,16 +86,19 @@ pub async fn reserve(
     };
     drop(waiting_permit);
     let notices = outcome::notices(reply.notices);
+    let timeout = caller.repo.policy().idle.default;
     match reply.outcome {
         Ok(Outcome::Granted(grants)) if is_one => {
             let grant = grants.first().expect("a grant has as many reservations as the request has keys");
-            let reserved = wire::Reserved { notices, ..outcome::reserved(&session, grant) };
+            let reserved = wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(&session, grant, timeout) };
             Ok(Json(wire::ReserveReply::One(reserved)))
         }
         Ok(Outcome::Granted(grants)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+            let mut reservations: Vec<_> =
+                grants.iter().map(|grant| outcome::reserved(&session, grant, timeout)).collect();
             for (place, reserved) in reservations.iter_mut().enumerate() {
+                reserved.mode = asked_mode;
                 reserved.reason = reason_in_list(place, reserved.reason.take());
             }
             let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };

@@ -35,6 +35,14 @@ pub fn requests(call: &str) -> Value {
         "checkConflicts" | "checkConflictsAsNobody" => {
             named(&[("paths", &json!({ "paths": ["src/a.rs", "src/b.rs"] }))])
         }
+        "lockEntity" => named(&[("lock", &json!({ "agentId": "ana", "agentName": "Ana", "reason": "a deployment" }))]),
+        "unlockEntity" | "approveEntityRequest" | "rejectEntityRequest" => {
+            named(&[("holder", &json!({ "agentId": "ana" }))])
+        }
+        "askToUnlockEntity" => {
+            named(&[("request", &json!({ "requestedBy": "bo", "reason": "a fix that cannot wait" }))])
+        }
+        "allocatePorts" => named(&[("four", &json!({ "count": 4, "purpose": "the development stack" }))]),
         "announcePush" => named(&[("push", &json!({ "updates": [update] }))]),
         "claimPush" => {
             named(&[("push", &json!({ "updates": [update], "check": { "paths": ["src/a.rs"], "intent": "change" } }))])
@@ -145,6 +153,51 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             });
             ("200", "page", json!({ "events": [event], "nextCursor": "42" }))
         }
+        "getEntity"
+        | "lockEntity"
+        | "unlockEntity"
+        | "listEntityRequests"
+        | "askToUnlockEntity"
+        | "approveEntityRequest"
+        | "rejectEntityRequest"
+        | "withdrawEntityRequest" => {
+            let request = json!({
+                "id": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1", "requestedBy": "bo", "requestedByName": "Bo",
+                "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z", "status": "pending",
+                "respondedAt": null, "respondedBy": null,
+            });
+            let lock = json!({
+                "lockedBy": "ana", "lockedByName": "Ana", "lockedAt": "2026-01-31T09:30:00.250Z", "reason": null,
+                "expiresAt": "2026-01-31T10:00:00.250Z", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
+                "fence": 42,
+            });
+            let status = if call == "askToUnlockEntity" { "201" } else { "200" };
+            (status, "locked", json!({ "lock": lock, "requests": [request] }))
+        }
+        "allocatePorts" | "listPorts" => (
+            "200",
+            "ports",
+            json!({
+                "ports": [20004, 20005, 20006, 20007], "expiresAt": "2026-01-31T10:00:00.250Z",
+                "env": {
+                    "API_PORT": "20007", "COMPOSE_PROJECT_NAME": "dibs-ana-20004", "DB_PORT": "20004",
+                    "REALTIME_PORT": "20006", "REST_PORT": "20005",
+                },
+            }),
+        ),
+        "freePorts" => ("200", "freed", json!({ "ok": true, "released": true, "releasedCount": 4 })),
+        "getReservationHistory" => (
+            "200",
+            "states",
+            json!({
+                "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "sessionId": "ana",
+                "states": [
+                    { "state": "Waiting", "at": "2026-01-31T09:30:00.250Z", "seq": 40 },
+                    { "state": "Acquired", "at": "2026-01-31T09:30:10.000Z", "seq": 42 },
+                    { "state": "Released", "at": "2026-01-31T09:31:00.000Z", "seq": 43, "why": "released" },
+                ],
+            }),
+        ),
         "announcePush" => ("200", "announced", json!({ "expiresAt": "2026-01-31T09:31:00.250Z" })),
         "claimPush" => (
             "200",

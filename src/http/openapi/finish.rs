@@ -7,7 +7,7 @@ use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
 use crate::wire::limits::{
-    CLAIM_UPDATES_MAX, IDLE_SECONDS_MAX, NAME_CHARS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX,
+    CLAIM_UPDATES_MAX, IDLE_SECONDS_MAX, NAME_CHARS_MAX, PORTS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX,
     TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX,
 };
 
@@ -57,6 +57,10 @@ fn contract_limits(schemas: &mut Value) {
         ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
         ("Reject", "note", "maxLength", REASON_CHARS_MAX),
         ("Override", "reason", "maxLength", REASON_CHARS_MAX),
+        ("LockEntity", "reason", "maxLength", REASON_CHARS_MAX),
+        ("RequestEntity", "reason", "maxLength", REASON_CHARS_MAX),
+        ("AllocatePorts", "count", "maximum", PORTS_MAX as usize),
+        ("AllocatePorts", "purpose", "maxLength", REASON_CHARS_MAX),
         ("CreateSession", "name", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "feature", "maxLength", NAME_CHARS_MAX),
         ("CreateSession", "ttlSeconds", "maximum", TOKEN_SECONDS_MAX as usize),
@@ -80,6 +84,12 @@ pub fn set_bounds(document: &mut Value, app: &App) {
         app.limits().keys_per_reserve.into();
     for name in ["paths", "filePaths", "blobs"] {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
+    }
+    let names = app.repositories.values().map(|repo| repo.policy().name_ttl);
+    for name in ["AllocatePorts", "LockEntity"] {
+        let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
+        field["minimum"] = names.clone().map(|ttl| ttl.min).max().into();
+        field["maximum"] = names.clone().map(|ttl| ttl.max).min().into();
     }
     for name in ["Reserve", "Renew", "Check"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];

@@ -41,6 +41,8 @@ pub fn document(app: &App) -> Value {
     servers((url = "/", description = "This server.")),
     tags(
         (name = "Files", description = "The worker protocol: reserve, release, renew, check."),
+        (name = "Entities", description = "Locks on things of another system, such as jobs and merge requests."),
+        (name = "Ports", description = "Ports that no other session has."),
         (name = "Sessions", description = "The workers that reserve: create, list, heartbeat, end."),
         (name = "Pushes", description = "Announce a push, so that a git server knows which session it comes from."),
         (name = "Unlock requests", description = "Ask a holder to release a key."),

@@ -18,6 +18,19 @@ pub struct SessionAt {
     id: String,
 }
 
+/// The entity in a path: the resource URI `KIND://ID`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path, rename_all = "camelCase")]
+#[expect(dead_code, reason = "only described")]
+pub struct EntityAt {
+    /// The kind of entity.
+    #[param(pattern = "^[a-z][a-z0-9]{0,31}$", example = "job")]
+    kind: String,
+    /// The id of the entity in its own system.
+    #[param(pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "42")]
+    id: String,
+}
+
 /// The unlock request in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path, rename_all = "camelCase")]

@@ -57,6 +57,14 @@ refusals! {
     Check = TOKEN, ENDED, BODY, KEYS, &[TtlOutOfRange];
     /// A call with keys in its query.
     CheckQuery = TOKEN, ENDED, KEYS;
+    LookAtEntity = TOKEN, ENDED, KEYS;
+    LockEntity = TOKEN, ENDED, BODY, KEYS, &[TtlOutOfRange, NotFound, ResourceLocked, FeaturePaused];
+    UnlockEntity = TOKEN, ENDED, BODY, KEYS, &[NotFound, LockNotHeld];
+    AskEntity = TOKEN, ENDED, BODY, KEYS, &[NotFound];
+    AnswerEntity = TOKEN, ENDED, BODY, KEYS, &[NotFound];
+    WithdrawEntity = TOKEN, ENDED, KEYS, &[NotFound];
+    AllocatePorts = TOKEN, ENDED, BODY, &[TtlOutOfRange, NotFound, FeaturePaused];
+    FreePorts = TOKEN, ENDED, &[NotFound];
     AnnouncePush = TOKEN, ENDED, BODY, &[NotFound];
     /// Asking for an unlock.
     Ask = TOKEN, ENDED, BODY, KEYS, &[NotFound];

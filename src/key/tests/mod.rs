@@ -67,6 +67,13 @@ fn every_form_is_parsed_as_its_kind() {
         ("flag:billing/new-invoice.v2", Kind::Logical, "flag:billing/new-invoice.v2"),
         ("env:shared-fixtures", Kind::Logical, "env:shared-fixtures"),
         ("env:8080-proxy", Kind::Logical, "env:8080-proxy"),
+        ("env:tmp/shared", Kind::Logical, "env:tmp/shared"),
+        ("env:report-2024", Kind::Logical, "env:report-2024"),
+        ("api:GET //v1/./users/", Kind::Logical, "api:GET /v1/users"),
+        ("api:GET /v1/users/?q=a//b", Kind::Logical, "api:GET /v1/users?q=a//b"),
+        ("api:GET /", Kind::Logical, "api:GET /"),
+        ("api:GET //", Kind::Logical, "api:GET /"),
+        ("port:20004", Kind::Logical, "port:20004"),
         ("contract:openapi/v1.yaml", Kind::Logical, "contract:openapi/v1.yaml"),
         ("contract:./openapi//v1.yaml", Kind::Logical, "contract:openapi/v1.yaml"),
         ("feature:FEAT-123:pause", Kind::Logical, "feature:FEAT-123:pause"),
@@ -116,7 +123,7 @@ fn equal_means_the_same_thing() {
     assert_eq!(same.iter().collect::<HashSet<_>>().len(), 1);
     // The same text as a path, a pattern and a name is three different keys.
     assert_ne!(key("file:src/[id].ts"), key("src/[id].ts"));
-    assert_ne!(key("file:db:x"), key("db:x"));
+    assert_ne!(key("file:db:schema:x"), key("db:schema:x"));
     assert!(size_of::<Key>() <= 48);
 }
 
@@ -179,9 +186,9 @@ fn old_journals_load() {
 
 #[test]
 fn keys_are_text_in_json() {
-    let keys = [key("src/**"), key("db:x"), literal(b"a\xff"), key("e\u{301}")];
+    let keys = [key("src/**"), key("db:schema:x"), literal(b"a\xff"), key("e\u{301}")];
     let json = serde_json::to_string(&keys).unwrap();
-    assert_eq!(json, "[\"src/**\",\"db:x\",\"file:a%FF\",\"e\u{301}\"]");
+    assert_eq!(json, "[\"src/**\",\"db:schema:x\",\"file:a%FF\",\"e\u{301}\"]");
     let again: Vec<Key> = serde_json::from_str(&json).unwrap();
     assert_eq!(again, keys);
     assert!(serde_json::from_str::<Key>("\"/a\"").is_err());

@@ -69,8 +69,8 @@ fn which_keys_overlap() {
         ("[!a]b", "a*", apart),
         ("./foo:*", "*:bar", at("file:foo:bar")),
         // Names.
-        ("db:a", "db:a", meet),
-        ("db:a", "db:b", apart),
+        ("db:schema:a", "db:schema:a", meet),
+        ("db:schema:a", "db:schema:b", apart),
         ("db:schema", "db:schema:users", apart),
         ("api:GET /a", "api:POST /a", apart),
         ("flag:billing/*", "flag:billing/x", meet),
@@ -85,11 +85,11 @@ fn which_keys_overlap() {
         ("deploy://a", "deploy://a/b", apart),
         ("flag://a/*", "flag://a/b", apart),
         // Never between different kinds.
-        ("**", "db:a", apart),
+        ("**", "db:schema:a", apart),
         ("**", "deploy://a", apart),
         ("contract:a/b", "a/b", apart),
         ("contract:a/b", "**", apart),
-        ("file:db:a", "db:a", apart),
+        ("file:db:schema:a", "db:schema:a", apart),
         ("flag:a", "event:a", apart),
     ];
     for (a, b, expected) in table {

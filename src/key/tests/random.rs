@@ -119,7 +119,7 @@ impl Random {
             "flag:a/b",
             "flag:a/b/*",
             "flag:a",
-            "db:a",
+            "db:schema:a",
             "event:a.b",
             "flag://a/*",
             "flag://a/b",

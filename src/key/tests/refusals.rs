@@ -94,7 +94,7 @@ fn bad_paths() {
 #[test]
 fn malformed_names() {
     let long = format!("event:{}", "x".repeat(4_096));
-    let table: [(&str, &str); 55] = [
+    let table: [(&str, &str); 71] = [
         ("api:", "api:GET /v1/users"),
         ("api:GET", "api:GET /v1/users"),
         ("api:get /v1/users", "api:GET /v1/users"),
@@ -104,8 +104,18 @@ fn malformed_names() {
         ("api:GET v1", "starts with \"/\""),
         ("api:GET /a b", "white space"),
         ("api:GET /a\n", "white space"),
-        ("api: /v1", "upper-case"),
-        ("api:G3T /v1", "upper-case"),
+        ("api: /v1", "one of GET, HEAD"),
+        ("api:G3T /v1", "one of GET, HEAD"),
+        ("api:FETCH /v1", "one of GET, HEAD"),
+        ("api:GET /v1/../x", ".."),
+        ("db:slot", "the forms are db:migration-slot, db:schema:NAME"),
+        ("db:table:users", "the forms are db:migration-slot, db:schema:NAME"),
+        ("db:schema", "the forms are"),
+        ("port:", "1 to 65535"),
+        ("port:0", "1 to 65535"),
+        ("port:080", "1 to 65535"),
+        ("port:65536", "1 to 65535"),
+        ("port:http", "1 to 65535"),
         ("api:/v1", "api:GET /v1/users"),
         ("db:", "db:schema:users"),
         ("db:Users", "db:schema:users"),
@@ -130,8 +140,14 @@ fn malformed_names() {
         ("flag:a/*/*", "flag:billing/*"),
         ("env:", "env:shared-fixtures"),
         ("env:8080", "allocate ports"),
+        ("env:port-8080", "allocate ports"),
+        ("env:PORT_8080", "allocate ports"),
+        ("env:port8080", "allocate ports"),
+        ("env:api/port.8080", "allocate ports"),
+        ("env:tcp/8080", "allocate ports"),
         ("env:a b", "env:shared-fixtures"),
-        ("env:a/b", "env:shared-fixtures"),
+        ("env:a//b", "env:shared-fixtures"),
+        ("env:a/../b", "env:shared-fixtures"),
         ("contract:", "empty"),
         ("contract:/abs.yaml", "absolute"),
         ("contract:../x.yaml", ".."),
@@ -156,8 +172,18 @@ fn malformed_names() {
         assert!(matches!(bad, BadKey::Form(_)), "{bad:?}");
         assert!(bad.to_string().contains(reason), "{bad}");
     }
-    let rules = KeyRules { purposes: vec!["pause".to_owned(), "freeze".to_owned()], fold_case: false };
-    assert!(Key::parse("feature:FEAT-123:freeze", &rules).is_ok(), "a purpose that the config adds");
+    let mut rules = KeyRules::default();
+    rules.purposes.push("freeze".to_owned());
+    rules.db_forms.extend(["slot", "table:*"].map(str::to_owned));
+    rules.plain_namespaces.push("task".to_owned());
+    for text in ["feature:FEAT-123:freeze", "db:slot", "db:table:users", "task:123", "task:a/b", "task:x:y"] {
+        assert!(Key::parse(text, &rules).is_ok(), "{text}: the configuration adds it");
+        assert!(Key::parse(text, &KeyRules::default()).is_err(), "{text}");
+        assert!(Key::parse(text, &KeyRules::any_configuration(text)).is_ok(), "{text}");
+    }
+    for text in ["task:", "task:a b", "task:a\n", "Task:1", "db:table", "db:table:Users"] {
+        assert!(Key::parse(text, &rules).is_err(), "{text}");
+    }
 }
 
 #[test]
@@ -179,18 +205,7 @@ fn keys_with_too_many_components() {
 
 #[test]
 fn unknown_namespaces() {
-    for text in [
-        "foo:bar",
-        "API:GET /x",
-        "Db:x",
-        "File:x",
-        "port:8080",
-        "a+b.c_d-e:x",
-        "foo:*.rs",
-        "http:/x",
-        "mailto:a@b",
-        "x1:",
-    ] {
+    for text in ["foo:bar", "API:GET /x", "Db:x", "File:x", "a+b.c_d-e:x", "foo:*.rs", "http:/x", "mailto:a@b", "x1:"] {
         let bad = refused(text);
         assert!(matches!(bad, BadKey::Namespace(_)), "{bad:?}");
         assert!(bad.to_string().contains(&format!("\"file:{text}\"")), "{bad}");

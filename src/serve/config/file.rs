@@ -3,17 +3,18 @@
 //!
 //! `packaging/git-dibs.toml` shows every name with its default; a test compares it with this file.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
 use super::toml_table::{TomlDocument, TomlTable};
 use super::{ConfigProblem, ConfigValue, Options};
 use crate::engine::Policy;
-use crate::http::{ExclusiveRule, KeyPolicy, ServerLimits};
-use crate::key::{NAMESPACES, PATTERN_STATES_MAX};
+use crate::http::{ExclusiveRule, KeyPolicy, PortPolicy, ServerLimits};
+use crate::key::{Key, KeyRules, NAMESPACES, PATTERN_STATES_MAX, PORT};
 use crate::serve::LogFormat;
 use crate::serve::repositories::split_name;
-use crate::wire::limits::{CHECK_PATHS_CONFIG_MAX, TtlBounds};
+use crate::wire::limits::{CHECK_PATHS_CONFIG_MAX, PORTS_MAX, TtlBounds};
 
 /// The longest time a reservation can be held, in seconds.
 const TTL_MAX: u64 = 366 * 24 * 3600;
@@ -57,7 +58,12 @@ impl ConfigFile {
 
     fn from_toml(document: &TomlDocument<'_>, directory: &Path) -> ConfigFile {
         let mut table = document.root();
-        let key_policy = policy(document, table.table("policy"));
+        let mut key_policy = policy(document, table.table("policy"));
+        if let Some(seconds) = table.number("resourceLockTimeout", 1..=TTL_MAX) {
+            let seconds = u32::try_from(seconds.value).expect("a year fits");
+            let TtlBounds { min, max, .. } = key_policy.name_ttl;
+            key_policy.name_ttl = TtlBounds { default: seconds, min: min.min(seconds), max: max.max(seconds) };
+        }
         let (limits, engine_policy) = limits(table.table("limits"));
         let repos = table.texts("repo").unwrap_or_default();
         let options = Options {
@@ -116,6 +122,18 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
             policy.rules.purposes.push(purpose.value);
         }
     }
+    for form in table.texts("db-forms").unwrap_or_default() {
+        let example = format!("db:{}", form.value.replace('*', "x"));
+        match Key::parse(&example, &KeyRules::any_configuration(&example)) {
+            Ok(_) => policy.rules.db_forms.push(form.value),
+            Err(_) => {
+                let sentence = format!("{:?} is not a form of db keys; write a word, or a word and :*", form.value);
+                document.problem(form.line, sentence);
+            }
+        }
+    }
+    plain_namespaces(document, table.table("plain-namespaces"), &mut policy);
+    policy.ports = ports(document, table.table("ports"));
     policy.file_ttl = bounds(document, &mut table, "file-ttl", TtlBounds::FILES);
     policy.name_ttl = bounds(document, &mut table, "name-ttl", TtlBounds::NAMES);
     policy.pattern_depth = number(&mut table, "pattern-depth", 0..=64, policy.pattern_depth);
@@ -130,13 +148,44 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
     policy
 }
 
+/// Namespaces that the configuration adds, each with the bounds of its TTL.
+fn plain_namespaces(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>, policy: &mut KeyPolicy) {
+    for ConfigValue { value: name, line } in table.names() {
+        let is_free = name != PORT && name != "file" && !NAMESPACES.contains(&&*name);
+        let example = format!("{name}:x");
+        if !is_free || Key::parse(&example, &KeyRules::any_configuration(&example)).is_err() {
+            document.problem(line, format!("{name:?} cannot be a namespace of its own; use a word that is free"));
+            continue;
+        }
+        policy.plain_ttl.insert(name.clone(), bounds(document, &mut table, &name, TtlBounds::NAMES));
+        policy.rules.plain_namespaces.push(name);
+    }
+    table.finish();
+}
+
+/// `{ first = 20000, last = 29999, block = 4, check = true }`.
+fn ports(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> PortPolicy {
+    let usual = PortPolicy::default();
+    let mut number = |name, range: RangeInclusive<u64>, usual: u16| {
+        let found = table.number(name, range);
+        let line = found.as_ref().and_then(|found| found.line);
+        (found.map_or(usual, |found| u16::try_from(found.value).expect("it fits")), line)
+    };
+    let (first, first_line) = number("first", 1024..=65535, usual.first);
+    let (last, last_line) = number("last", 1024..=65535, usual.last);
+    let (block, block_line) = number("block", 1..=u64::from(PORTS_MAX), usual.block);
+    let check = table.flag("check").map_or(usual.check, |flag| flag.value);
+    table.finish();
+    if u32::from(first) + u32::from(block) > u32::from(last) + 1 {
+        let sentence = format!("policy.ports: there is no block of {block} ports from {first} to {last}");
+        document.problem(last_line.or(first_line).or(block_line), sentence);
+        return usual;
+    }
+    PortPolicy { first, last, block, check, ..usual }
+}
+
 /// Seconds: `{ default = 60, min = 1, max = 300 }`.
-fn bounds(
-    document: &TomlDocument<'_>,
-    table: &mut TomlTable<'_, '_>,
-    name: &'static str,
-    usual: TtlBounds,
-) -> TtlBounds {
+fn bounds(document: &TomlDocument<'_>, table: &mut TomlTable<'_, '_>, name: &str, usual: TtlBounds) -> TtlBounds {
     let mut table = table.table(name);
     let mut seconds =
         |name, usual: u32| table.number(name, 1..=TTL_MAX).unwrap_or(ConfigValue::from_flag(usual.into()));

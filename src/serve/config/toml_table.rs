@@ -124,7 +124,7 @@ impl<'s, 't> TomlTable<'s, 't> {
     }
 
     /// Takes out a table inside this one; an empty table if there is none.
-    pub fn table(&mut self, name: &'static str) -> TomlTable<'s, 't> {
+    pub fn table(&mut self, name: &str) -> TomlTable<'s, 't> {
         let shown = self.shown(name);
         let found = self.take(name).map(|entry| (entry.line, entry.value.into_inner()));
         let table = match found {
@@ -136,6 +136,12 @@ impl<'s, 't> TomlTable<'s, 't> {
             }
         };
         TomlTable::new(self.document, shown, table)
+    }
+
+    /// The names that were not taken out yet, each with its line.
+    pub fn names(&self) -> Vec<ConfigValue<String>> {
+        let name = |entry: &TomlEntry<'t>| ConfigValue { value: entry.name.clone(), line: Some(entry.line) };
+        self.entries.iter().map(name).collect()
     }
 
     /// Takes out a string that is not empty.
@@ -226,7 +232,7 @@ impl<'s, 't> TomlTable<'s, 't> {
         }
     }
 
-    fn take(&mut self, name: &'static str) -> Option<TomlEntry<'t>> {
+    fn take(&mut self, name: &str) -> Option<TomlEntry<'t>> {
         self.document.names.borrow_mut().push(self.shown(name));
         let at = self.entries.iter().position(|entry| entry.name == name)?;
         Some(self.entries.remove(at))

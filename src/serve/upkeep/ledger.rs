@@ -83,6 +83,7 @@ pub fn history(path: &Path, filter: &HistoryFilter, limit: usize) -> Result<wire
             key: key.clone(),
             fold_case: false,
             session: session.clone(),
+            reservation: None,
             since,
             limit: limit - all.events.len(),
             cursor,

@@ -1,6 +1,7 @@
 //! Granting and releasing.
 
 use super::*;
+use crate::keys::PORTS;
 
 impl Model {
     pub(super) fn reserve(&mut self, ask: Wait, may_wait: bool, now: Timestamp) -> Result<Outcome, Refusal> {
@@ -93,6 +94,53 @@ impl Model {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a command with all its parts")]
+    pub(super) fn ports(
+        &mut self,
+        session: usize,
+        ids: &[ReservationId],
+        ttl: Ttl,
+        start: u16,
+        busy: &[u16],
+        feature: Option<&'static str>,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        let key = |port: u16| {
+            let text = format!("port:{port}");
+            (0..self.keyset.keys.len()).find(|key| self.keyset.key(*key).text() == text).unwrap()
+        };
+        let own = |port: &u16| self.held_at(session, key(*port)).is_some();
+        let mut ports: Vec<u16> = PORTS.filter(own).collect();
+        let more = ids.len().saturating_sub(ports.len());
+        if more > 0 {
+            if let Some(pause) = self.pause_of(session, feature) {
+                return Err(Refusal::Paused(Box::new(pause)));
+            }
+            self.within_quota(session, more)?;
+            let is_free = |port: u16| {
+                PORTS.contains(&port) && !busy.contains(&port) && self.held.iter().all(|held| held.key != key(port))
+            };
+            let fits = |first: &u16| (*first..*first + more as u16).all(is_free);
+            let Some(first) = (start..=*PORTS.end()).find(fits).or_else(|| (*PORTS.start()..=*PORTS.end()).find(fits))
+            else {
+                return Err(Refusal::OverQuota { what: "ports in the range of this repository", limit: PORTS.len() });
+            };
+            ports.extend(first..first + more as u16);
+        }
+        // The ports the session has keep their reservations.
+        let mut unused = ids[..more].iter();
+        let mut wants = Vec::new();
+        for port in &ports {
+            let held = self.held_at(session, key(*port)).map(|at| self.held[at].id);
+            wants.push((held.unwrap_or_else(|| *unused.next().unwrap()), key(*port), ttl));
+        }
+        ports.sort();
+        wants.sort_by_key(|(_, wanted, _)| ports.iter().position(|port| key(*port) == *wanted));
+        let (seq, mode, reason, if_version) = (WaiterId::LAST, Mode::Exclusive, None, None);
+        let ask = Wait { seq, session, wants, mode, reason, if_version, since: now, until: now, feature };
+        Ok(Outcome::Granted(self.grant(&ask, now).into()))
+    }
+
     /// What lasts while the session gives signs of life counts from the grant at least.
     fn heard_by_grant(&mut self, session: usize, ttl: Ttl, now: Timestamp) {
         if ttl.is_while_session() {
@@ -119,10 +167,8 @@ impl Model {
         let mut found = Vec::new();
         for key in keys {
             let Some(at) = self.own(session, *key) else {
-                let lapsed = &self.sessions[session].lapsed;
-                let literal = self.keyset.literal[*key];
                 let name = self.keyset.key(*key).clone();
-                if lapsed.contains(key) || literal.is_some_and(|key| lapsed.contains(&key)) {
+                if self.has_lapsed(session, *key) {
                     return Err(Refusal::Lapsed { key: name });
                 }
                 return Err(Refusal::NotHeld { key: name, holder: self.holder_of(*key) });
@@ -179,10 +225,13 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, session: usize, keys: &[usize], now: Timestamp) -> Result<Outcome, Refusal> {
-        let mut ids = Vec::new();
+        let (mut ids, mut late) = (Vec::new(), Vec::new());
         for key in keys {
             match self.own(session, *key) {
                 Some(at) => ids.push(self.held[at].id),
+                None if self.has_lapsed(session, *key) && self.holder_of(*key).is_none() => {
+                    late.push(self.keyset.key(*key).clone())
+                }
                 None => {
                     if let Some(person) = self.holder_of(*key) {
                         return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
@@ -196,7 +245,17 @@ impl Model {
                 released.push(self.let_go(at, &Why::Released, now));
             }
         }
-        Ok(Outcome::Released { count: released.len(), keys: released.into() })
+        let released: git_dibs::engine::Few<Key> = released.into();
+        let outcome = match late.is_empty() {
+            true => Outcome::Released { count: released.len(), keys: released },
+            false => Outcome::ReleasedLate { released, lapsed: late.into() },
+        };
+        Ok(outcome)
+    }
+
+    fn has_lapsed(&self, session: usize, key: usize) -> bool {
+        let lapsed = &self.sessions[session].lapsed;
+        lapsed.contains(&key) || self.keyset.literal[key].is_some_and(|key| lapsed.contains(&key))
     }
 
     /// Little is released at once, much is over at once and released in slices.

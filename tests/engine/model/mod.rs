@@ -114,6 +114,12 @@ pub enum ModelCommand {
         wait: Option<Duration>,
         if_version: Option<u64>,
     },
+    Ports {
+        ids: Vec<ReservationId>,
+        ttl: Ttl,
+        start: u16,
+        busy: Vec<u16>,
+    },
     Release(Vec<usize>),
     ReleaseAll,
     Renew(Vec<usize>, Option<Ttl>),
@@ -333,6 +339,13 @@ impl Model {
                 };
                 self.reserve(wait, matches!(ask, ModelCommand::Reserve { wait: Some(_), .. }), now)
             }
+            ModelCommand::Ports { ids, ttl, start, busy } => {
+                let feature = match who {
+                    ModelActor::Session(_, _, feature, _) => feature,
+                    _ => None,
+                };
+                self.ports(session, ids, *ttl, *start, busy, feature, now)
+            }
             ModelCommand::Release(keys) => self.release(session, keys, now),
             ModelCommand::ReleaseAll => {
                 let keys = self.release_everything(session, now);
@@ -392,11 +405,30 @@ impl Model {
         let held = overlapping().any(|held| Some(held.session) == session && self.keyset.covers[held.key][key]);
         let all_shared = others.iter().all(|other| other.mode == Mode::Shared);
         let in_the_way = |other: &&&Held| match intent {
-            Intent::Reserve(mode) => clash(other.mode, mode),
+            Intent::Reserve(mode) | Intent::ReserveNow(mode) => clash(other.mode, mode),
             Intent::Look => other.mode == Mode::Exclusive,
             Intent::Change => !(held && all_shared),
         };
-        let conflicts = others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        let mut conflicts: Vec<_> =
+            others.iter().filter(in_the_way).map(|other| self.held_conflict(0, key, other)).collect();
+        if let Intent::ReserveNow(mode) = intent
+            && conflicts.is_empty()
+        {
+            let (now, wants) = (Timestamp(0), vec![(ReservationId(Uuid::nil()), key, Ttl::Plain(1))]);
+            let (seq, session) = (WaiterId::LAST, session.unwrap_or(usize::MAX));
+            let (reason, if_version, feature) = (None, None, None);
+            conflicts = self.conflicts(&Wait {
+                seq,
+                session,
+                wants,
+                mode,
+                reason,
+                if_version,
+                since: now,
+                until: now,
+                feature,
+            });
+        }
         KeyCheck { conflicts, held, carried: false }
     }
 

@@ -64,7 +64,11 @@ impl Model {
             if answer == UnlockAnswer::Withdrawn && *me != request.holder {
                 return Err(Refusal::UnknownRequest);
             }
-            return Err(Refusal::NotTheHolder(SessionName { session: expected.clone(), name: None }));
+            let expected = SessionName { session: expected.clone(), name: None };
+            return Err(match answer {
+                UnlockAnswer::Withdrawn => Refusal::NotTheSender(expected),
+                _ => Refusal::NotTheHolder(expected),
+            });
         }
         // The release of what is over is recorded before the answer.
         if let Some(at) = self.over.iter().position(|(held, _)| held.id == request.reservation)

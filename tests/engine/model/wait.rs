@@ -53,7 +53,11 @@ impl Model {
         let refusal = match why {
             LeftWhy::Version => self.at_version(&wait).unwrap_err(),
             LeftWhy::Paused => Refusal::Paused(Box::new(self.pause_of(wait.session, wait.feature).unwrap())),
-            LeftWhy::TimedOut => over(self.conflicts(&wait)),
+            LeftWhy::TimedOut => {
+                let conflicts = self.conflicts(&wait);
+                self.totals.conflicts += u64::from(!conflicts.is_empty());
+                over(conflicts)
+            }
             LeftWhy::Deadlock => Refusal::Deadlock(Vec::new()),
             LeftWhy::Gone | LeftWhy::Stopped | LeftWhy::Ended => over(Vec::new()),
         };
