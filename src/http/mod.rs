@@ -19,6 +19,7 @@ mod ids;
 mod key_policy;
 mod limits;
 mod live_events;
+mod login;
 mod middleware;
 mod openapi;
 mod outcome;
@@ -29,6 +30,7 @@ mod request_fields;
 mod router;
 mod submit;
 mod transport;
+mod web;
 
 pub use app::{App, Repository};
 pub use error::{ApiError, ApiResult};

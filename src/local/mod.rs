@@ -8,11 +8,13 @@
 //! | may this token be sent to this server | `destination.rs` |
 //! | which session, if the environment lost its token | [`session_file`] |
 //! | server, token and session in one call | [`discover()`] |
+//! | an admin's token, for the owner of a local server | [`admin`] |
 //! | what a typed path or key means | `names.rs` |
 //! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
 //! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
+pub mod admin;
 pub mod clock;
 pub mod data_dir;
 pub mod describe;

@@ -42,6 +42,9 @@ mod metrics;
 
 mod openapi;
 
+mod login;
+mod pages;
+
 mod mcp;
 mod mcp_clients;
 

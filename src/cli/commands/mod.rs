@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod log;
 pub mod man;
 pub mod mcp;
+pub mod open;
 pub mod preamble;
 pub mod reject;
 pub mod release;
