@@ -170,6 +170,33 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         }
         "getLogin" => ("200", "session", json!({ "login": login })),
         "signOut" => ("200", "done", json!({})),
+        "listWaits" => {
+            let blocker = json!({ "sessionId": "ana", "sessionName": "Ana", "key": "src/**", "kind": "holder" });
+            let wait = json!({
+                "waiter": 43, "sessionId": "bo", "sessionName": "Bo", "keys": ["src/a.rs"], "since": "2026-01-31T09:30:00.250Z",
+                "givesUpAt": "2026-01-31T09:31:00.250Z", "blockedBy": [blocker],
+            });
+            let root = json!({
+                "sessionId": "ana", "sessionName": "Ana", "blocks": 1, "longestWaitSince": "2026-01-31T09:30:00.250Z",
+            });
+            ("200", "waits", json!({ "waits": [wait], "roots": [root], "moreWaits": 0 }))
+        }
+        "listRefusals" => {
+            let refusal = json!({
+                "at": "2026-01-31T09:30:00.250Z", "sessionId": "bo", "sessionName": "Bo", "code": "RESOURCE_LOCKED",
+                "keys": ["src/a.rs"], "blockers": [{ "sessionId": "ana", "sessionName": "Ana", "key": "src/**" }],
+            });
+            ("200", "refusals", json!({ "refusals": [refusal], "dropped": 0 }))
+        }
+        "listHotspots" => {
+            let hot = json!({
+                "window": "day", "since": "2026-01-30T09:30:00.000Z",
+                "paths": [{ "key": "src/a.rs", "conflicts": 22, "waits": 4, "averageWaitSeconds": 12.5 }],
+                "directories": [{ "directory": "src", "conflicts": 26 }],
+                "sessions": [{ "sessionId": "bo", "sessionName": "Bo", "expired": 2 }], "totalConflicts": 26,
+            });
+            ("200", "day", hot)
+        }
         "getStats" => (
             "200",
             "figures",
