@@ -20,6 +20,7 @@
 //! mcp   ┘             (wire: JSON shapes)   └────► token
 //! mcp, http ─► tools, the MCP messages and tools that both serve
 //! cli ─► serve, which reads the configuration and wires the rooms of the server together
+//! web/, the dashboard: static files inside the binary, served by http; in the browser, a client of http like any other
 //! ```
 //!
 //! | room | one sentence | knows nothing about |
@@ -79,6 +80,7 @@
 //!   that are not committed yet.
 //! * **Limit**: a bound with a name in the configuration. **Policy**: what the configuration allows.
 //! * **Token**: a JWT. **Claims**: its contents. **Scope**: what it permits. **Keyring**: the keys that verify it.
+//! * **Login**: a browser's cookie, made from a token and with its rights. **Code**: what signs a browser in, once.
 //! * **Destination**: a server as the recipient of a token; it does not get every token.
 //! * **Moment**: the git hook that runs. **Occasion**: a moment as `judge` sees it: its name and its defaults.
 //! * **Verdict**: pass, warn or block.

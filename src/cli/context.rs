@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::failure::{Failure, exit_of, sentence_of};
 use super::{Exit, talk};
-use crate::client::{Client, ClientError, Credential, Limits};
+use crate::client::{Address, Client, ClientError, Credential, Limits};
 use crate::local::describe::NAME_MAX;
 use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices, repair, session_file};
 use crate::text::terminal::clean;
@@ -127,6 +127,25 @@ impl Context {
             talk::say(problem);
         }
         Ok(result)
+    }
+
+    /// Calls the server from now on at the address that a browser can use, and returns it.
+    pub fn use_browser_address(&mut self) -> Result<Address, Failure> {
+        self.access.endpoints.retain(|endpoint| !matches!(endpoint.address, Address::Unix(_)));
+        let Some(endpoint) = self.access.endpoints.first() else {
+            let sentence = "the server listens only on a socket, which browsers cannot use; start it with: \
+                            git dibs serve --listen 127.0.0.1:3427";
+            return Err(Failure::new(Exit::Unreachable, sentence).for_program(self.json));
+        };
+        let address = endpoint.address.clone();
+        self.use_credential()?;
+        Ok(address)
+    }
+
+    /// Calls the server from now on with the token that `access` has.
+    pub fn use_credential(&mut self) -> Result<(), Failure> {
+        self.client = self.access.client(LIMITS)?;
+        Ok(())
     }
 
     /// Another client for the same server, with another token.

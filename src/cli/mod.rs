@@ -4,6 +4,7 @@
 //! variable, else from a file, else from a default.
 
 mod backoff;
+mod browser;
 mod child;
 mod commands;
 mod context;
@@ -110,6 +111,11 @@ enum Command {
     Ports(ports::Args),
     /// Show who holds what
     Status(status::Args),
+    /// Show the dashboard in a browser, signed in as you
+    ///
+    /// Without --admin, the page acts for the session that runs you or that this worktree is bound to; without a session,
+    /// it can only look. The printed address works once and for a minute.
+    Open(open::Args),
     /// Show who holds a file or another key now
     Who(who::Args),
     /// Show who held what, when and why, the latest first
@@ -200,6 +206,7 @@ pub fn main() -> ExitCode {
         Command::Resume(args) => pause::resume(args),
         Command::Ports(args) => ports::run(args),
         Command::Status(args) => status::run(args),
+        Command::Open(args) => open::run(args),
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),
         Command::Ledger(args) => ledger::run(args),

@@ -105,6 +105,16 @@ impl Address {
         }
     }
 
+    /// The address of the dashboard that signs a browser in with this code, and what else it should know. The code is in the fragment, which browsers
+    /// send to no server.
+    pub fn login_url(&self, code: &str, more: &[(&str, Option<&str>)]) -> String {
+        let mut url = format!("{self}/#code={}", part(code));
+        for (name, value) in more {
+            url.extend(value.map(|value| format!("&{name}={}", part(value))));
+        }
+        url
+    }
+
     pub fn is_tls(&self) -> bool {
         matches!(self, Address::Tcp { tls: true, .. })
     }

@@ -226,6 +226,11 @@ impl Client {
         }
     }
 
+    /// A code that signs a browser in, with the rights of this client's token.
+    pub fn create_login_code(&mut self) -> Result<wire::LoginCode, ClientError> {
+        self.post("/api/login/codes", &wire::EmptyBody {})
+    }
+
     /// The server's statistics.
     pub fn stats(&mut self) -> Result<wire::Stats, ClientError> {
         self.get("/api/stats")

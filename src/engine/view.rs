@@ -241,6 +241,15 @@ impl Engine {
         EntityView { lock, requests }
     }
 
+    /// Unlock requests of all sessions: first those without an answer, then the answered ones, each the latest first.
+    pub fn latest_requests(&self, limit: usize) -> Vec<UnlockRequest> {
+        let pending = self.pending.values().flatten().filter_map(|id| self.requests.get(id));
+        let mut pending: Vec<&UnlockRequest> = pending.collect();
+        pending.sort_unstable_by_key(|request| std::cmp::Reverse((request.at, request.id)));
+        let answered = self.answered.iter().rev().filter_map(|id| self.requests.get(id));
+        pending.into_iter().chain(answered).take(limit).cloned().collect()
+    }
+
     pub fn numbers(&self) -> Numbers {
         Numbers {
             totals: self.totals.clone(),

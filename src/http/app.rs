@@ -16,6 +16,8 @@ use super::history_backend::HistoryBackend;
 use super::key_policy::KeyPolicy;
 use super::limits::ServerLimits;
 use super::live_events::LiveEvents;
+use super::login::codes::LoginCodes;
+use super::login::ended::EndedLogins;
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::reply_room::{REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX};
 use super::middleware::request_count::RequestCounts;
@@ -83,6 +85,9 @@ pub struct App {
     /// Numbers for `/metrics` that other rooms keep.
     pub gauges: Vec<Gauge>,
     pub(super) requests: RequestCounts,
+    /// Codes with which browsers can sign in now.
+    pub(super) login_codes: LoginCodes,
+    pub(super) ended_logins: EndedLogins,
     /// When the server was started, in seconds since 1970.
     pub(super) started: i64,
     /// Limits the event streams that read a journal at the same time.
@@ -115,6 +120,8 @@ impl App {
             open_metrics: true,
             gauges: Vec::new(),
             requests: RequestCounts::default(),
+            login_codes: LoginCodes::default(),
+            ended_logins: EndedLogins::default(),
             started: wall_clock(),
             journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
             pattern_threads: pattern_threads(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use http::HeaderMap;
+use http::Method;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
@@ -11,6 +11,7 @@ use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
 use super::extract::{BodyOwner, query_values};
 use super::handlers::mcp::MCP_PATH;
+use super::login::cookie::Proof;
 use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
@@ -24,6 +25,8 @@ pub struct Caller {
     pub claims: Claims,
     /// The repository that the request is about.
     pub repo: Arc<Repository>,
+    /// A browser reads with its cookie. A page that is open is no sign of life of a session, and gets none of its notices.
+    pub is_browser_read: bool,
 }
 
 /// For calls that choose the repository themselves. Like every extractor of the head it runs before that of the body, so
@@ -40,26 +43,27 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let claims = authenticate(parts, app)?;
+        let proof = Proof::of(&parts.headers, app)?;
+        let claims = proof.authorize(app, &parts.method, &parts.headers)?;
+        let is_browser_read = proof.is_cookie() && matches!(parts.method, Method::GET | Method::HEAD);
         if let Some(reason) = app.unready() {
             return Err(ApiError::new(Code::Unavailable, reason).retry_after(1));
         }
         let requested_repo = query_values(parts, "repo")?.pop();
         let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
-        let caller = Caller { claims, repo };
+        let caller = Caller { claims, repo, is_browser_read };
         caller.limit_rate(parts, app.limits().requests_per_second)?;
         BodyOwner::mark(parts, &caller.claims.subject);
         Ok(caller)
     }
 }
 
-/// The claims of the request's token. The error for an invalid one says only whether it has expired.
+/// The claims of the request's token or cookie, which must be enough for its method.
 pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
-    let token = match api_key(parts) {
-        Some(token) => token,
-        None => bearer(&parts.headers)?,
-    };
-    Ok(app.keyring.verify(token, (app.wall_clock)())?)
+    if let Some(token) = api_key(parts) {
+        return Ok(app.keyring.verify(token, (app.wall_clock)())?);
+    }
+    Proof::of(&parts.headers, app)?.authorize(app, &parts.method, &parts.headers)
 }
 
 /// The token in the header that clients of the coordinator use.
@@ -67,24 +71,6 @@ fn api_key(parts: &Parts) -> Option<&str> {
     let is_theirs = parts.uri.path().starts_with(API_KEY_PATHS);
     let key = parts.headers.get("x-api-key").filter(|_| is_theirs && !parts.headers.contains_key(AUTHORIZATION))?;
     key.to_str().ok()
-}
-
-/// The token of a request, not verified.
-pub fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
-    let missing = || {
-        let sentence = "this call needs a token; send it as Authorization: Bearer <token>";
-        ApiError::new(Code::Unauthenticated, sentence)
-    };
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let header = values.next().ok_or_else(missing)?;
-    if values.next().is_some() {
-        return Err(missing());
-    }
-    let (scheme, token) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(missing)?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(missing());
-    }
-    Ok(token.trim_matches(' '))
 }
 
 /// The repository that a token is for. A token for several names one in `?repo=`.
@@ -125,7 +111,7 @@ impl Caller {
     /// Counts the request of a session and refuses it if there are too many. Tokens of scope `read` and `admin` have no
     /// such limit, because many people and programs share them.
     fn limit_rate(&self, parts: &Parts, per_second: u32) -> ApiResult<()> {
-        if per_second == 0 {
+        if per_second == 0 || self.is_browser_read {
             return Ok(());
         }
         let session_in_path = || {
@@ -164,14 +150,16 @@ impl Caller {
         let session = self.session(id)?;
         match self.claims.scope {
             Scope::Read => Ok((Actor::Reader, session)),
+            _ if self.is_browser_read && self.claims.may_act_for(&session) => Ok((Actor::Reader, session)),
             _ if self.claims.may_act_for(&session) => Ok((self.as_session(&session), session)),
             _ => Err(self.forbidden()),
         }
     }
 
-    /// To look at what every session may see. The call keeps the calling session alive.
+    /// To look at what every session may see. The call keeps the calling session alive, unless a page makes it.
     pub fn look(&self) -> Actor {
         match &self.claims.session {
+            _ if self.is_browser_read => Actor::Reader,
             Some(session) => self.as_session(&session.clone()),
             None if self.claims.scope == Scope::Admin => self.admin(),
             None => Actor::Reader,

@@ -21,6 +21,7 @@ mod ids;
 mod key_policy;
 mod limits;
 mod live_events;
+mod login;
 mod middleware;
 mod openapi;
 mod outcome;
@@ -32,6 +33,7 @@ mod request_fields;
 mod router;
 mod submit;
 mod transport;
+mod web;
 
 pub use app::{App, Repository};
 pub use error::{ApiError, ApiResult};

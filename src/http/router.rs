@@ -13,8 +13,8 @@ use super::app::App;
 use super::compat;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, entities, events, health, held, history, mcp, metrics, ports, pushes, release, renew,
-    reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
+    check, contention, docs, entities, events, health, held, history, login, mcp, metrics, pages, ports, pushes, release,
+    renew, reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -35,6 +35,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(check::check, check::check_query))
         .routes(routes!(reservations::reserved_files))
         .routes(routes!(unlock_requests::ask, unlock_requests::list))
+        .routes(routes!(unlock_requests::list_all))
         .routes(routes!(unlock_requests::withdraw))
         .routes(routes!(unlock_requests::approve))
         .routes(routes!(unlock_requests::reject))
@@ -58,13 +59,15 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(waits::waits))
         .routes(routes!(contention::list_refusals))
         .routes(routes!(contention::hotspots))
+        .routes(routes!(login::sign_in, login::get, login::sign_out))
+        .routes(routes!(login::create_code))
         .routes(routes!(metrics::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
-        .routes(routes!(docs::redirect_to_docs))
+        .routes(routes!(pages::dashboard))
         .routes(routes!(docs::document))
-        .routes(routes!(docs::docs_page))
-        .routes(routes!(docs::docs_file))
+        .routes(routes!(pages::docs))
+        .routes(routes!(pages::file))
 }
 
 /// All calls of the app, for a listener of this kind.

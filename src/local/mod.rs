@@ -9,11 +9,13 @@
 //! | which session, if the environment lost its token | [`session_file`] |
 //! | the session file of an agent's session, what its hooks could not read | [`agent_file`], [`agent_trouble`] |
 //! | server, token and session in one call | [`discover()`] |
+//! | an admin's token, for the owner of a local server | [`admin`] |
 //! | what a typed path or key means | `names.rs` |
 //! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
 //! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
+pub mod admin;
 pub mod agent_file;
 pub mod agent_trouble;
 pub mod clock;

@@ -163,7 +163,8 @@ fn by_secret(access: &ServerAccess, client: &mut Client, new: NewSession) -> Res
             ..NewToken::default()
         };
         let new = if id == subject { new } else { new.owning_session(id) };
-        let token = sign(secret(access)?, &new).map_err(|error| CreateError::BadRequest(error.to_string()))?;
+        let secret = secret(access).map_err(CreateError::NotAllowed)?;
+        let token = sign(secret, &new).map_err(|error| CreateError::BadRequest(error.to_string()))?;
         let credential = Credential::new(&token, Origin::Environment).map_err(CreateError::BadToken)?;
         *client = access.client_as(Some(credential.clone()), Limits::default())?;
         client.heartbeat(id)?;
@@ -219,16 +220,16 @@ fn short_id(name: Option<&str>) -> String {
     format!("{stem}-{suffix}")
 }
 
-/// The secret of the server, if this process may use it.
-fn secret(access: &ServerAccess) -> Result<SigningSecret, CreateError> {
+/// The secret of the server, if this process may use it. The error says why not.
+pub(super) fn secret(access: &ServerAccess) -> Result<SigningSecret, String> {
     if let Some(secret) = SigningSecret::from_environment() {
         return Ok(secret);
     }
     let Some(file) = &access.secret_file else {
         let why = format!("the server that {} names is not a local server with a secret file", access.source);
-        return Err(CreateError::NotAllowed(why));
+        return Err(why);
     };
-    SigningSecret::of_server(file).map_err(|error| CreateError::NotAllowed(error.to_string()))
+    SigningSecret::of_server(file).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -35,6 +35,17 @@ pub enum Scope {
     Admin,
 }
 
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Session => "session",
+            Scope::Worker => "worker",
+            Scope::Read => "read",
+            Scope::Admin => "admin",
+        }
+    }
+}
+
 impl FromStr for Scope {
     type Err = String;
 

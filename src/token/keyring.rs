@@ -11,6 +11,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use super::cache::{Digest, VerifiedToken, VerifiedTokens, digest};
 use super::claims::{Audience, ClaimRequirements, Claims, Payload, Period, Scope};
 use super::jwks::{self, Verifier};
+use super::login::{BrowserLogin, LoginKey};
 use super::{BadToken, KeyringError, TokenError, secret};
 use crate::engine::{SessionId, Text};
 
@@ -96,6 +97,8 @@ pub struct Keyring {
     current: ArcSwap<Generation>,
     /// Held during a reload, so that an older version of the files never replaces a newer one.
     reloading: Mutex<()>,
+    /// Random bytes of this process, which sign logins if there is no secret.
+    random: [u8; 32],
 }
 
 /// The keys that were loaded together, with a cache of the tokens that they verified. A new generation begins with an empty
@@ -107,6 +110,7 @@ struct Generation {
     fingerprint: Digest,
     secret: Option<Secret>,
     public: Vec<Verifier>,
+    login: LoginKey,
     verified: VerifiedTokens,
 }
 
@@ -126,14 +130,17 @@ struct Sources {
 impl Keyring {
     /// Reads the files. Creates the secret file if it is configured and missing.
     pub fn new(config: KeyringConfig) -> Result<Keyring, KeyringError> {
-        let generation = Generation::first(config)?;
-        Ok(Keyring { current: ArcSwap::from_pointee(generation), reloading: Mutex::new(()) })
+        let mut random = [0; 32];
+        aws_lc_rs::rand::fill(&mut random)
+            .map_err(|_| KeyringError("this machine gives no random bytes, which keys need".to_owned()))?;
+        let generation = Generation::first(config, &random)?;
+        Ok(Keyring { current: ArcSwap::from_pointee(generation), reloading: Mutex::new(()), random })
     }
 
     /// Replaces the configuration. On an error nothing changes.
     pub fn reconfigure(&self, config: KeyringConfig) -> Result<(), KeyringError> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        self.current.store(Arc::new(Generation::first(config)?));
+        self.current.store(Arc::new(Generation::first(config, &self.random)?));
         Ok(())
     }
 
@@ -151,7 +158,7 @@ impl Keyring {
         if sources.fingerprint() == current.fingerprint {
             return Ok(false);
         }
-        let generation = Generation::new(&sources, current.config.clone())?;
+        let generation = Generation::new(&sources, current.config.clone(), &self.random)?;
         self.current.store(Arc::new(generation));
         Ok(true)
     }
@@ -190,6 +197,21 @@ impl Keyring {
         self.current.load().secret.as_ref().map(|secret| secret.server_id.clone())
     }
 
+    /// Signs the login of a browser; the text is its cookie.
+    pub fn sign_login(&self, login: &BrowserLogin) -> Result<String, KeyringError> {
+        self.current.load().login.sign(login)
+    }
+
+    /// The login of a browser, if it is valid at `now` (seconds since 1970).
+    pub fn verify_login(&self, cookie: &str, now: i64) -> Result<BrowserLogin, BadToken> {
+        self.current.load().login.verify(cookie, now)
+    }
+
+    /// What the cookies of this server are called after. Another server, or other keys, have another name.
+    pub fn login_name(&self) -> String {
+        self.current.load().login.name().to_owned()
+    }
+
     /// [`Keyring::verify`] with the reason, for tests.
     pub(super) fn examine(&self, bearer: &str, now: i64) -> Result<Claims, TokenError> {
         if bearer.len() > TOKEN_MAX {
@@ -216,7 +238,7 @@ impl fmt::Debug for Keyring {
 
 impl Generation {
     /// Reads the files. Creates the secret file if it is configured and missing.
-    fn first(config: KeyringConfig) -> Result<Generation, KeyringError> {
+    fn first(config: KeyringConfig, random: &[u8; 32]) -> Result<Generation, KeyringError> {
         if config.secret.is_some() && config.secret_file.is_some() {
             return Err(KeyringError(
                 "both a secret and a secret file are configured; configure only one of them".to_owned(),
@@ -228,10 +250,10 @@ impl Generation {
             ));
         }
         let sources = Sources::read(&config, secret::secret_file)?;
-        Generation::new(&sources, config)
+        Generation::new(&sources, config, random)
     }
 
-    fn new(sources: &Sources, config: KeyringConfig) -> Result<Generation, KeyringError> {
+    fn new(sources: &Sources, config: KeyringConfig, random: &[u8; 32]) -> Result<Generation, KeyringError> {
         let secret = sources.secret.as_ref().map(|secret| Secret {
             server_id: secret::server_id(secret),
             sign: EncodingKey::from_secret(secret),
@@ -243,7 +265,8 @@ impl Generation {
         };
         let required = ClaimRequirements { issuer: config.issuer.clone(), audience: config.audience.clone() };
         let fingerprint = sources.fingerprint();
-        Ok(Generation { config, required, fingerprint, secret, public, verified: VerifiedTokens::new() })
+        let login = LoginKey::new(sources.secret.as_deref().unwrap_or(random), &fingerprint);
+        Ok(Generation { config, required, fingerprint, secret, public, login, verified: VerifiedTokens::new() })
     }
 
     /// Checks everything but the time. Header members that contain or point to a key (`jwk`, `jku`, `x5c`, `x5u`) are

@@ -1,7 +1,8 @@
 //! Tokens (JWTs): who calls, and what the caller may do.
 //!
 //! Nothing here knows HTTP, a clock or who holds what: the text of a token and the time go in, [`Claims`] or a [`BadToken`]
-//! come out. Start at [`Keyring::verify`]; [`Keyring::sign`] signs the tokens that this server issues itself.
+//! come out. Start at [`Keyring::verify`]; [`Keyring::sign`] signs the tokens that this server issues itself, and
+//! [`Keyring::sign_login`] the cookies of browsers.
 //!
 //! Neither a token nor a secret is ever part of an error, of `Debug` output or of a log line. The time that a refusal takes
 //! reveals nothing about them either: aws-lc compares signatures in constant time; a token that was verified before is
@@ -11,6 +12,7 @@ mod cache;
 mod claims;
 mod jwks;
 mod keyring;
+mod login;
 mod secret;
 pub mod sign;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod tests;
 pub use claims::{Claims, IDENTITY_MAX, LEEWAY_SECONDS, NAME_MAX, Scope, TIME_MAX};
 pub use jwks::JWKS_MAX;
 pub use keyring::{Keyring, KeyringConfig, NewToken, TOKEN_MAX};
+pub use login::BrowserLogin;
 pub use secret::{SECRET_MAX, SECRET_MIN, secret_file};
 
 /// Why a token is refused. It does not say which check failed, because that would help an attacker.

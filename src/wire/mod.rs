@@ -16,6 +16,7 @@ mod file_replies;
 mod file_requests;
 mod history;
 pub mod limits;
+mod login;
 mod notices;
 mod operating;
 mod ports;
@@ -43,6 +44,7 @@ pub use file_replies::{
 };
 pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
+pub use login::{CurrentLogin, Login, LoginCode, SignIn, SignedIn};
 pub use notices::Notice;
 pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
 pub use ports::{AllocatePorts, Ports};
@@ -52,4 +54,6 @@ pub use sessions::{
     CreateSession, EndSession, EndState, Ended, Heartbeat, SessionCreated, SessionInfo, SessionList, SessionState,
 };
 pub use time::Time;
-pub use unlock_requests::{Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequests, UnlockStatus};
+pub use unlock_requests::{
+    Approve, Reject, UnlockRequest, UnlockRequestInfo, UnlockRequestList, UnlockRequests, UnlockStatus,
+};

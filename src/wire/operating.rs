@@ -57,6 +57,9 @@ pub struct ReservationList {
     /// follow the events after the `seq` of the first page, and identify each reservation by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// In `GET /api/reservations`, the clock that the times are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_time: Option<Time>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

@@ -146,3 +146,12 @@ pub struct UnlockRequests {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
+/// `GET /api/unlock-requests`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnlockRequestList {
+    pub requests: Vec<UnlockRequestInfo>,
+    /// What the calling session should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}

@@ -44,6 +44,9 @@ mod metrics;
 
 mod openapi;
 
+mod login;
+mod pages;
+
 mod mcp;
 mod mcp_clients;
 

@@ -37,6 +37,8 @@ pub struct World {
     repository: String,
     /// Variables of every program.
     variables: Vec<(String, OsString)>,
+    /// Where the next server listens.
+    listen: String,
     server_args: Vec<String>,
     server_variables: Vec<(String, String)>,
     /// What the latest server has printed to stderr.
@@ -62,6 +64,7 @@ impl World {
             dir,
             repository: repository.to_owned(),
             variables: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
             server_args: Vec::new(),
             server_variables: Vec::new(),
             log: None,
@@ -133,6 +136,11 @@ impl World {
         }
     }
 
+    /// The next servers listen where this one does: clients that reconnect find them.
+    pub fn keep_address(&mut self) {
+        self.listen = self.server().tcp().to_string();
+    }
+
     /// Sets a variable of the next server.
     pub fn env(&mut self, name: &str, value: &str) {
         self.server_variables.push((name.to_owned(), value.to_owned()));
@@ -146,7 +154,7 @@ impl World {
     }
 
     fn server_command(&self) -> Command {
-        let mut command = self.dibs_command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        let mut command = self.dibs_command(&["serve", "--listen", &self.listen, "--json"]);
         command.args(&self.server_args).envs(self.server_variables.iter().cloned());
         command
     }

@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod log;
 pub mod man;
 pub mod mcp;
+pub mod open;
 pub mod pause;
 pub mod ports;
 pub mod preamble;

@@ -24,12 +24,13 @@ use tokio::time::Instant;
 use crate::desk::{BufferPage, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::http::app::{App, Repository};
-use crate::http::caller::{Caller, bearer};
+use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_texts::{BatchText, write_event, write_record};
 use crate::http::extract::QueryParams;
 use crate::http::handlers::reservations::starts_with;
 use crate::http::live_events::LiveEvents;
+use crate::http::login::cookie::{OwnedProof, Proof};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::read_state;
@@ -74,7 +75,7 @@ pub async fn follow(
     let filter = filter(&query)?;
     let after = after(&query, &headers)?;
     let live = query.word("live", &[("0", false), ("1", true)])?.unwrap_or(false);
-    let token = bearer(&headers)?.to_owned();
+    let proof = Proof::of(&headers, &app)?.to_owned();
     let limit = app.limits().event_readers;
     let full = || {
         let sentence = format!("{limit} clients already follow this repository; try again later");
@@ -95,8 +96,8 @@ pub async fn follow(
         repo: caller.repo.clone(),
         follower: Arc::new(follower),
         filter,
-        session: caller.claims.session.clone(),
-        token,
+        session: caller.claims.session.clone().filter(|_| !caller.is_browser_read),
+        proof,
         claims: caller.claims,
         head,
         is_new: true,
@@ -169,9 +170,9 @@ struct Stream {
     live: Option<broadcast::Receiver<Bytes>>,
     follower: Arc<Follower>,
     filter: Filter,
-    /// The session whose end also ends the stream.
+    /// The session whose end also ends the stream. A page goes on: it shows that the session has ended.
     session: Option<SessionId>,
-    token: String,
+    proof: OwnedProof,
     claims: Claims,
     /// The last record when the stream began. The session was active then.
     head: Seq,
@@ -313,7 +314,7 @@ impl Stream {
     /// Checks the token again: it may have expired, and its key may have been removed.
     async fn check(&mut self) -> Result<(), StreamEnd> {
         let now = (self.app.wall_clock)();
-        if self.app.keyring.verify(&self.token, now).is_err() {
+        if self.proof.verify(&self.app).is_err() {
             self.flush().await?;
             return Err(Some("the token is not valid any more"));
         }

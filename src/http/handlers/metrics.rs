@@ -67,7 +67,8 @@ async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
     if claims.session.is_none() {
         return Ok(());
     }
-    let caller = Caller { claims: claims.clone(), repo: choose_repository(app, claims, None)? };
+    let repo = choose_repository(app, claims, None)?;
+    let caller = Caller { claims: claims.clone(), repo, is_browser_read: false };
     read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
     Ok(())
 }

@@ -41,7 +41,7 @@ pub async fn reserved_files(
         let sentence = format!("there is no session {id:?} in this repository");
         return Err(ApiError::new(Code::NotFound, sentence).with_notices(page.list.notices));
     }
-    Ok(Json(wire::ReservationList { seq: None, ..page.list }))
+    Ok(Json(wire::ReservationList { seq: None, server_time: None, ..page.list }))
 }
 
 /// List all reservations of the repository.
@@ -94,15 +94,16 @@ async fn read_page(
     let (mut after, mut actor) = (after, actor);
     loop {
         let (left, filter) = (limit - page.list.reservations.len(), filter.clone());
-        let view = move |engine: &Engine, _| {
+        let view = move |engine: &Engine, now| {
             let wanted = |key: &Key| filter.prefix.as_ref().is_none_or(|prefix| starts_with(key, prefix));
             let scan = engine.scan_reservations(after, filter.session.as_ref(), left, wanted);
-            (scan, engine.head(), filter.session.is_none_or(|session| engine.has_session(&session)))
+            (scan, engine.head(), now, filter.session.is_none_or(|session| engine.has_session(&session)))
         };
         let reply = read_state(&caller.repo.desk, actor, view).await?;
-        let (scan, head, knows_session) = reply.value;
+        let (scan, head, now, knows_session) = reply.value;
         if page.list.seq.is_none() {
             page.list.seq = Some(head.0);
+            page.list.server_time = Some(outcome::time(now));
             page.knows_session = knows_session;
         }
         page.list.notices.extend(outcome::notices(reply.notices));
@@ -123,9 +124,10 @@ async fn read_page(
 
 /// A page without reservations.
 async fn read_nothing(caller: &Caller) -> ApiResult<wire::ReservationList> {
-    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
-    let notices = outcome::notices(reply.notices);
-    Ok(wire::ReservationList { seq: Some(reply.value.0), notices, ..wire::ReservationList::default() })
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, now| (engine.head(), now)).await?;
+    let ((head, now), notices) = (reply.value, outcome::notices(reply.notices));
+    let server_time = Some(outcome::time(now));
+    Ok(wire::ReservationList { seq: Some(head.0), server_time, notices, ..wire::ReservationList::default() })
 }
 
 /// Whether a key starts with this text. The `file:` in front of a path does not count.

@@ -7,18 +7,18 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use crate::desk::Reply;
-use crate::engine::{Command, Outcome, Refusal, ReservationId, Text, UnlockAnswer};
+use crate::engine::{Command, Engine, Outcome, Refusal, ReservationId, Text, UnlockAnswer};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, Json, created};
+use crate::http::extract::{At, Json, QueryParams, created};
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork};
 use crate::http::request_fields::{named_key, reason};
 use crate::http::submit::{read_state, submit};
-use crate::wire::limits::REASON_CHARS_MAX;
+use crate::wire::limits::{PAGE_ITEMS_MAX, REASON_CHARS_MAX};
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to release it.
@@ -73,6 +73,26 @@ pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Un
     let requests = |list: Vec<_>| list.into_iter().map(outcome::unlock_request).collect();
     let notices = outcome::notices(reply.notices);
     Ok(Json(wire::UnlockRequests { incoming: requests(incoming), outgoing: requests(outgoing), notices }))
+}
+
+/// List the unlock requests of the repository.
+///
+/// Every session may see them: the events tell of each of them. Those that wait for an answer come first, then the ones that
+/// were answered, the latest first.
+#[utoipa::path(
+    get,
+    path = "/api/unlock-requests",
+    operation_id = "listAllUnlockRequests",
+    tag = "Unlock requests",
+    params(params::LimitQuery),
+    responses((status = 200, description = "The requests.", body = wire::UnlockRequestList), refusals::Look),
+)]
+pub async fn list_all(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::UnlockRequestList>> {
+    let limit = query.page_size(PAGE_ITEMS_MAX)?;
+    let view = move |engine: &Engine, _| engine.latest_requests(limit);
+    let reply = read_state(&caller.repo.desk, caller.look(), view).await?;
+    let requests = reply.value.into_iter().map(outcome::unlock_request).collect();
+    Ok(Json(wire::UnlockRequestList { requests, notices: outcome::notices(reply.notices) }))
 }
 
 /// Approve an unlock request.

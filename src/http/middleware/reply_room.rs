@@ -13,8 +13,8 @@ use hyper::body::{Frame, SizeHint};
 use crate::engine::Text;
 use crate::http::app::App;
 use crate::http::byte_budget::BytePermit;
-use crate::http::caller::bearer;
 use crate::http::error::{ApiError, CloseWithoutReply};
+use crate::http::login::cookie::Proof;
 use crate::wire::Code;
 
 /// Larger replies count.
@@ -35,7 +35,7 @@ pub fn is_large(response: &Response) -> bool {
 /// Counts a large reply. If there is no room for it, the client is told to ask again; where the call may have changed
 /// something, the connection is closed instead, because an error would say that nothing was done.
 pub async fn count(response: Response, app: &App, caller: &HeaderMap, changes_nothing: bool) -> Response {
-    let claims = bearer(caller).ok().and_then(|token| app.keyring.verify(token, (app.wall_clock)()).ok());
+    let claims = Proof::of(caller, app).ok().and_then(|proof| proof.verify(app).ok());
     let owner: Text = claims.map_or_else(|| "".into(), |claims| claims.subject.clone());
     let bytes = hyper::body::Body::size_hint(response.body()).lower();
     let room = app.replies.acquire(&owner, usize::try_from(bytes).unwrap_or(usize::MAX));

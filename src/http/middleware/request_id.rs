@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::{HeaderName, HeaderValue, Method};
 
 use super::host_check::HostCheck;
@@ -37,8 +37,9 @@ pub async fn with_request_id(
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let request_count = app.requests.begin(route, request.method());
     let is_reserved = request.extensions().get::<ReservedSlot>().is_some();
-    // A copy of the token is cheap, and needed only where the reply is large.
-    let token = request.headers().get(AUTHORIZATION).cloned();
+    // A copy of the proof is cheap, and needed only where the reply is large.
+    let proof =
+        [AUTHORIZATION, COOKIE, HOST].map(|name| request.headers().get(&name).cloned().map(|value| (name, value)));
     let changes_nothing = request.method() == Method::GET || request.uri().path().ends_with("/check-conflicts");
     let mut refusal = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
     if is_reserved && refusal.is_ok() {
@@ -50,7 +51,7 @@ pub async fn with_request_id(
         Ok(()) => next.run(request).await,
     };
     if reply_room::is_large(&response) {
-        let caller = token.map(|token| (AUTHORIZATION, token)).into_iter().collect();
+        let caller = proof.into_iter().flatten().collect();
         response = reply_room::count(response, &app, &caller, changes_nothing).await;
     }
     request_count.end(response.status());

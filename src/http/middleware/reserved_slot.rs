@@ -6,8 +6,8 @@ use http::HeaderValue;
 use http::header::CONNECTION;
 
 use crate::http::app::App;
-use crate::http::caller::bearer;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::login::cookie::Proof;
 use crate::token::Scope;
 use crate::wire::Code;
 
@@ -23,7 +23,7 @@ pub fn check(request: &Request, app: &App) -> ApiResult<()> {
     if HEALTH.contains(&request.uri().path()) {
         return Ok(());
     }
-    let claims = bearer(request.headers()).ok().and_then(|token| app.keyring.verify(token, (app.wall_clock)()).ok());
+    let claims = Proof::of(request.headers(), app).ok().and_then(|proof| proof.verify(app).ok());
     if claims.is_some_and(|claims| claims.scope == Scope::Admin) {
         return Ok(());
     }

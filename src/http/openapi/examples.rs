@@ -50,6 +50,7 @@ pub fn requests(call: &str) -> Value {
         "askToUnlock" => named(&[("request", &json!({ "filePath": "src/a.rs", "reason": "a fix that cannot wait" }))]),
         "approveUnlockRequest" => named(&[("handOver", &json!({ "handOver": true }))]),
         "rejectUnlockRequest" => named(&[("note", &json!({ "note": "done in ten minutes" }))]),
+        "signIn" => named(&[("code", &json!({ "code": "3d8a40b7c1f04c5e9b7a6d1f20e4c8aa" }))]),
         "takeAway" => named(&[("reason", &json!({ "reason": "its holder is gone" }))]),
         _ => named(&[("nothing", &json!({}))]),
     }
@@ -103,6 +104,10 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         "kind": "unlockRequested", "requestId": "0d0e9c7e-54ea-4cf6-9d3b-4dd7a7f8b6b1",
         "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "requestedBy": "bo",
         "requestedByName": "Bo", "reason": "a fix that cannot wait", "requestedAt": "2026-01-31T09:30:00.250Z",
+    });
+    let login = json!({
+        "scope": "session", "subject": "ana", "sessionId": "ana", "name": "Ana", "repositories": ["app"],
+        "expiresAt": "2026-02-01T09:30:00.000Z", "mayChange": true, "version": env!("CARGO_PKG_VERSION"),
     });
     let health = |status: &str| json!({ "status": status, "version": env!("CARGO_PKG_VERSION"), "now": "2026-01-31T09:30:00.000Z" });
     let (status, name, value) = match call {
@@ -206,6 +211,45 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
                 "sessionId": "ana", "name": "Ana", "check": { "conflicts": [], "clear": ["src/a.rs"], "held": ["src/a.rs"] },
             }),
         ),
+        "createLoginCode" => (
+            "201",
+            "code",
+            json!({ "code": "3d8a40b7c1f04c5e9b7a6d1f20e4c8aa", "expiresAt": "2026-01-31T09:31:00.000Z" }),
+        ),
+        "signIn" => {
+            let mut signed_in = login;
+            signed_in["changeSecret"] = "90c1f04c5e9b7a6d1f20e4c8aa3d8a40".into();
+            ("200", "session", signed_in)
+        }
+        "getLogin" => ("200", "session", json!({ "login": login })),
+        "signOut" => ("200", "done", json!({})),
+        "listWaits" => {
+            let blocker = json!({ "sessionId": "ana", "sessionName": "Ana", "key": "src/**", "kind": "holder" });
+            let wait = json!({
+                "waiter": 43, "sessionId": "bo", "sessionName": "Bo", "keys": ["src/a.rs"], "since": "2026-01-31T09:30:00.250Z",
+                "givesUpAt": "2026-01-31T09:31:00.250Z", "blockedBy": [blocker],
+            });
+            let root = json!({
+                "sessionId": "ana", "sessionName": "Ana", "blocks": 1, "longestWaitSince": "2026-01-31T09:30:00.250Z",
+            });
+            ("200", "waits", json!({ "waits": [wait], "roots": [root], "moreWaits": 0 }))
+        }
+        "listRefusals" => {
+            let refusal = json!({
+                "at": "2026-01-31T09:30:00.250Z", "sessionId": "bo", "sessionName": "Bo", "code": "RESOURCE_LOCKED",
+                "keys": ["src/a.rs"], "blockers": [{ "sessionId": "ana", "sessionName": "Ana", "key": "src/**" }],
+            });
+            ("200", "refusals", json!({ "refusals": [refusal], "dropped": 0 }))
+        }
+        "listHotspots" => {
+            let hot = json!({
+                "window": "day", "since": "2026-01-30T09:30:00.000Z",
+                "paths": [{ "key": "src/a.rs", "conflicts": 22, "waits": 4, "averageWaitSeconds": 12.5 }],
+                "directories": [{ "directory": "src", "conflicts": 26 }],
+                "sessions": [{ "sessionId": "bo", "sessionName": "Bo", "expired": 2 }], "totalConflicts": 26,
+            });
+            ("200", "day", hot)
+        }
         "getStats" => (
             "200",
             "figures",
@@ -218,6 +262,7 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         "readyz" => ("200", "ready", health("ready")),
         "askToUnlock" => ("201", "request", request("pending", false)),
         "listUnlockRequests" => ("200", "asked", json!({ "incoming": [], "outgoing": [request("pending", false)] })),
+        "listAllUnlockRequests" => ("200", "asked", json!({ "requests": [request("pending", false)] })),
         "approveUnlockRequest" => ("200", "approved", request("approved", true)),
         "rejectUnlockRequest" => ("200", "rejected", request("rejected", true)),
         "withdrawUnlockRequest" => ("200", "withdrawn", request("withdrawn", true)),

@@ -1,4 +1,4 @@
-//! The published OpenAPI document, at `/openapi.json`, and the page at `/docs` that shows it.
+//! The published OpenAPI document, at `/openapi.json`. The page at `/docs` shows it.
 //!
 //! The document is made from the descriptions at the handlers and the types in [`wire`](crate::wire), so no route can be
 //! missing. [`finish`] adds what those cannot express: what is the same for every call, which fields exclude each other,
@@ -6,7 +6,6 @@
 
 mod examples;
 mod finish;
-pub mod page;
 pub mod params;
 pub mod refusals;
 
@@ -47,6 +46,7 @@ pub fn document(app: &App) -> Value {
         (name = "Pushes", description = "Announce a push, so that a git server knows which session it comes from."),
         (name = "Unlock requests", description = "Ask a holder to release a key."),
         (name = "Monitoring and administration", description = "All reservations, overrides, events, history, statistics, health."),
+        (name = "Dashboard", description = "How a browser signs in to the page at `/`."),
         (name = "Documents", description = "This document, for programs and for people."),
     ),
     components(schemas(wire::ErrorBody, wire::Event, wire::Reset, wire::Notices)),

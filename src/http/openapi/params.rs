@@ -2,8 +2,7 @@
 //!
 //! The handlers parse them by hand, so that errors have the envelope of the contract. These types are only described.
 
-use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use crate::wire::schema::{Key, RequestMode};
 use crate::wire::{Encoding, HotspotWindow, Intent, SessionState, Time};
@@ -85,6 +84,16 @@ pub struct ReservationQuery {
     /// Only reservations of this session.
     #[param(required = false, example = "ana")]
     session: String,
+}
+
+/// Query parameters of `GET /api/unlock-requests`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct LimitQuery {
+    /// The most requests in the list.
+    #[param(required = false, minimum = 1, maximum = 1000, example = 100)]
+    limit: u64,
 }
 
 /// Query parameters of `GET /api/held`.
@@ -193,21 +202,15 @@ pub struct Paths {
     encoding: Encoding,
 }
 
-/// A file of the page.
+/// A file of the pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only described")]
 pub struct PartAt {
+    /// The directory that the page names. Another version of the server has another one.
+    #[param(pattern = "^[0-9a-f]{16}$", example = "0123456789abcdef")]
+    directory: String,
     /// Its file name.
-    #[param(inline, value_type = PartName, example = "page.js")]
+    #[param(example = "app.js")]
     file: String,
-}
-
-#[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "only described")]
-enum PartName {
-    #[serde(rename = "page.js")]
-    Script,
-    #[serde(rename = "page.css")]
-    Style,
 }

@@ -76,6 +76,10 @@ refusals! {
     Override = TOKEN, BODY, &[NotFound];
     /// Metrics, if they need a token.
     Metrics = TOKEN, ENDED;
+    LoginCode = TOKEN, ENDED, BODY;
+    /// Signing in, with a code or a token in the body.
+    SignIn = CONNECTION, ENDED, BODY, &[Unauthenticated, QuotaExceeded];
+    Login = CONNECTION, &[Unauthenticated];
     /// Calls without a token, including a server that is not ready.
     NoToken = CONNECTION;
     NoSuchFile = CONNECTION, &[NotFound];

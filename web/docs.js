@@ -175,7 +175,7 @@ function show() {
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
 }
 
-fetch("/openapi.json").then((answer) => answer.json()).then((read) => {
+fetch("openapi.json").then((answer) => answer.json()).then((read) => {
   doc = read;
   show();
 }).catch((error) => {

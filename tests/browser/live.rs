@@ -1,0 +1,144 @@
+//! What changes by itself.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::world::{World, long, until};
+
+/// What the browser logs itself while the server is away.
+const NO_SERVER: &[&str] =
+    &["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"];
+
+#[test]
+fn reservations_appear_and_go() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    browser.sees("Nothing is held");
+    browser.sees("git dibs run --name Ana -- your-agent");
+    // The page itself measures how long it took, from the answer of the server to the row.
+    browser.run("window.seen = []; new MutationObserver(() => { for (const row of document.querySelectorAll('tr.held')) if (!window.seen.some(([key]) => key === row.dataset.key)) window.seen.push([row.dataset.key, Date.now()]) }).observe(document.body, { subtree: true, childList: true })");
+    ana.reserve(long("src/a.rs", "splitting the parser")).ok();
+    browser.lists("src/a.rs", true);
+    browser.sees("splitting the parser");
+    browser.sees("Ana");
+    bo.reserve(json!({ "filePath": "src/short.rs", "ttlSeconds": 1 })).ok();
+    browser.lists("src/short.rs", true);
+    browser.lists("src/short.rs", false);
+    ana.release("src/a.rs");
+    browser.sees("Nothing is held");
+    assert_eq!(browser.run("return window.seen.length"), 2);
+    browser.check_console(&[]);
+}
+
+#[test]
+fn a_request_that_waits_is_shown_with_what_it_waits_for() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.reserve(long("src/parser/**", "splitting the parser")).ok();
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    std::thread::scope(|scope| {
+        let waiting = bo.queue(scope, json!({ "filePath": "src/parser/lexer.rs", "waitSeconds": 60 }));
+        browser.sees("Ana holds up 1");
+        browser.show("#/waits");
+        browser.sees("Ana is blocking everyone else");
+        browser.until(
+            "the key is at its arrow",
+            "return document.querySelector('.graph')?.textContent.includes('src/parser/lexer.rs')",
+        );
+        browser.until(
+            "it says when the wait gives up",
+            "return /gives up in \\d+:\\d\\d/.test(document.querySelector('.graph').textContent)",
+        );
+        ana.release("src/parser/**");
+        waiting.join().unwrap().ok();
+        browser.sees("No one is waiting");
+    });
+    browser.show("#/now");
+    browser.lists("src/parser/lexer.rs", true);
+    browser.check_console(&[]);
+}
+
+#[test]
+fn a_renewal_moves_the_deadline_that_is_shown() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.reserve(json!({ "filePath": "src/a.rs", "ttlSeconds": 20 })).ok();
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    browser.until(
+        "some of the time has passed",
+        "const left = document.querySelector('tr.held .tm')?.textContent; return left < '0:16'",
+    );
+    ana.post("heartbeat", json!({})).ok();
+    browser.until("the deadline has moved", "return document.querySelector('tr.held .tm').textContent >= '0:18'");
+    browser.check_console(&[]);
+}
+
+#[test]
+fn two_browsers_see_the_same() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    for n in 0..20 {
+        ana.reserve(long(&format!("src/{n}.rs"), "work")).ok();
+    }
+    let Some(first) = world.browser_as(&ana.token) else { return };
+    let second = world.browser_as(&bo.token).unwrap();
+    second.lists("src/7.rs", true);
+    first.click(&format!("{}//button", Browser::row("src/7.rs")));
+    second.lists("src/7.rs", false);
+    let keys = "return [...document.querySelectorAll('tr.held')].map((row) => row.dataset.key).join()";
+    until("both list the same", || (first.run(keys) == second.run(keys)).then_some(()));
+    bo.post("unlock-requests", json!({ "filePath": "src/3.rs", "reason": "please" })).expect(201);
+    first.sees("Bo asks for");
+    second.sees("you ask");
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_is_found() {
+    let mut world = World::new();
+    world.keep_address();
+    world.named("ana", "Ana").reserve(long("src/before.rs", "work")).ok();
+    let Some(browser) = world.browser_as(&world.admin()) else { return };
+    browser.lists("src/before.rs", true);
+    world.kill();
+    browser.sees("Reconnecting…");
+    browser.sees("nothing can be changed until it is back");
+    browser.until(
+        "what would change something is switched off",
+        "return document.querySelectorAll('button.lock').length === 0",
+    );
+    world.start();
+    world.named("bo", "Bo").reserve(long("src/after.rs", "work")).ok();
+    browser.lists("src/after.rs", true);
+    browser.lists("src/before.rs", true);
+    browser.sees("Live");
+    browser.check_console(NO_SERVER);
+}
+
+/// The journal was restored from a backup while the page was open: what the page knew may never have happened.
+#[test]
+fn a_restored_journal_is_loaded_anew() {
+    let mut world = World::new();
+    world.keep_address();
+    let ana = world.named("ana", "Ana");
+    ana.reserve(long("src/kept.rs", "work")).ok();
+    let backup = world.path("backup.db");
+    let made = crate::support::process::Run::run(&mut world.dibs_command(&["db", "backup", backup.to_str().unwrap()]));
+    if !made.status.success() {
+        panic!("{}", String::from_utf8_lossy(&made.stderr));
+    }
+    ana.reserve(long("src/undone.rs", "work")).ok();
+    let Some(browser) = world.browser_as(&world.admin()) else { return };
+    browser.lists("src/undone.rs", true);
+    world.stop();
+    let journal = world.path("repo/.git/dibs/journal.db");
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", journal.display()));
+    }
+    std::fs::copy(&backup, &journal).unwrap();
+    world.start();
+    browser.lists("src/undone.rs", false);
+    browser.lists("src/kept.rs", true);
+    browser.sees("Loaded anew at");
+    browser.check_console(NO_SERVER);
+}

@@ -1,0 +1,25 @@
+//! The dashboard in a real browser: Debian's chromium, driven over WebDriver, against a real server. Where there is no
+//! browser, the tests are skipped, and say so.
+//!
+//! | file | what is tried |
+//! |---|---|
+//! | `signing_in` | codes, tokens, cookies, other sites, signing out |
+//! | `acting` | release, ask, approve, hand over, reject, withdraw, override, end, pause |
+//! | `live` | what appears and goes by itself; two browsers; a server that is killed and started again |
+//! | `many` | 10,000 reservations; a thousand random changes, compared with the server; how long it takes |
+//! | `odd` | names full of markup, long paths, no session, an empty repository |
+//! | `looks` | every view, light and dark, wide and narrow: screenshots, axe-core, no overflow; keys |
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod browser;
+mod driver;
+mod world;
+
+mod acting;
+mod live;
+mod looks;
+mod many;
+mod odd;
+mod signing_in;

@@ -1,0 +1,111 @@
+//! A lot of reservations, and a lot of changes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::dice::{Dice, number_from_env};
+use crate::world::{Session, World};
+
+const HELD: usize = 10_000;
+
+/// Reserves this many files in directories, a few at a time.
+fn reserve_many(world: &World, count: usize) {
+    let sessions: Vec<Session> = (0..10).map(|n| world.named(&format!("agent-{n}"), &format!("Agent {n}"))).collect();
+    let keys: Vec<String> = (0..count).map(|n| format!("src/module{}/part{}/file{n}.rs", n % 100, n % 7)).collect();
+    for (n, some) in keys.chunks(1000).enumerate() {
+        let body = json!({ "filePaths": some, "ttlSeconds": 300, "reason": "a large change" });
+        sessions[n % sessions.len()].reserve(body).ok();
+    }
+}
+
+#[test]
+fn ten_thousand_reservations_scroll() {
+    let world = World::new();
+    reserve_many(&world, HELD);
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    browser.until(
+        "all are known",
+        "return document.querySelector('nav a[aria-current] .count')?.textContent === '10,000'",
+    );
+    assert!(
+        browser.run("return document.querySelectorAll('tr.held').length < 100") == true,
+        "only what is visible is in the page"
+    );
+    assert!(
+        browser.run("return Number(document.querySelector('table.rows').getAttribute('aria-rowcount')) > 10000")
+            == true
+    );
+    // To the end and back: the last rows are there, with their numbers.
+    browser.run("scrollTo(0, document.documentElement.scrollHeight)");
+    browser.until("the last row is there", "const rows = [...document.querySelectorAll('tr.held')]; return rows.at(-1)?.getAttribute('aria-rowindex') === document.querySelector('table.rows').getAttribute('aria-rowcount')");
+    browser.run("scrollTo(0, 0)");
+    browser.until("the first row is there", "return document.querySelector('#rows tr[aria-rowindex=\"2\"]') !== null");
+    browser.type_into("#filter", "file4321.rs");
+    browser.lists("src/module21/part2/file4321.rs", true);
+    assert_eq!(browser.run("return document.querySelectorAll('tr.held').length"), 1);
+    browser.check_console(&[]);
+}
+
+/// Random changes of several sessions; then the page and the server must say the same.
+#[test]
+fn the_page_and_the_server_agree_after_a_thousand_random_changes() {
+    let world = World::new();
+    let sessions: Vec<Session> = (0..5).map(|n| world.named(&format!("s{n}"), &format!("Session {n}"))).collect();
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    let seed = number_from_env("DIBS_SEED", 7);
+    let mut dice = Dice::new(seed);
+    let changes = number_from_env("DIBS_CHANGES", 1000);
+    for _ in 0..changes {
+        let session = &sessions[dice.below(5) as usize];
+        let key = match dice.below(10) {
+            0 => format!("dir{}/**", dice.below(5)),
+            1 => format!("db:slot{}", dice.below(5)),
+            2 => format!("deploy://host{}", dice.below(5)),
+            _ => format!("dir{}/sub{}/file{}.rs", dice.below(5), dice.below(3), dice.below(20)),
+        };
+        let mode = if dice.below(4) == 0 { "shared" } else { "exclusive" };
+        // Refusals are part of it.
+        match dice.below(20) {
+            0..=10 => drop(session.reserve(json!({ "filePath": key, "mode": mode, "ttlSeconds": 300, "reason": format!("why {}", dice.below(100)) }))),
+            11..=16 => drop(session.post("files/release", json!({ "filePath": key }))),
+            17 => drop(session.post("files/release-all", json!({}))),
+            18 => drop(session.post("unlock-requests", json!({ "filePath": key, "reason": "a fix" }))),
+            _ => drop(session.post("heartbeat", json!({}))),
+        }
+    }
+    let page = "const { store } = await import(document.querySelector('script[type=module]').src.replace('app.js', 'store.js')); done(store.data.order.map((one) => [one.id, one.key, one.sessionId, one.mode, one.reason, one.since, one.fence, one.ttl]).sort())";
+    let expected = || {
+        let time = |value: &Value| crate::support::world::time(value);
+        let row = |one: &Value| {
+            json!([
+                one["reservationId"],
+                one["filePath"],
+                one["sessionId"],
+                one["mode"],
+                one["reason"],
+                time(&one["reservedAt"]),
+                one["fence"],
+                one["ttlSeconds"].as_i64().unwrap() * 1000
+            ])
+        };
+        let mut rows: Vec<Value> = world.reservations().iter().map(row).collect();
+        rows.sort_by_key(|row| row[0].as_str().unwrap().to_owned());
+        Value::from(rows)
+    };
+    let script = format!("(async () => {{ {page} }})()");
+    let start = Instant::now();
+    loop {
+        let (shown, server) = (browser.run_async(&script), expected());
+        if shown == server {
+            assert!(server.as_array().unwrap().len() > 10, "seed {seed}: too little is held to compare");
+            break;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "seed {seed}: the page has {shown:#}\nthe server has {server:#}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    browser.check_console(&[]);
+}

@@ -1,0 +1,171 @@
+//! Getting in and out.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, text};
+
+const UNAUTHORIZED: &str = "status of 401";
+
+#[test]
+fn a_code_signs_in_once_and_leaves_the_address() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.hold("src/a.rs");
+    let Some(browser) = world.browser() else { return };
+    let url = world.login_url(&ana.token, "");
+    browser.go(&url);
+    browser.lists("src/a.rs", true);
+    browser.sees("Live");
+    let address = browser.run("return location.href");
+    assert!(!text(&address).contains("code"), "{address}");
+    assert_eq!(browser.run("return performance.getEntriesByType('navigation')[0].name.includes('code=')"), true);
+    browser.check_console(&[]);
+
+    // A second browser with the same code does not get in.
+    let other = world.browser().unwrap();
+    other.go(&url);
+    other.sees("This code was used already or is older than a minute. Run git dibs open again.");
+    other.sees("Sign in to git-dibs");
+    other.check_console(&[UNAUTHORIZED]);
+
+    // The first one stays signed in when its own address is opened again.
+    browser.go(&url);
+    browser.lists("src/a.rs", true);
+}
+
+#[test]
+fn a_pasted_token_becomes_a_cookie_that_no_script_reads() {
+    let world = World::new();
+    let admin = world.admin();
+    let Some(browser) = world.browser() else { return };
+    browser.go(world.url());
+    browser.sees("Sign in to git-dibs");
+    browser.check_console(&[]);
+    browser.type_into("#token", "x.y.z\n");
+    browser.sees("This token is not accepted.");
+    browser.run("document.querySelector('#token').value = ''");
+    browser.reload();
+    browser.type_into("#token", &admin);
+    browser.press_button("", "Sign in");
+    browser.sees("Nothing is held");
+    assert_eq!(browser.run("return document.cookie"), "");
+    let cookies = browser.cookies();
+    assert_eq!(cookies.len(), 1);
+    let cookie = &cookies[0];
+    assert_eq!((&cookie["httpOnly"], &cookie["sameSite"]), (&json!(true), &json!("Strict")));
+    let stored = browser.run("return JSON.stringify([localStorage, sessionStorage]) + location.href + document.cookie");
+    assert!(!text(&stored).contains(&admin), "the token is nowhere that a script can read");
+    browser.check_console(&[UNAUTHORIZED]);
+
+    // A page that is loaded again goes on, with its rights; a new tab may only look.
+    browser.reload();
+    browser.sees("Nothing is held");
+    browser.sees("Ops, admin");
+    browser.run("sessionStorage.clear()");
+    browser.reload();
+    browser.sees("Ops, can look only");
+    let answer = browser.run_async(
+        "fetch('api/sessions', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }).then((one) => done(one.status))",
+    );
+    assert_eq!(answer, 403, "the cookie alone changes nothing");
+}
+
+#[test]
+fn signing_out_ends_it() {
+    let world = World::new();
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    let cookie = browser.cookies()[0].clone();
+    browser.click(".person .opener");
+    browser.press_button("", "Sign out");
+    browser.sees("Sign in to git-dibs");
+    assert!(browser.cookies().is_empty());
+    let header = format!("{}={}", text(&cookie["name"]), text(&cookie["value"]));
+    let host = world.url().strip_prefix("http://").unwrap().to_owned();
+    let request = format!("GET /api/reservations HTTP/1.1\r\nhost: {host}\r\ncookie: {header}\r\n\r\n");
+    let mut connection = world.connect();
+    connection.send(request.as_bytes()).unwrap();
+    assert_eq!(connection.receive(false).unwrap().status, 401, "the cookie that was copied is not accepted either");
+    browser.reload();
+    browser.sees("Sign in to git-dibs");
+    browser.check_console(&[]);
+}
+
+/// A page of another site, on another port of this machine, cannot use the cookie of a signed-in browser.
+#[test]
+fn another_site_can_neither_read_nor_change() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.hold("src/a.rs");
+    let another = World::new();
+    let Some(browser) = world.browser_as(&world.admin()) else { return };
+    // The page at /docs of another server: another origin, whose scripts may do what an attacker's may.
+    browser.go(&format!("{}/docs", another.url()));
+    let target = format!("{}/api/sessions/ana/end", world.url());
+    let attempt = |options: Value| {
+        let script = format!(
+            "fetch({}, {options}).then((answer) => done(answer.status || answer.type)).catch(() => done('refused'))",
+            json!(target)
+        );
+        browser.run_async(&script)
+    };
+    // The page's own policy would refuse these; without it, the server and the browser do.
+    browser.devtools("Page.setBypassCSP", json!({ "enabled": true }));
+    browser.reload();
+    let with = |more: Value| {
+        let mut options = json!({ "method": "POST", "credentials": "include", "body": "{}" });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        options
+    };
+    let plain = attempt(with(json!({ "mode": "no-cors", "headers": { "content-type": "text/plain" } })));
+    assert!(plain == "opaque" || plain == "refused", "{plain}");
+    assert_eq!(
+        attempt(with(json!({ "headers": { "content-type": "application/json", "x-dibs-change": "x" } }))),
+        "refused"
+    );
+    let read = format!(
+        "fetch({}, {{ credentials: 'include' }}).then(() => done('read')).catch(() => done('refused'))",
+        json!(format!("{}/api/reservations", world.url()))
+    );
+    assert_eq!(browser.run_async(&read), "refused");
+    assert_eq!(world.held(), ["ana src/a.rs"], "nothing has changed");
+}
+
+#[test]
+fn a_read_token_sees_everything_and_has_no_buttons() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.hold("src/a.rs");
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    browser.lists("src/a.rs", true);
+    assert_eq!(browser.run("return document.querySelectorAll('button.lock').length"), 0);
+    assert_eq!(browser.run("return document.querySelector('.lock').getAttribute('aria-label')"), "Held by Ana");
+    browser.sees("can look only");
+    browser.check_console(&[]);
+}
+
+#[test]
+fn several_repositories_have_a_switch() {
+    let mut world = World::empty("one");
+    ["one", "two"].iter().for_each(|name| world.git_init(name));
+    let data = world.path("data");
+    let repos = ["one", "two"].map(|name| format!("{name}={}", world.path(name).display()));
+    world.args(&["--repo", &repos[0], "--repo", &repos[1], "--data", data.to_str().unwrap()]);
+    world.start();
+    let secret = crate::support::world::secret_in(&data);
+    let token = |claims: Value| crate::support::mint::hs256(&crate::support::mint::claims(claims), &secret);
+    for repo in ["one", "two"] {
+        let ana = token(json!({ "sub": "ana", "repo": repo }));
+        world.post("/api/sessions/ana/files/reserve", &ana, json!({ "filePath": format!("in-{repo}") })).ok();
+    }
+    let Some(browser) = world.browser_as(&token(json!({ "sub": "ops", "scope": "admin" }))) else { return };
+    browser.lists("in-one", true);
+    browser.click(".brand .opener");
+    browser.press_button("", "two");
+    browser.lists("in-two", true);
+    browser.lists("in-one", false);
+    assert_eq!(browser.run("return document.title"), "two – git-dibs");
+    // A link to the other repository shows it.
+    browser.reload();
+    browser.lists("in-two", true);
+    browser.check_console(&[]);
+}

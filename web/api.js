@@ -1,0 +1,109 @@
+// Calls to the server. The cookie signs them; a call that changes something also sends the secret of this tab.
+
+const SECRET = "dibs-change";
+const SESSION = "dibs-session";
+
+/** Addresses are relative to the page, so that a proxy may serve it under a path. */
+const base = new URL(".", document.baseURI);
+
+/** The repository to name with every call, if the login is for several. */
+let repo = null;
+
+export function setRepo(name) {
+  repo = name;
+}
+
+/** A refusal of the server: its sentence, its code, its status. Status 0: it did not answer. */
+export class Refusal extends Error {
+  constructor(status, body) {
+    super(body?.error ?? "The server does not answer.");
+    this.status = status;
+    this.code = body?.code ?? null;
+    this.body = body;
+  }
+}
+
+export function address(path, query = {}) {
+  const url = new URL(path, base);
+  for (const [name, value] of Object.entries(repo ? { repo, ...query } : query)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+async function call(method, path, { query, body } = {}) {
+  const headers = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (sessionStorage[SECRET]) headers["x-dibs-change"] = sessionStorage[SECRET];
+  let answer;
+  try {
+    answer = await fetch(address(path, query), { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Refusal(0, null);
+  }
+  const json = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refusal(answer.status, json);
+  return json;
+}
+
+export const get = (path, query) => call("GET", path, { query });
+export const post = (path, body = {}) => call("POST", path, { body });
+export const remove = (path, body) => call("DELETE", path, { body });
+
+/** Exchanges a code or a token for the cookie, and keeps the secret in this tab. */
+export async function signIn(proof) {
+  const login = await post("api/login", proof);
+  if (login.changeSecret) sessionStorage[SECRET] = login.changeSecret;
+  else delete sessionStorage[SECRET];
+  return login;
+}
+
+export async function signOut() {
+  delete sessionStorage[SECRET];
+  delete sessionStorage[SESSION];
+  await remove("api/login");
+}
+
+/** Who is signed in, or null. */
+export const whoAmI = async () => (await get("api/login")).login;
+
+/** The session that an admin takes for its own, if there is one. */
+export const ownSession = {
+  get: () => sessionStorage[SESSION] ?? null,
+  set: (id) => {
+    if (id) sessionStorage[SESSION] = id;
+    else delete sessionStorage[SESSION];
+  },
+};
+
+const session = (id) => `api/sessions/${encodeURIComponent(id)}`;
+
+/** What a person can do. Each returns a promise of the server's answer. */
+export const act = {
+  release: (me, one) => post(`${session(me)}/files/release`, { filePath: one.key, ...(one.encoding && { encoding: one.encoding }) }),
+  ask: (me, one, reason) => post(`${session(me)}/unlock-requests`, { filePath: one.key, reason, ...(one.encoding && { encoding: one.encoding }) }),
+  override: (one, reason) => remove(`api/reservations/${encodeURIComponent(one.id)}`, { reason }),
+  approve: (holder, request) => post(`${session(holder)}/unlock-requests/${request.id}/approve`),
+  handOver: (holder, request) => post(`${session(holder)}/unlock-requests/${request.id}/approve`, { handOver: true }),
+  reject: (holder, request, note) => post(`${session(holder)}/unlock-requests/${request.id}/reject`, note ? { note } : {}),
+  withdraw: (me, request) => remove(`${session(me)}/unlock-requests/${request.id}`),
+  end: (id) => post(`${session(id)}/end`, { state: "stopped" }),
+  /** Holds the key that pauses a feature, in a session made for it: an admin has none. */
+  async pause(feature, reason, name) {
+    const made = await post("api/sessions", { sessionId: `pause-${crypto.randomUUID().slice(0, 8)}`, name, ...(repo && { repo }) });
+    try {
+      return await post(`${session(made.sessionId)}/files/reserve`, { filePath: `feature:${feature}:pause`, reason, ttlSeconds: PAUSE_SECONDS });
+    } catch (refusal) {
+      await act.end(made.sessionId).catch(() => {});
+      throw refusal;
+    }
+  },
+  /** Ends a pause: the session made for it, or the hold of another. */
+  resume(pause, name) {
+    if (pause.sessionId.startsWith("pause-")) return act.end(pause.sessionId);
+    return remove(`api/reservations/${encodeURIComponent(pause.reservationId)}`, { reason: `resumed by ${name}` });
+  },
+};
+
+/** How long a pause from this page lasts at most: what the server allows for names. */
+export const PAUSE_SECONDS = 28_800;

@@ -1,0 +1,187 @@
+// Keeps the state up to date: lists when the page opens, then events, resumed where they broke off.
+
+import { Refusal, address, get, whoAmI } from "./api.js";
+import { parseTime } from "./time.js";
+import { dispatch, flush, serverNow, set, store, watch } from "./store.js";
+
+/** Every kind of event that the state knows. */
+const EVENTS = ["opened", "reopened", "ended", "reserved", "amended", "released", "queued", "seated", "left", "unlockRequested", "unlockAnswered", "counted", "committed", "bound", "restored"];
+
+const PAGE = 1000;
+/** Pauses between attempts to connect, in milliseconds. */
+const RETRY_MS = [500, 1000, 2000, 4000];
+/** How long after a change to ask who waits for whom, in milliseconds: changes often come together. */
+const WAITS_MS = 300;
+
+let stream = null;
+let attempt = 0;
+let generation = 0;
+
+/** Loads everything and follows the events. Called again, it starts over. */
+export async function connect() {
+  generation += 1;
+  const own = generation;
+  stream?.close();
+  stream = null;
+  try {
+    await load(own);
+    if (own === generation) follow(own);
+  } catch (error) {
+    if (own === generation) lost(error, connect);
+  }
+}
+
+export function disconnect() {
+  generation += 1;
+  stream?.close();
+  stream = null;
+}
+
+async function load(own) {
+  const isFirst = store.data.seq === 0 && store.connection !== "reconnecting";
+  const [first, sessions, lostSessions, requests, waits] = await Promise.all([
+    get("api/reservations", { limit: PAGE }),
+    get("api/sessions", { limit: PAGE, state: "active" }),
+    get("api/sessions", { limit: PAGE, state: "lost" }),
+    get("api/unlock-requests", { limit: PAGE }),
+    readWaits(),
+  ]);
+  if (own !== generation) return;
+  setClock(first.serverTime);
+  dispatch({ type: "reset" }, { type: "sessions", list: sessions }, { type: "sessions", list: lostSessions });
+  dispatch({ type: "reservations", list: first, isFirst: true }, { type: "requests", list: requests }, { type: "waits", list: waits, asOf: first.seq });
+  // The rest of a long list follows; the first page is shown meanwhile.
+  flush();
+  if (isFirst) set({ connection: "live" });
+  await Promise.all([
+    rest("api/reservations", first.nextCursor, own, (list) => dispatch({ type: "reservations", list, isFirst: false })),
+    rest("api/sessions", sessions.nextCursor, own, (list) => dispatch({ type: "sessions", list }), { state: "active" }),
+  ]);
+  flush();
+}
+
+async function rest(path, cursor, own, use, query = {}) {
+  while (cursor && own === generation) {
+    const list = await get(path, { limit: PAGE, cursor, ...query });
+    if (own !== generation) return;
+    use(list);
+    cursor = list.nextCursor;
+  }
+}
+
+/** A server that does not list waits yet has none to show. */
+async function readWaits() {
+  try {
+    return await get("api/waits");
+  } catch (refusal) {
+    if (refusal.status === 404) return { waits: [] };
+    throw refusal;
+  }
+}
+
+function follow(own) {
+  const source = new EventSource(address("api/events", { after: store.data.seq, live: 1 }));
+  stream = source;
+  source.onopen = () => {
+    attempt = 0;
+    set({ connection: "live" });
+  };
+  source.onerror = () => {
+    if (own !== generation) return;
+    source.close();
+    lost(null, () => resume(own));
+  };
+  for (const name of EVENTS) source.addEventListener(name, (event) => dispatch(JSON.parse(event.data)));
+  source.addEventListener("live", (event) => {
+    const data = JSON.parse(event.data);
+    setClock(data.serverTime);
+    dispatch({ type: "live", data });
+  });
+  source.addEventListener("reset", () => {
+    set({ reloadedAt: serverNow() });
+    connect();
+  });
+}
+
+/** Connects again where the stream broke off, unless the person has signed out meanwhile. */
+async function resume(own) {
+  if (own !== generation) return;
+  flush();
+  try {
+    const login = await whoAmI();
+    if (own !== generation) return;
+    if (!login) return signedOut();
+    set({ login });
+    follow(own);
+  } catch (error) {
+    lost(error, () => resume(own));
+  }
+}
+
+function signedOut() {
+  disconnect();
+  set({ connection: "out", login: null });
+}
+
+/** Shows that there is no connection, and tries again after a moment. */
+function lost(error, again) {
+  if (error instanceof Refusal && error.status === 401) return signedOut();
+  if (error && !(error instanceof Refusal)) console.error(error);
+  if (store.connection !== "reconnecting") set({ connection: "reconnecting", lostAt: serverNow() });
+  const own = generation;
+  const pause = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+  attempt += 1;
+  setTimeout(() => own === generation && again(), pause);
+}
+
+function setClock(serverTime) {
+  if (serverTime) set({ offset: parseTime(serverTime) - Date.now() });
+}
+
+// ---- what no event tells ----
+
+let waitsTimer = 0;
+
+/** Who waits for whom is asked for again after changes, while a session waits. */
+watch((before, after) => {
+  if (after.queueChanges === before.queueChanges || waitsTimer) return;
+  if (!after.waits.size && !before.waits.size) return;
+  waitsTimer = setTimeout(refreshWaits, WAITS_MS);
+});
+
+async function refreshWaits() {
+  const [own, asOf] = [generation, store.data.seq];
+  try {
+    const list = await readWaits();
+    if (own === generation) dispatch({ type: "waits", list, asOf });
+  } catch {
+    // The stream notices a lost connection.
+  } finally {
+    waitsTimer = 0;
+  }
+}
+
+const DUE_MS = 2000;
+const DUE_SESSIONS = 5;
+let dueAsked = 0;
+
+/** Called every second: what is due has been renewed, or is about to be released. */
+export async function refreshDue() {
+  const now = serverNow();
+  if (store.connection !== "live" || now - dueAsked < DUE_MS) return;
+  const sessions = new Set();
+  for (const one of store.data.order) if (one.expires <= now && sessions.size < DUE_SESSIONS) sessions.add(one.sessionId);
+  if (!sessions.size) return;
+  dueAsked = now;
+  const own = generation;
+  for (const session of sessions) {
+    const list = await get("api/reservations", { session, limit: PAGE }).catch(() => null);
+    if (list && own === generation) dispatch({ type: "refreshed", list });
+  }
+}
+
+/** The refused attempts of the last hour. */
+export async function readRefusals() {
+  const answer = await get("api/refusals").catch(() => null);
+  if (answer) set({ refusals: { list: answer.refusals, dropped: answer.dropped ?? 0 } });
+}

@@ -1,0 +1,60 @@
+// Keys as the page shows them: their kind, their directory and their last part, and their order.
+
+const NAMESPACE = /^([a-z][a-z0-9+.-]*):/;
+
+/** "path", "name" or "uri". */
+export function kindOf(key) {
+  const found = NAMESPACE.exec(key);
+  if (!found || found[1] === "file") return "path";
+  return key.startsWith("//", found[0].length) ? "uri" : "name";
+}
+
+/** The key without the "file:" that makes a path literal. */
+export function shown(key) {
+  return key.startsWith("file:") ? key.slice(5) : key;
+}
+
+/**
+ * The directories of a path and what is left of it. A pattern stays whole from its first part with a wildcard on, and
+ * "parser/**" stays together: it is the directory that is held.
+ */
+export function splitPath(path) {
+  const parts = path.split("/");
+  let leaf = parts.length - 1;
+  const isPattern = (part) => /[*?[{]/.test(part);
+  if (parts[leaf] === "**") leaf -= 1;
+  const first = parts.findIndex(isPattern);
+  if (first >= 0 && first < leaf) leaf = first;
+  leaf = Math.max(0, leaf);
+  return { dirs: parts.slice(0, leaf), leaf: parts.slice(leaf).join("/") };
+}
+
+/** What is shown quietly, and what is shown in ink: "src/cli/" and "args.rs", "db:" and "migration-slot". */
+export function splitShown(key) {
+  const text = shown(key);
+  const kind = kindOf(key);
+  if (kind === "path") {
+    const { dirs, leaf } = splitPath(text);
+    return [dirs.length ? `${dirs.join("/")}/` : "", leaf];
+  }
+  const end = kind === "uri" ? text.indexOf("://") + 3 : text.indexOf(":") + 1;
+  return [text.slice(0, end), text.slice(end)];
+}
+
+/** Text by which keys are sorted: what is in a directory stays together. Paths come before names and URIs. */
+export function sortText(key) {
+  const kind = kindOf(key);
+  return kind === "path" ? `0${shown(key).replaceAll("/", "\u0001")}` : `1${key}`;
+}
+
+/** The feature that this key pauses, or null. */
+export function pausedFeature(key) {
+  const found = /^feature:(.*):pause$/.exec(key);
+  return found ? found[1] : null;
+}
+
+/** The key as a person types it in a shell, in any directory of the repository. */
+export function typed(key) {
+  const text = kindOf(key) === "path" ? `:/${shown(key).replace(/\/\*\*$/, "/")}` : key;
+  return /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

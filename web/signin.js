@@ -1,0 +1,45 @@
+// Signing in: a code in the address, or a token that is pasted once.
+
+import { html, useState } from "./htm-preact.js";
+import { signIn } from "./api.js";
+import { Command, Icon } from "./parts.js";
+
+/** The server's sentences for a person at this form. */
+function sentenceFor(refusal) {
+  if (refusal.status === 0) return "The server does not answer.";
+  if (refusal.code === "UNAUTHENTICATED" && /expired/.test(refusal.message)) return "This token has expired.";
+  if (refusal.code === "UNAUTHENTICATED" && /code/.test(refusal.message)) return "This code was used already or is older than a minute. Run git dibs open again.";
+  if (refusal.code === "UNAUTHENTICATED") return "This token is not accepted.";
+  return refusal.message;
+}
+
+export default function SignIn({ problem, onSignedIn }) {
+  const [token, setToken] = useState("");
+  const [sentence, setSentence] = useState(problem && sentenceFor(problem));
+  const submit = async (event) => {
+    event.preventDefault();
+    if (!token.trim()) return;
+    try {
+      const login = await signIn({ token: token.trim() });
+      setToken("");
+      onSignedIn(login);
+    } catch (refusal) {
+      setSentence(sentenceFor(refusal));
+    }
+  };
+  return html`
+    <main class="sign-in"><div>
+      <span class="mark"><${Icon} name="mine" size=${32} /></span>
+      <h1>Sign in to git-dibs</h1>
+      <p class="lead soft">In the repository, run this. It opens the page with you signed in.</p>
+      <${Command} text="git dibs open" />
+      ${sentence && html`<p class="problem" role="alert">${sentence}</p>`}
+      <p class="or">or paste a token once</p>
+      <form onSubmit=${submit}>
+        <label for="token">Token</label>
+        <textarea id="token" class="mono" rows="3" placeholder="eyJhbGciOi…" autocomplete="off" spellcheck="false" value=${token} onInput=${(event) => setToken(event.target.value)} onKeyDown=${(event) => event.key === "Enter" && submit(event)}></textarea>
+        <p class="small soft">It becomes a cookie that no script can read, and ends when the token does.</p>
+        <button type="submit" class="button primary wide" disabled=${!token.trim()}>Sign in</button>
+      </form>
+    </div></main>`;
+}
