@@ -10,12 +10,11 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::clock::{children_cpu, rounds};
 use common::http::token;
 use common::place::{hook_url, import, scratch, serve};
+use common::processes::{row, time, turns};
 use common::support::process::Run;
 use common::support::server::Server;
 use common::support::world::{PROGRAM, World};
@@ -156,45 +155,6 @@ fn others(place: &World, quiet: &Server, busy: &Server) {
         time(place.command("git", &repo).args(["commit", "-q", "-m", "m"]).envs(variables(server)))
     });
     row("commit, 100000 keys held by others, beside none", &samples[0], &samples[1]);
-}
-
-// ---- measuring ----
-
-/// The wall-clock time and the CPU time of a command.
-#[derive(Clone, Copy)]
-struct Sample {
-    wall: Duration,
-    cpu: Duration,
-}
-
-/// Runs each in turn, so that other load on this machine affects all of them.
-fn turns(count: usize, names: &[&str], mut run: impl FnMut(&str) -> Sample) -> Vec<Vec<Sample>> {
-    let mut samples = vec![Vec::new(); names.len()];
-    for round in 0..=rounds(count) {
-        for (at, name) in names.iter().enumerate() {
-            let sample = run(name);
-            // The first round only warms up.
-            if round > 0 {
-                samples[at].push(sample);
-            }
-        }
-    }
-    samples
-}
-
-fn time(command: &mut Command) -> Sample {
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let (begun, cpu) = (Instant::now(), children_cpu());
-    assert!(command.status().expect("it starts").success(), "{command:?}");
-    Sample { wall: begun.elapsed(), cpu: children_cpu() - cpu }
-}
-
-fn row(what: &str, here: &[Sample], beside: &[Sample]) {
-    let pairs = |of: fn(&Sample) -> Duration| -> Vec<table::Pair> {
-        here.iter().zip(beside).map(|(here, beside)| (of(here).as_secs_f64(), of(beside).as_secs_f64())).collect()
-    };
-    table::row(what, &pairs(|sample| sample.wall), table::time);
-    table::row("- the same in CPU time", &pairs(|sample| sample.cpu), table::time);
 }
 
 // ---- the place ----

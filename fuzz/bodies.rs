@@ -4,6 +4,9 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use git_dibs::agent::answer::Answer;
+use git_dibs::agent::event::{self, AgentMoment};
+use git_dibs::agent::{Agent, command_line, patch};
 use git_dibs::git::range::Update;
 use git_dibs::key::{Claim, Key, KeyRules, Kind};
 use git_dibs::token::{Keyring, KeyringConfig};
@@ -192,4 +195,45 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(self.repository.path());
     }
+}
+
+/// As the input of every agent's hook: an event with an answer that can be read, or a short sentence without the input.
+pub fn agent_event(data: &[u8]) {
+    for agent in Agent::ALL {
+        let event = match event::read(agent, data) {
+            Ok(event) => event,
+            Err(unknown) => {
+                assert!(!unknown.0.is_empty() && unknown.0.len() < 200, "{unknown:?}");
+                continue;
+            }
+        };
+        if let AgentMoment::BeforeEdit(files) = &event.moment {
+            assert!(!files.is_empty() && files.len() <= event::FILES_MAX, "{event:?}");
+        }
+        assert!(
+            event.moment == AgentMoment::Other || (event.session.is_some() && event.cwd.is_absolute()),
+            "{event:?}"
+        );
+        let deny = Answer::Deny("no \"quotes\"\n".to_owned()).document(&event).expect("a denial is printed");
+        assert!(serde_json::from_str::<serde_json::Value>(&deny).is_ok(), "{deny}");
+        assert_eq!(Answer::Allow.document(&event), None);
+    }
+}
+
+/// As a patch: each file that it names is in it, once.
+pub fn patch(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let files = patch::files(text);
+    let names: std::collections::BTreeSet<_> = files.iter().collect();
+    assert_eq!(names.len(), files.len(), "{files:?}");
+    assert!(files.iter().all(|file| !file.trim().is_empty() && text.contains(file)), "{files:?}");
+    assert!(files.len() <= text.lines().count());
+    let _ = patch::directory(text);
+}
+
+/// As a shell command: reading it ends, and finds no more uses of git than it has letters.
+pub fn command_line(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let uses = command_line::git_uses(&text, Path::new("/r"));
+    assert!(uses.len() <= text.len(), "{uses:?}");
 }

@@ -14,10 +14,10 @@
 //! # Rooms
 //!
 //! ```text
-//! cli  ┐                                  http ─► desk ─► engine ─► key
-//! hook ┼─► judge ─► local ─► client ────►   │      ├────► journal ─► ledger   history in git, its own repository
-//! mcp  ┘             (wire: JSON shapes)    │      └────► feed ─► event streams of http
-//!                                           └────► token
+//! cli   ┐                                 http ─► desk ─► engine ─► key
+//! hook  ┤                                   │      ├────► journal ─► ledger   history in git, its own repository
+//! agent ┼─► judge ─► local ─► client ───►   │      └────► feed ─► event streams of http
+//! mcp   ┘             (wire: JSON shapes)   └────► token
 //! mcp, http ─► tools, the MCP messages and tools that both serve
 //! cli ─► serve, which reads the configuration and wires the rooms of the server together
 //! ```
@@ -41,14 +41,14 @@
 //! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
 //! | [`mcp`] | MCP over stdin and stdout; finds or opens the session of the connection | rules |
 //! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
-//! | [`agent`] | which coding agents there are, what their models are told, their configuration | rules, git hooks |
+//! | [`agent`] | the hooks of coding agents, where an edit is a reservation; what models are told; setup | rules |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
 //! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
 //! `text, key, engine, desk, token, wire, tools ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
-//! `text, wire, git, client, local, judge ← hook` · `text, wire, git, local ← agent` ·
+//! `text, wire, git, client, local, judge ← hook` · `text, wire, git, client, local, judge ← agent` ·
 //! `wire, git, client, local, tools ← mcp` ·
 //! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
 //! `text, key, token, wire, git, client, local, judge, hook, agent, mcp, serve ← cli`.
@@ -82,6 +82,7 @@
 //! * **Destination**: a server as the recipient of a token; it does not get every token.
 //! * **Moment**: the git hook that runs. **Occasion**: a moment as `judge` sees it: its name and its defaults.
 //! * **Verdict**: pass, warn or block.
+//! * **Agent**: a coding agent. **Keeper**: the process beside an agent that keeps its session alive and ends it.
 
 pub mod agent;
 pub mod cli;

@@ -182,6 +182,46 @@ fn hook_input() {
 }
 
 #[test]
+fn agent_events() {
+    let mut corpus = Vec::new();
+    for version in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/agents")).unwrap().flatten() {
+        let events = std::fs::read_dir(version.path()).into_iter().flatten().flatten();
+        corpus.extend(events.map(|event| std::fs::read(event.path()).unwrap()));
+    }
+    assert!(corpus.len() > 100, "the recorded events are there");
+    // Directories are read in any order.
+    corpus.sort();
+    corpus.push(
+        br#"{"event":"tool.execute.before","sessionID":"a","parentID":"b","tool":"edit","args":"{}","cwd":"/"}"#
+            .to_vec(),
+    );
+    try_for_a_while(bodies::agent_event, &corpus);
+}
+
+#[test]
+fn patches() {
+    try_for_a_while(
+        bodies::patch,
+        &texts(&[
+            "*** Begin Patch\n*** Add File: new.txt\n+fresh\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-x\n+y\n*** End Patch\n",
+            "cd 'a b' && apply_patch <<'P'\n*** Begin Patch\n*** Delete File: old.txt\n*** End Patch\nP",
+        ]),
+    );
+}
+
+#[test]
+fn command_lines() {
+    try_for_a_while(
+        bodies::command_line,
+        &texts(&[
+            "cd sub && git add -A 'a b' && git commit -am \"x $(date)\" && git push origin HEAD:main",
+            "VAR=x sudo git -C dir -c a.b=c commit -F - -- path <<EOF\ntext\nEOF",
+            "sh -c 'git commit --all' | tee log; (git push); echo `git commit`",
+        ]),
+    );
+}
+
+#[test]
 fn index_files() {
     let dir = tempfile::tempdir().unwrap();
     let script =

@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("local", &["text", "token", "wire", "git", "client"]),
     ("judge", &["text", "wire", "git", "client", "local"]),
     ("hook", &["text", "wire", "git", "client", "local", "judge"]),
-    ("agent", &["text", "wire", "git", "local"]),
+    ("agent", &["text", "wire", "git", "client", "local", "judge"]),
     ("mcp", &["wire", "git", "client", "local", "tools"]),
     (
         "serve",

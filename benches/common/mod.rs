@@ -8,6 +8,7 @@ pub mod inside;
 pub mod lines;
 pub mod load;
 pub mod place;
+pub mod processes;
 pub mod ready;
 pub mod table;
 

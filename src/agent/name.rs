@@ -65,6 +65,17 @@ impl Agent {
     pub fn has_hooks(self) -> bool {
         self != Agent::Aider
     }
+
+    /// Whether the agent's shell has a variable with the id of its session.
+    pub fn names_session_in_shell(self) -> bool {
+        !matches!(self, Agent::Gemini | Agent::Cursor | Agent::Aider)
+    }
+
+    /// Whether git hooks do not run in the agent's shell, so that its commits and pushes are checked before the shell runs
+    /// them.
+    pub fn switches_git_hooks_off(self) -> bool {
+        self == Agent::Gemini
+    }
 }
 
 impl fmt::Display for Agent {

@@ -190,8 +190,8 @@ impl Context {
     pub fn print_notices(&self) {
         let mut notices = if self.json { Vec::new() } else { notices::in_reply(self.client.latest_body()) };
         if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
-            notices = notices::not_shown_lately(repo, session, notices, SystemTime::now());
-            notices.extend(notices::take(repo, session));
+            notices = notices::not_shown_lately(&repo.common_dir, session, notices, SystemTime::now());
+            notices.extend(notices::take(&repo.common_dir, session));
         }
         self.print_sentences(&notices);
     }

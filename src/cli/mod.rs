@@ -145,6 +145,9 @@ enum Command {
     /// Run a git hook; used by the installed scripts
     #[command(hide = true)]
     Hook(hook::Args),
+    /// Answer an event of a coding agent; used by the agents' hooks
+    #[command(hide = true)]
+    AgentHook(agent_hook::Args),
     /// Print a completion script for a shell, or install completions and manual pages
     Completions(completions::Args),
     /// Print the manual page
@@ -168,6 +171,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(call) = hook::parse_call(std::env::args_os().skip(1)) {
         return ExitCode::from(hook::run_call(&call).code());
+    }
+    if let Some(call) = agent_hook::parse_call(std::env::args_os().skip(1)) {
+        return ExitCode::from(agent_hook::run_call(&call).code());
     }
     // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
     let result = match Args::parse().command {
@@ -197,6 +203,7 @@ pub fn main() -> ExitCode {
         Command::Setup(args) => setup::run(args),
         Command::Preamble(args) => preamble::run(args),
         Command::Hook(args) => hook::run(args),
+        Command::AgentHook(args) => agent_hook::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::InstallCommands(args) => install_commands::run(args),

@@ -43,7 +43,7 @@ pub struct HistoryFilter {
 impl Client {
     /// Reserves one key, or several all at once, and waits for them as long as the request says.
     pub fn reserve(&mut self, session: &str, request: &wire::Reserve) -> Result<wire::ReserveReply, ClientError> {
-        self.post_waiting(&own(session, "files/reserve"), request, waiting(request))
+        self.post_waiting(&reserve_path(session), request, waiting(request))
     }
 
     /// Releases one key or several.
@@ -234,6 +234,11 @@ pub(super) fn check_path(session: Option<&str>) -> String {
 pub(super) fn held_path(session: Option<&str>) -> String {
     let query = session.map_or_else(String::new, |session| format!("?session={}", part(session)));
     format!("/api/held{query}")
+}
+
+/// The path of a reserve.
+pub(super) fn reserve_path(session: &str) -> String {
+    own(session, "files/reserve")
 }
 
 /// The path of the announcement of a push.

@@ -25,4 +25,4 @@ pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits};
 pub use partial::known_conflicts;
-pub use quick::{QuickCall, QuickReply, quick_announce, quick_check, quick_held};
+pub use quick::{QuickCall, QuickReply, quick_announce, quick_check, quick_held, quick_reserve};

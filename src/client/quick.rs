@@ -2,7 +2,7 @@
 //!
 //! Handles only the plain case: the server is there and replies with success. Everything else is
 //! [`QuickReply::Unclear`]; then [`Client`](super::Client) makes the same call and has a sentence for what is wrong. A
-//! check may be repeated.
+//! check or a reserve may be repeated.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::address::part;
-use super::calls::{announce_path, check_path, held_path};
+use super::calls::{announce_path, check_path, held_path, reserve_path};
 use super::{Address, Credential, Endpoint, Limits, peer};
 use crate::wire;
 
@@ -54,6 +54,12 @@ pub fn quick_announce(
     limits: Limits,
 ) -> QuickReply<wire::PushAnnounced> {
     exchange(call, &announce_path(session), Some(request), limits)
+}
+
+/// Reserves keys for the session of the call, all or none of them. The request must not wait.
+pub fn quick_reserve(call: QuickCall<'_>, request: &wire::Reserve, limits: Limits) -> QuickReply<wire::ReserveReply> {
+    let Some(session) = call.session else { return QuickReply::Unclear(Vec::new()) };
+    exchange(call, &reserve_path(session), Some(request), limits)
 }
 
 /// Asks whether anything is held, by the session or by others.

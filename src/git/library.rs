@@ -72,6 +72,11 @@ impl Library {
         Some(found.map(|(mode, oid)| Entry { mode: mode.cast_unsigned(), oid: Oid::of_bytes(oid.as_bytes()) }))
     }
 
+    /// Whether a rule says to ignore this path, whether or not it is tracked.
+    pub fn is_ignored(&self, path: &Path) -> Option<bool> {
+        self.0.lock().ok()?.is_path_ignored(FilePath::new(std::ffi::OsStr::from_bytes(path))).ok()
+    }
+
     /// Every ref whose name starts with `prefix`.
     pub fn refs(&self, prefix: &str) -> Option<Vec<String>> {
         let repo = self.0.lock().ok()?;
@@ -214,6 +219,7 @@ impl fmt::Debug for Library {
 /// first on the PATH of its hooks; a git in another directory may have its configuration anywhere.
 const USUAL_PLACES: [&[u8]; 4] =
     [b"/usr/lib/git-core", b"/usr/libexec/git-core", b"/usr/local/libexec/git-core", b"/usr/local/lib/git-core"];
+const USUAL_PROGRAMS: [&[u8]; 2] = [b"/usr/bin", b"/usr/local/bin"];
 const SYSTEM_FILES: [&str; 2] = ["/etc/gitconfig", "/usr/local/etc/gitconfig"];
 
 /// Whether only the files of the user and of the repository can hold our settings.
@@ -222,7 +228,7 @@ fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
     for (name, value) in variables {
         let value = value.as_bytes();
         match name.as_bytes() {
-            b"PATH" => is_usual = value.split(|&b| b == b':').next().is_some_and(|first| USUAL_PLACES.contains(&first)),
+            b"PATH" => is_usual = finds_usual_git(value),
             b"GIT_CONFIG_GLOBAL" | b"GIT_CONFIG_SYSTEM" | b"GIT_CONFIG" => return false,
             // `git -c`, in its two forms. Usually it sets something else.
             name if name.starts_with(b"GIT_CONFIG_") && has_a_say(value) => return false,
@@ -230,6 +236,17 @@ fn is_plain(variables: impl Iterator<Item = (OsString, OsString)>) -> bool {
         }
     }
     is_usual
+}
+
+/// Whether the git that this PATH leads to is one of the system's.
+fn finds_usual_git(path: &[u8]) -> bool {
+    let mut places = path.split(|&b| b == b':').peekable();
+    if places.peek().is_some_and(|first| USUAL_PLACES.contains(first)) {
+        return true;
+    }
+    // Not started by git: the first git on the PATH is the one that would be called. Other systems have it elsewhere.
+    let has_git = |place: &&[u8]| FilePath::new(std::ffi::OsStr::from_bytes(place)).join("git").exists();
+    cfg!(target_os = "linux") && places.find(has_git).is_some_and(|place| USUAL_PROGRAMS.contains(&place))
 }
 
 /// Whether the system's configuration could hold one of our settings.
@@ -259,7 +276,7 @@ mod tests {
         assert!(plain(&[("GIT_CONFIG_NOSYSTEM", "1"), ("HOME", "/home/dibs.x")]));
         assert!(plain(&[("GIT_CONFIG_PARAMETERS", "'user.name'='x'"), ("GIT_CONFIG_COUNT", "1")]));
         for (name, value) in [
-            ("PATH", "/opt/git/libexec/git-core:/usr/lib/git-core"),
+            ("PATH", "/opt/git/libexec/git-core:/nowhere"),
             ("PATH", ""),
             ("GIT_CONFIG_PARAMETERS", "'Dibs.enforce'='off'"),
             ("GIT_CONFIG_PARAMETERS", "'include.path'='x'"),

@@ -15,6 +15,11 @@ impl Oid {
         fits.then(|| Oid(String::from_utf8_lossy(text).into_owned()))
     }
 
+    /// All zeros, which means "no object" in a ref update.
+    pub fn zero() -> Oid {
+        Oid("0".repeat(40))
+    }
+
     /// The object id in its binary form.
     pub(super) fn of_bytes(bytes: &[u8]) -> Oid {
         Oid(bytes

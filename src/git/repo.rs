@@ -96,6 +96,17 @@ impl Repo {
         Ok(entry.map(|(mode, oid)| Entry { mode, oid }))
     }
 
+    /// Whether git ignores this path: a rule says so, and the path is not tracked. If git cannot tell, it does not.
+    pub fn is_ignored(&self, path: &super::Path) -> bool {
+        if self.library().and_then(|library| library.is_ignored(path)) == Some(false) {
+            return false;
+        }
+        // The program also looks into the index, which takes longer the more files there are.
+        let Some(top) = &self.work_dir else { return false };
+        let call = self.git().args(["check-ignore", "-q", "--"]).arg(top.join(std::ffi::OsStr::from_bytes(path)));
+        matches!(call.answer(), Ok(Some(_)))
+    }
+
     /// Whether the repository has this object.
     pub fn has(&self, oid: &Oid) -> bool {
         let library = self.library().and_then(|library| library.has(oid));
@@ -128,11 +139,6 @@ impl Repo {
     /// The repository in libgit2; none if libgit2 could not open it.
     pub(super) fn library(&self) -> Option<&Library> {
         self.library.as_ref()
-    }
-
-    /// The same, but only for the repository of this process, which libgit2 sees with the same environment.
-    pub(super) fn library_here(&self) -> Option<&Library> {
-        self.library().filter(|_| self.elsewhere.is_none())
     }
 
     fn of(found: git2::Repository, elsewhere: Option<&Path>) -> Repo {

@@ -35,7 +35,7 @@ pub enum SettingsCall {
 impl SettingsCall {
     /// Reads the settings, or starts git to read them.
     pub fn start(repo: &Repo) -> Result<SettingsCall, GitError> {
-        if let Some(known) = repo.library_here().and_then(Library::settings) {
+        if let Some(known) = repo.library().and_then(Library::settings) {
             return Ok(SettingsCall::Known(known));
         }
         repo.git().args(["config", "-z", "--show-scope", "--get-regexp", r"^dibs\."]).start().map(SettingsCall::Asked)

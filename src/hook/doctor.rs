@@ -15,7 +15,7 @@ use super::install::{HooksDir, Manager, Owner, SettingsScope, as_user, config_ke
 use super::shim::{Whose, whose};
 use super::{Moment, PROBE, probe_answer};
 use crate::judge::{CheckError, CheckPolicy, Enforce};
-use crate::local::{Environment, Lookup, ServerAccess, discover};
+use crate::local::{Environment, Lookup, ServerAccess, agent_trouble, discover};
 
 /// A larger difference between the server's clock and this machine's is reported.
 const SKEW_MAX: Duration = Duration::from_secs(5);
@@ -67,6 +67,7 @@ pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
         }
         Err(error) => findings.bad(error.to_string(), "Repair git's configuration."),
     }
+    findings.agents(repo);
     findings.0
 }
 
@@ -227,8 +228,25 @@ impl Findings {
         }
     }
 
+    /// What the hooks of coding agents could not do, which they cannot say themselves.
+    fn agents(&mut self, repo: &Repo) {
+        for trouble in agent_trouble::list(&repo.common_dir) {
+            let (agent, age) = (terminal::clean(&trouble.agent, 40), terminal::time_left(trouble.age));
+            let what = format!("a hook of {agent} could not do its work {age} ago: {}", trouble.sentence);
+            self.note(
+                what,
+                "If it happens again, repair that, or update git-dibs. dibs.onUnreachable says what hooks do then.",
+            );
+        }
+    }
+
     fn unreachable(&mut self, error: &CheckError) {
         let advice = match error {
+            // What a process gets that may not use sockets at all.
+            CheckError::Unreachable(why) if why.contains("Operation not permitted") => {
+                "This process may not connect to anything, as in the sandbox of some agents. Commits there follow \
+                 dibs.onUnreachable; allow the agent network access to have them checked."
+            }
             CheckError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
             CheckError::Unauthorized(_) | CheckError::SessionEnded(_) => "Start a session with: git dibs session start",
             CheckError::BadReply(_) => "Check that dibs.url or DIBS_URL names a git-dibs server.",

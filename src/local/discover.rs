@@ -11,6 +11,7 @@ use super::destination::Destination;
 use super::environment::Environment;
 use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
 use super::server;
+use super::session_file::Handle;
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
 use crate::text::shell;
@@ -26,6 +27,8 @@ pub struct Lookup<'a> {
     pub side: Side,
     pub environment: &'a Environment,
     pub settings: &'a Settings,
+    /// What leads to the session of an agent, if its hook asks.
+    pub handles: &'a [Handle],
     /// The worktree's git directory; none outside of a repository.
     pub git_dir: Option<&'a Path>,
     /// The git directory that all worktrees of the repository share.
@@ -40,6 +43,7 @@ impl<'a> Lookup<'a> {
             side: Side::Worktree,
             environment,
             settings,
+            handles: &[],
             git_dir: repo.map(|repo| repo.git_dir.as_path()),
             common_dir: repo.map(|repo| repo.common_dir.as_path()),
         }
@@ -320,6 +324,7 @@ mod tests {
                     self.variables.iter().map(|(name, value)| (*name, value.as_str())),
                 ),
                 settings: &settings,
+                handles: &[],
                 git_dir: Some(&self.path().join("worktree")),
                 common_dir: Some(&self.path().join("common")),
             })

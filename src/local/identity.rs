@@ -4,8 +4,8 @@
 //!
 //! 1. `--token-file`.
 //! 2. `DIBS_TOKEN`. If it is set and empty, the caller is explicitly a person without a session.
-//! 3. The session file that `DIBS_RUN` leads to, and then the one that an agent's own session variable leads to; see
-//!    [`session_file`](super::session_file).
+//! 3. The session file that `DIBS_RUN` leads to, then the one that an agent's own session variable leads to, then the one
+//!    of the session that an agent's hook was called for; see [`session_file`](super::session_file).
 //! 4. `<git dir>/dibs/token`, the session that `git-dibs session start` bound this worktree to.
 //! 5. For a person without a session: git's `dibs.tokenFile`, else the local server's `read-token`.
 //!
@@ -83,7 +83,7 @@ pub(super) fn own_token(lookup: &Lookup<'_>) -> Result<OwnToken, DiscoverError> 
         return Ok(OwnToken::Absent);
     }
     if let Some(dir) = lookup.common_dir
-        && let Some(found) = session_file::find(dir, lookup.environment)
+        && let Some(found) = session_file::find(dir, lookup.environment, lookup.handles)
     {
         return Ok(found);
     }

@@ -7,12 +7,15 @@
 //! | which token, which session | `identity.rs` |
 //! | may this token be sent to this server | `destination.rs` |
 //! | which session, if the environment lost its token | [`session_file`] |
+//! | the session file of an agent's session, what its hooks could not read | [`agent_file`], [`agent_trouble`] |
 //! | server, token and session in one call | [`discover()`] |
 //! | what a typed path or key means | `names.rs` |
 //! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
 //! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
+pub mod agent_file;
+pub mod agent_trouble;
 pub mod clock;
 pub mod data_dir;
 pub mod describe;

@@ -7,7 +7,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
@@ -15,7 +15,6 @@ use serde::Deserialize;
 use super::data_dir;
 use super::describe::{self, colon_reason, key};
 use super::names::Cwd;
-use crate::git::Repo;
 use crate::text::shell;
 use crate::text::terminal::clean;
 use crate::wire::{Notice, UnlockStatus};
@@ -37,7 +36,7 @@ pub fn in_reply(body: &[u8]) -> Vec<Notice> {
 }
 
 /// Saves the notices that the server sends only once, for the session's next command. The server repeats the others.
-pub fn save(repo: &Repo, session: &str, notices: &[Notice]) {
+pub fn save(common_dir: &Path, session: &str, notices: &[Notice]) {
     let once = |notice: &&Notice| {
         use Notice::{Expired, Lost, Released, UnlockAnswered};
         matches!(notice, UnlockAnswered { .. } | Released { .. } | Expired { .. } | Lost { .. })
@@ -47,15 +46,15 @@ pub fn save(repo: &Repo, session: &str, notices: &[Notice]) {
     if lines.is_empty() {
         return;
     }
-    let Some(file) = file(repo, session) else { return };
+    let Some(file) = file(common_dir, session) else { return };
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
     // A notice that cannot be saved is lost, but the same facts are in the history and the status.
     let _ = file.and_then(|mut file| file.write_all((lines.join("\n") + "\n").as_bytes()));
 }
 
 /// Takes the notices that were saved for this session.
-pub fn take(repo: &Repo, session: &str) -> Vec<Notice> {
-    let Some(file) = file(repo, session) else { return Vec::new() };
+pub fn take(common_dir: &Path, session: &str) -> Vec<Notice> {
+    let Some(file) = file(common_dir, session) else { return Vec::new() };
     if fs::metadata(&file).is_ok_and(|metadata| metadata.len() > NOTICES_MAX) {
         let _ = fs::remove_file(&file);
     }
@@ -71,11 +70,11 @@ pub fn take(repo: &Repo, session: &str) -> Vec<Notice> {
 
 /// Those of the notices that this session has not just been shown. The server repeats a notice with every reply until
 /// the session does something about it; a person needs to read it once a minute.
-pub fn not_shown_lately(repo: &Repo, session: &str, notices: Vec<Notice>, now: SystemTime) -> Vec<Notice> {
+pub fn not_shown_lately(common_dir: &Path, session: &str, notices: Vec<Notice>, now: SystemTime) -> Vec<Notice> {
     let repeats = |notice: &Notice| matches!(notice, Notice::UnlockRequested { .. } | Notice::Paused { .. });
     let text = |notice: &Notice| serde_json::to_string(notice).unwrap_or_default();
     let repeated: Vec<String> = notices.iter().filter(|notice| repeats(notice)).map(text).collect();
-    let Some(file) = file_of(repo, "shown", session).filter(|_| !repeated.is_empty()) else { return notices };
+    let Some(file) = file_of(common_dir, "shown", session).filter(|_| !repeated.is_empty()) else { return notices };
     let age = fs::metadata(&file).and_then(|about| about.modified()).ok().and_then(|at| now.duration_since(at).ok());
     let shown = match age {
         Some(age) if age < SHOWN_AGAIN => fs::read_to_string(&file).unwrap_or_default(),
@@ -90,14 +89,14 @@ pub fn not_shown_lately(repo: &Repo, session: &str, notices: Vec<Notice>, now: S
     new
 }
 
-fn file(repo: &Repo, session: &str) -> Option<PathBuf> {
-    file_of(repo, "notices", session)
+fn file(common_dir: &Path, session: &str) -> Option<PathBuf> {
+    file_of(common_dir, "notices", session)
 }
 
-fn file_of(repo: &Repo, what: &str, session: &str) -> Option<PathBuf> {
+fn file_of(common_dir: &Path, what: &str, session: &str) -> Option<PathBuf> {
     // A valid session id has no slash; DIBS_SESSION may hold any text.
     let is_name = !session.contains('/');
-    is_name.then(|| repo.common_dir.join("dibs").join(format!("{what}-{session}")))
+    is_name.then(|| common_dir.join("dibs").join(format!("{what}-{session}")))
 }
 
 /// A notice as a sentence; none if there is nothing to tell.
@@ -192,10 +191,9 @@ mod tests {
     #[test]
     fn saved_notices_are_taken_once() {
         let dir = tempfile::tempdir().unwrap();
-        git2::Repository::init(dir.path()).unwrap();
-        let repo = Repo::at(dir.path()).unwrap();
-        save(&repo, "ana", &[released("no directory yet, so lost")]);
-        fs::create_dir(repo.git_dir.join("dibs")).unwrap();
+        let dir = dir.path();
+        save(dir, "ana", &[released("no directory yet, so lost")]);
+        fs::create_dir(dir.join("dibs")).unwrap();
         let pause = Notice::Paused {
             feature: "F".into(),
             reserved_by: "bo".into(),
@@ -203,19 +201,18 @@ mod tests {
             reason: None,
             expires_at: Time(0),
         };
-        save(&repo, "ana", &[released("one"), pause]);
-        save(&repo, "ana", &[released("two")]);
-        assert_eq!(take(&repo, "bo"), []);
-        assert_eq!(take(&repo, "ana"), [released("one"), released("two")]);
-        assert_eq!(take(&repo, "ana"), []);
+        save(dir, "ana", &[released("one"), pause]);
+        save(dir, "ana", &[released("two")]);
+        assert_eq!(take(dir, "bo"), []);
+        assert_eq!(take(dir, "ana"), [released("one"), released("two")]);
+        assert_eq!(take(dir, "ana"), []);
     }
 
     #[test]
     fn a_notice_that_the_server_repeats_is_shown_once_a_minute() {
         let dir = tempfile::tempdir().unwrap();
-        git2::Repository::init(dir.path()).unwrap();
-        let repo = Repo::at(dir.path()).unwrap();
-        fs::create_dir(repo.git_dir.join("dibs")).unwrap();
+        let dir = dir.path();
+        fs::create_dir(dir.join("dibs")).unwrap();
         let pause = |feature: &str| Notice::Paused {
             feature: feature.into(),
             reserved_by: "bo".into(),
@@ -225,7 +222,7 @@ mod tests {
         };
         // The file is written at the real time, so the moments are after it.
         let now = SystemTime::now() + Duration::from_secs(10);
-        let shown = |session, notices: &[Notice], at| not_shown_lately(&repo, session, notices.to_vec(), at);
+        let shown = |session, notices: &[Notice], at| not_shown_lately(dir, session, notices.to_vec(), at);
         assert_eq!(shown("ana", &[pause("F")], now), [pause("F")]);
         assert_eq!(shown("ana", &[pause("F"), released("one")], now), [released("one")], "what comes once is shown");
         assert_eq!(shown("bo", &[pause("F")], now), [pause("F")], "another session");

@@ -3,7 +3,8 @@
 //! Some agents remove variables with TOKEN, KEY or SECRET in their names from the shells they start. `git-dibs run`
 //! therefore also exports `DIBS_RUN`, a random handle. The SHA-256 of the handle names a file with mode 0600 under the
 //! common git directory, and that file has the token. An agent's own session variable leads to a file in the same way;
-//! that value is hashed with the agent's name and never shown.
+//! that value is hashed with the agent's name and never shown. In the shell of an agent without such a variable, the
+//! agent's process above leads to it.
 //!
 //! While `git-dibs run` lives it holds a lock on its file, and the file names its process. If it is killed, the file stays
 //! behind; [`end_abandoned`] then ends the session and removes the file.
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::discover::ServerAccess;
 use super::environment::Environment;
 use super::identity::OwnToken;
-use super::process::start_of;
+use super::process::ProcessIdentity;
 use super::{data_dir, notices, server};
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::Repo;
@@ -31,16 +32,21 @@ use crate::wire::{Code, EndSession, EndState};
 /// The variable with the handle that `git-dibs run` gives to its command.
 pub const RUN_VARIABLE: &str = "DIBS_RUN";
 
-/// Agents that name their session in a variable.
-const AGENTS: [(&str, &str); 4] = [
+/// Agents that name their session in a variable of their shells. Our plugin for opencode sets its variable.
+const AGENTS: [(&str, &str); 6] = [
     ("claude", "CLAUDE_CODE_SESSION_ID"),
     ("codex", "CODEX_SESSION_ID"),
     ("copilot", "COPILOT_AGENT_SESSION_ID"),
     ("qwen", "QWEN_CODE_SESSION_ID"),
+    ("gemini", "GEMINI_SESSION_ID"),
+    ("opencode", "DIBS_OPENCODE_SESSION"),
 ];
 
+/// Variables in the shells of agents that do not name their session there. Their processes lead to it.
+const WITHOUT_VARIABLE: [&str; 2] = ["GEMINI_CLI", "CURSOR_AGENT"];
+
 /// Under the common directory: the session files.
-const DIRECTORY: &str = "dibs/runs";
+pub(super) const DIRECTORY: &str = "dibs/runs";
 
 /// The random bytes of a handle.
 const HANDLE_BYTES: usize = 32;
@@ -49,7 +55,7 @@ const HANDLE_BYTES: usize = 32;
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
 /// The most session files that one command examines for abandoned sessions.
-const EXAMINED_MAX: usize = 256;
+pub(super) const EXAMINED_MAX: usize = 256;
 
 /// A file without content is removed after this time. Until then the command that created it may be about to write it.
 const EMPTY_AGE_MAX: Duration = Duration::from_secs(60);
@@ -57,7 +63,7 @@ const EMPTY_AGE_MAX: Duration = Duration::from_secs(60);
 /// What a session file has in it, as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Content {
+pub(super) struct Content {
     token: String,
     /// The session, if the token is a worker's, which does not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,26 +76,32 @@ struct Content {
     ca_file: Option<PathBuf>,
     /// The process that the session ends with; none if it does not end with a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<Owner>,
+    owner: Option<ProcessIdentity>,
 }
 
 impl Content {
-    fn credential(&self, from: Origin) -> Result<Credential, &'static str> {
+    /// The content for a session of this server.
+    pub(super) fn new(access: &ServerAccess, credential: &Credential, owner: Option<ProcessIdentity>) -> Content {
+        let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
+        let (token, session) = (credential.token().to_owned(), credential.chosen_session.clone());
+        Content { token, session, url, ca_file: access.ca_file.clone(), owner }
+    }
+
+    pub(super) fn owner(&self) -> Option<ProcessIdentity> {
+        self.owner
+    }
+
+    pub(super) fn is_token(&self, token: &str) -> bool {
+        self.token == token
+    }
+
+    pub(super) fn credential(&self, from: Origin) -> Result<Credential, &'static str> {
         let credential = Credential::new(&self.token, from)?;
         match &self.session {
             Some(session) if credential.is_worker => Ok(credential.acting_for(session)),
             _ => Ok(credential),
         }
     }
-}
-
-/// A process. A process id alone would also fit a later process.
-#[derive(Serialize, Deserialize)]
-struct Owner {
-    pid: u32,
-    /// When it started, in the kernel's clock ticks since boot; none where the system does not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    started: Option<u64>,
 }
 
 /// The session file of a running `git-dibs run`.
@@ -107,15 +119,10 @@ impl RunFile {
         let mut random = [0; HANDLE_BYTES];
         aws_lc_rs::rand::fill(&mut random).ok().context("the system has no random numbers")?;
         let handle = hex::encode(&random);
-        let dir = repo.common_dir.join(DIRECTORY);
-        data_dir::make_private(&dir)?;
-        let path = dir.join(file_name(&handle));
-        let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
-        let pid = std::process::id();
-        let owner = Some(Owner { pid, started: start_of(pid).flatten() });
-        let (token, session) = (credential.token().to_owned(), credential.chosen_session.clone());
-        let ca_file = access.ca_file.clone();
-        let content = serde_json::to_vec(&Content { token, session, url, ca_file, owner })?;
+        data_dir::make_private(&repo.common_dir.join(DIRECTORY))?;
+        let path = path_of(&repo.common_dir, &handle);
+        let owner = ProcessIdentity::of(std::process::id());
+        let content = serde_json::to_vec(&Content::new(access, credential, owner))?;
         let write = || -> std::io::Result<File> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             // Locked before it has content: a file with content and without a lock counts as abandoned. A file system
@@ -135,15 +142,54 @@ impl RunFile {
     }
 }
 
-/// The token that `DIBS_RUN` or an agent's variable leads to; none if there is no such file in this repository.
-pub(super) fn find(common_dir: &Path, environment: &Environment) -> Option<OwnToken> {
-    let handle = |variable: &str| environment.text(variable).filter(|value| !value.trim().is_empty());
-    let run = handle(RUN_VARIABLE).map(|value| (RUN_VARIABLE, value));
-    let agents =
-        AGENTS.iter().filter_map(|(agent, variable)| Some((*variable, format!("{agent}:{}", handle(variable)?))));
-    run.into_iter().chain(agents).find_map(|(variable, handle)| {
-        let from = Origin::SessionFile(variable);
-        match read(&common_dir.join(DIRECTORY).join(file_name(&handle))) {
+/// What leads to a session file: text that only the processes of the session know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Handle {
+    text: String,
+    /// What messages call it.
+    label: &'static str,
+}
+
+impl Handle {
+    /// The handle of an agent's session, from the agent's own id for it.
+    pub fn of_agent(agent: &str, id: &str) -> Handle {
+        let label = AGENTS.iter().find(|(name, _)| *name == agent).map_or("this agent", |(_, variable)| variable);
+        Handle { text: format!("{agent}:{id}"), label }
+    }
+
+    /// The handle of a process: those below it find its session although no variable leads there.
+    pub fn of_process(process: ProcessIdentity) -> Handle {
+        let started = process.started.unwrap_or_default();
+        Handle { text: format!("process:{}:{started}", process.pid), label: "the agent's process" }
+    }
+
+    /// The name of the file that the handle leads to.
+    pub fn file_name(&self) -> String {
+        file_name(&self.text)
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        Origin::SessionFile(self.label)
+    }
+
+    fn in_environment(environment: &Environment) -> impl Iterator<Item = Handle> {
+        let value = |variable: &str| environment.text(variable).filter(|value| !value.trim().is_empty());
+        let run = value(RUN_VARIABLE).map(|text| Handle { text, label: RUN_VARIABLE });
+        let agents =
+            AGENTS.iter().filter_map(move |(agent, variable)| Some(Handle::of_agent(agent, &value(variable)?)));
+        // Only where such an agent runs: a look at the processes above takes time.
+        let in_agent = WITHOUT_VARIABLE.iter().any(|variable| environment.get(variable).is_some());
+        let processes = in_agent.then(ProcessIdentity::ancestors).into_iter().flatten();
+        run.into_iter().chain(agents).chain(processes.map(|(process, _)| Handle::of_process(process)))
+    }
+}
+
+/// The token that `DIBS_RUN`, an agent's variable, or else one of `handles` leads to; none if there is no such file in
+/// this repository.
+pub(super) fn find(common_dir: &Path, environment: &Environment, handles: &[Handle]) -> Option<OwnToken> {
+    Handle::in_environment(environment).chain(handles.iter().cloned()).find_map(|handle| {
+        let from = handle.origin();
+        match read(&path_of(common_dir, &handle.text)) {
             Ok(None) => None,
             Ok(Some(content)) => match content.credential(from.clone()) {
                 Ok(credential) => Some(OwnToken::Found { credential, url: content.url }),
@@ -164,7 +210,7 @@ pub fn end_abandoned(repo: &Repo) -> Vec<String> {
         let Some((content, _lock)) = abandoned(&path) else { continue };
         let Ok(credential) = content.credential(Origin::SessionFile(RUN_VARIABLE)) else { continue };
         let Some(session) = credential.session.clone() else { continue };
-        let Some(mut client) = client(repo, &content, credential) else { continue };
+        let Some(mut client) = client(&repo.common_dir, &content, credential) else { continue };
         match client.end(&session, &EndSession { state: Some(EndState::Failed) }) {
             Ok(_) => ended.push(session.clone()),
             // The session ended in another way.
@@ -174,7 +220,7 @@ pub fn end_abandoned(repo: &Repo) -> Vec<String> {
         }
         let _ = fs::remove_file(&path);
         // No command of this session is left to show them.
-        notices::take(repo, &session);
+        notices::take(&repo.common_dir, &session);
     }
     ended
 }
@@ -195,7 +241,7 @@ fn abandoned(path: &Path) -> Option<(Content, File)> {
     match read(path) {
         Ok(Some(content)) => {
             let owner = content.owner.as_ref()?;
-            (!is_running(owner)).then_some((content, file))
+            (!owner.is_running()).then_some((content, file))
         }
         Ok(None) => None,
         Err(_) => {
@@ -208,10 +254,10 @@ fn abandoned(path: &Path) -> Option<(Content, File)> {
     }
 }
 
-fn client(repo: &Repo, content: &Content, credential: Credential) -> Option<Client> {
+pub(super) fn client(common_dir: &Path, content: &Content, credential: Credential) -> Option<Client> {
     let endpoints = match &content.url {
         Some(url) => vec![Endpoint::parse(url).ok()?],
-        None => server::local_endpoints(&repo.common_dir),
+        None => server::local_endpoints(common_dir),
     };
     if endpoints.is_empty() {
         return None;
@@ -226,7 +272,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// Reads a session file; none if there is none. The error completes a sentence that starts with the token's origin.
-fn read(path: &Path) -> Result<Option<Content>, String> {
+pub(super) fn read(path: &Path) -> Result<Option<Content>, String> {
     let file = match open(path) {
         Ok(file) => file,
         Err(error) if crate::client::is_absent(&error) => return Ok(None),
@@ -241,32 +287,11 @@ fn read(path: &Path) -> Result<Option<Content>, String> {
     serde_json::from_slice(&bytes).map(Some).map_err(|_| "is in a file that is not a session file".to_owned())
 }
 
+/// Where the session file of a handle is.
+fn path_of(common_dir: &Path, handle: &str) -> PathBuf {
+    common_dir.join(DIRECTORY).join(file_name(handle))
+}
+
 fn file_name(handle: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, handle.as_bytes()).as_ref())
-}
-
-fn is_running(owner: &Owner) -> bool {
-    match (start_of(owner.pid), owner.started) {
-        (Some(Some(now)), Some(then)) => now == then,
-        (found, _) => found.is_some(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_known_by_its_id_and_its_start() {
-        let pid = std::process::id();
-        let started = start_of(pid).expect("this process runs");
-        assert!(is_running(&Owner { pid, started }));
-        assert!(is_running(&Owner { pid, started: None }));
-        if let Some(ticks) = started {
-            assert!(!is_running(&Owner { pid, started: Some(ticks + 1) }), "another process had this id before");
-        }
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        assert!(!is_running(&Owner { pid: child.id(), started: Some(1) }));
-    }
 }

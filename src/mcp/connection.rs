@@ -181,7 +181,8 @@ impl Connection {
         }
         let now = context.client.server_time().unwrap_or_else(clock::now);
         let (repo, session) = (context.workspace.repo.as_ref(), context.session.as_deref());
-        let mut saved = repo.zip(session).map(|(repo, session)| notices::take(repo, session)).unwrap_or_default();
+        let mut saved =
+            repo.zip(session).map(|(repo, session)| notices::take(&repo.common_dir, session)).unwrap_or_default();
         saved.extend(self.keep_alive.used(session));
         if let (Ok(ToolReply::Reserved(reserved)), Some(session)) = (&reply, session) {
             let first_end = reserved.clone().into_reservations().iter().map(|one| one.expires_at).min().unwrap_or(now);

@@ -1,5 +1,6 @@
 //! The commands: a file for each, with its arguments and its work.
 
+pub mod agent_hook;
 pub mod approve;
 pub mod check;
 pub mod completions;

@@ -158,7 +158,7 @@ impl RunningSession {
         }
         if let Some(repo) = &context.workspace.repo {
             // No later command of this session could show them.
-            let saved = notices::take(repo, &created.id);
+            let saved = notices::take(&repo.common_dir, &created.id);
             if !quiet {
                 context.print_sentences(&saved);
             }
@@ -184,7 +184,7 @@ fn send_heartbeats(
         last_error = match client.heartbeat(session) {
             Ok(reply) => {
                 if let Some(repo) = repo {
-                    notices::save(repo, session, &reply.notices);
+                    notices::save(&repo.common_dir, session, &reply.notices);
                 }
                 pause = heartbeat::until_next(reply.expires_at, client.server_time());
                 None

@@ -1,0 +1,323 @@
+//! What a shell command does with git: which of its parts stage, commit or push.
+//!
+//! A small reader of shell syntax, for an agent in whose shell no git hooks run. It follows `cd`, `git -C` and `sh -c`, and
+//! reads words in quotes. It does not run or expand anything: a word with a variable or a substitution stands for
+//! everything it could be.
+
+use std::path::{Path, PathBuf};
+
+/// Commands inside of commands (`sh -c "sh -c …"`) are read to this depth.
+const DEPTH_MAX: usize = 4;
+
+/// The most bytes of a command that are read.
+const COMMAND_BYTES_MAX: usize = 256 * 1024;
+
+/// Programs that run the command after them.
+const PREFIXES: [&str; 9] = ["command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "then"];
+
+/// One use of git that matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitUse {
+    /// The directory that git runs in.
+    pub dir: PathBuf,
+    pub what: GitWork,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitWork {
+    /// `git add`, `git rm` and `git mv` with these paths.
+    Stage(PathArgs),
+    /// `git commit`: of what is staged, of everything tracked (`-a`), or of these paths alone.
+    Commit { all: bool, paths: PathArgs },
+    /// `git push` with these arguments: a repository, then refs.
+    Push { args: Vec<String> },
+}
+
+/// Paths as they were typed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PathArgs {
+    pub paths: Vec<String>,
+    /// Everything that has changed: there is an option that says so, or a word that cannot be read.
+    pub everything: bool,
+}
+
+/// The uses of git in a command that is started in `cwd`, in order.
+pub fn git_uses(command: &str, cwd: &Path) -> Vec<GitUse> {
+    let mut uses = Vec::new();
+    let mut end = command.len().min(COMMAND_BYTES_MAX);
+    while !command.is_char_boundary(end) {
+        end -= 1;
+    }
+    read(&command[..end], cwd, 0, &mut uses);
+    uses
+}
+
+/// A word of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Word {
+    text: String,
+    /// Whether the shell would replace a part of it.
+    is_open: bool,
+}
+
+fn read(command: &str, cwd: &Path, depth: usize, uses: &mut Vec<GitUse>) {
+    let mut dir = cwd.to_owned();
+    for words in simple_commands(command) {
+        one(&words, &mut dir, depth, uses);
+    }
+}
+
+/// Reads one simple command.
+fn one(words: &[Word], dir: &mut PathBuf, depth: usize, uses: &mut Vec<GitUse>) {
+    let is_before = |word: &&Word| is_assignment(&word.text) || PREFIXES.contains(&&*word.text);
+    let begin = words.iter().take_while(is_before).count();
+    let Some((program, args)) = words[begin..].split_first() else { return };
+    let name = program.text.rsplit('/').next().unwrap_or_default();
+    match name {
+        "cd" | "pushd" => {
+            if let Some(to) = args.iter().find(|word| !word.text.starts_with('-')) {
+                *dir = dir.join(&to.text);
+            }
+        }
+        "sh" | "bash" | "dash" | "zsh" | "ksh" if depth < DEPTH_MAX => {
+            let at = args.iter().position(|word| word.text.starts_with('-') && word.text.ends_with('c'));
+            if let Some(script) = at.and_then(|at| args.get(at + 1)) {
+                read(&script.text, dir, depth + 1, uses);
+            }
+        }
+        "eval" if depth < DEPTH_MAX => {
+            let script: Vec<&str> = args.iter().map(|word| &*word.text).collect();
+            read(&script.join(" "), dir, depth + 1, uses);
+        }
+        "git" => uses.extend(git_use(args, dir)),
+        _ => {}
+    }
+}
+
+fn git_use(args: &[Word], dir: &Path) -> Option<GitUse> {
+    let mut dir = dir.to_owned();
+    let mut args = args.iter();
+    let command = loop {
+        let word = args.next()?;
+        match &*word.text {
+            "-C" => dir = dir.join(&args.next()?.text),
+            "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env" => drop(args.next()?),
+            option if option.starts_with('-') => {}
+            command => break command,
+        }
+    };
+    let args: Vec<&Word> = args.collect();
+    let what = match command {
+        "add" | "stage" | "rm" | "mv" => GitWork::Stage(staged(&args)),
+        "commit" => commit(&args),
+        "push" => GitWork::Push { args: refs(&args) },
+        _ => return None,
+    };
+    Some(GitUse { dir, what })
+}
+
+fn staged(args: &[&Word]) -> PathArgs {
+    let is_all = |word: &&&Word| matches!(&*word.text, "-A" | "--all" | "-u" | "--update" | "." | ":/" | "*");
+    let everything = args.iter().any(|word| word.is_open || is_all(&word) || word.text.starts_with("--pathspec-from"));
+    PathArgs { paths: after_options(args, |_| false), everything }
+}
+
+fn commit(args: &[&Word]) -> GitWork {
+    let takes_value = |option: &str| match option.strip_prefix("--") {
+        Some(long) => {
+            let names = ["message", "file", "author", "date", "template", "cleanup", "fixup", "squash", "trailer"];
+            names.contains(&long) || matches!(long, "reuse-message" | "reedit-message")
+        }
+        // A value may follow in the same word: `-mtext`.
+        None => option[1..].find(['m', 'F', 'C', 'c', 't']).is_some_and(|at| at + 2 == option.len()),
+    };
+    let before_value = |option: &str| option.split(['m', 'F', 'C', 'c', 't']).next().unwrap_or_default().to_owned();
+    let is_all = |word: &&Word| match word.text.strip_prefix('-') {
+        Some("-all") => true,
+        Some(short) if !short.starts_with('-') => before_value(short).contains('a'),
+        _ => false,
+    };
+    let options: Vec<&&Word> = args.iter().take_while(|word| word.text != "--").collect();
+    let all = options.iter().any(|word| is_all(word));
+    let from_file = options.iter().any(|word| word.text.starts_with("--pathspec-from"));
+    let paths = after_options(args, takes_value);
+    let is_open = args.iter().any(|word| word.is_open && paths.contains(&word.text));
+    GitWork::Commit { all, paths: PathArgs { paths, everything: is_open || from_file } }
+}
+
+/// The repository and the refs of a push. Nothing of a push that deletes.
+fn refs(args: &[&Word]) -> Vec<String> {
+    let takes_value = |option: &str| matches!(option, "-o" | "--push-option" | "--receive-pack" | "--exec" | "--repo");
+    after_options(args, takes_value)
+}
+
+/// The words that are neither options nor values of options.
+fn after_options(args: &[&Word], takes_value: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut args = args.iter();
+    while let Some(word) = args.next() {
+        match &*word.text {
+            "--" => {
+                words.extend(args.map(|word| word.text.clone()));
+                break;
+            }
+            option if option.len() > 1 && option.starts_with('-') => {
+                if takes_value(option) {
+                    args.next();
+                }
+            }
+            text => words.push(text.to_owned()),
+        }
+    }
+    words
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+}
+
+/// The simple commands of a shell command, as words.
+fn simple_commands(command: &str) -> Vec<Vec<Word>> {
+    let mut all = vec![Vec::new()];
+    let mut word: Option<Word> = None;
+    let mut chars = command.chars().peekable();
+    let end_word = |word: &mut Option<Word>, all: &mut Vec<Vec<Word>>| {
+        if let (Some(word), Some(words)) = (word.take(), all.last_mut()) {
+            words.push(word);
+        }
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('\n') | None => {}
+                Some(next) => word.get_or_insert_default().text.push(next),
+            },
+            '\'' => {
+                let word = word.get_or_insert_default();
+                word.text.extend(chars.by_ref().take_while(|c| *c != '\''));
+            }
+            '"' => quoted(&mut chars, word.get_or_insert_default()),
+            // A substitution is a command of its own; as a part of a word it could be anything.
+            '`' => {
+                word.get_or_insert_default().is_open = true;
+                end_word(&mut word, &mut all);
+                all.push(Vec::new());
+            }
+            '$' => {
+                let word = word.get_or_insert_default();
+                word.is_open = true;
+                word.text.push(c);
+            }
+            '#' if word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
+            ';' | '&' | '|' | '\n' | '(' | ')' | '{' | '}' => {
+                // Braces and parentheses inside of a word belong to it.
+                if matches!(c, '{' | '}') && word.is_some() {
+                    let word = word.get_or_insert_default();
+                    word.is_open = true;
+                    word.text.push(c);
+                    continue;
+                }
+                end_word(&mut word, &mut all);
+                all.push(Vec::new());
+            }
+            '<' | '>' => {
+                end_word(&mut word, &mut all);
+                // What follows is a file, not an argument.
+                while chars.next_if(|c| matches!(c, '<' | '>' | '&' | ' ' | '\t')).is_some() {}
+                while chars.next_if(|c| !c.is_whitespace() && !matches!(c, ';' | '&' | '|' | ')')).is_some() {}
+            }
+            c if c.is_whitespace() => end_word(&mut word, &mut all),
+            c => {
+                let word = word.get_or_insert_default();
+                word.is_open |= matches!(c, '*' | '?' | '[');
+                word.text.push(c);
+            }
+        }
+    }
+    end_word(&mut word, &mut all);
+    all.retain(|words| !words.is_empty());
+    all
+}
+
+/// Reads the rest of a word in double quotes.
+fn quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, word: &mut Word) {
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return,
+            '\\' => match chars.next() {
+                Some(next @ ('"' | '\\' | '$' | '`')) => word.text.push(next),
+                Some('\n') | None => {}
+                Some(next) => word.text.extend(['\\', next]),
+            },
+            '$' | '`' => {
+                word.is_open = true;
+                word.text.push(c);
+            }
+            c => word.text.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(command: &str) -> Vec<String> {
+        let show = |used: GitUse| {
+            let paths = |args: PathArgs| {
+                let everything = if args.everything { " everything" } else { "" };
+                format!("{}{everything}", args.paths.iter().map(|path| format!(" {path}")).collect::<String>())
+            };
+            let what = match used.what {
+                GitWork::Stage(args) => format!("stage{}", paths(args)),
+                GitWork::Commit { all, paths: args } => {
+                    format!("commit{}{}", if all { " -a" } else { "" }, paths(args))
+                }
+                GitWork::Push { args } => format!("push {}", args.join(" ")).trim_end().to_owned(),
+            };
+            format!("{}: {what}", used.dir.display())
+        };
+        git_uses(command, Path::new("/r")).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn commits_and_pushes_are_found_wherever_they_are() {
+        for (command, expected) in [
+            ("git commit -m 'a b'", &["/r: commit"][..]),
+            ("git commit -am \"x; git push\"", &["/r: commit -a"]),
+            ("git commit -ma", &["/r: commit"]),
+            ("git commit --message x src/a.rs b", &["/r: commit src/a.rs b"]),
+            ("git commit -m x -- -b", &["/r: commit -b"]),
+            (
+                "git add -A && git commit -q -m x && git push -u origin HEAD:main",
+                &["/r: stage everything", "/r: commit", "/r: push origin HEAD:main"],
+            ),
+            ("cd sub; git add a 'b c'; git -C ../x commit", &["/r/sub: stage a b c", "/r/sub/../x: commit"]),
+            ("GIT_AUTHOR_NAME=x sudo git --no-pager -c a.b=c commit --all", &["/r: commit -a"]),
+            ("sh -c 'git commit -m x'; (git push)", &["/r: commit", "/r: push"]),
+            ("echo `git commit`; echo $(git push --tags)", &["/r: commit", "/r: push"]),
+            ("git commit -F - <<EOF\nmessage\nEOF", &["/r: commit"]),
+            ("git add $FILES; git add *.rs", &["/r: stage $FILES everything", "/r: stage *.rs everything"]),
+            ("git commit \\\n  -m x", &["/r: commit"]),
+            ("/usr/bin/git push -o ci.skip origin", &["/r: push origin"]),
+        ] {
+            assert_eq!(uses(command), expected, "{command}");
+        }
+        for nothing in
+            ["git status", "echo git commit", "# git commit", "echo 'git commit'", "git log --grep commit", ""]
+        {
+            assert!(uses(nothing).is_empty(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn no_command_is_too_odd() {
+        for odd in ["'", "\"", "\\", "`", "$(", "git", "git -C", "git commit -m", "((((", "<", "git commit >", "é'"] {
+            let _ = git_uses(odd, Path::new("/"));
+        }
+        let deep = "sh -c '".repeat(50) + "git commit";
+        let _ = git_uses(&deep, Path::new("/"));
+        assert!(git_uses(&("é".repeat(200_000) + "; git commit"), Path::new("/")).is_empty());
+    }
+}

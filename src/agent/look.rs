@@ -1,0 +1,177 @@
+//! The look after a shell command: which files it changed, so that they are reserved too.
+//!
+//! A look compares what differs from HEAD with the look before. A file counts as changed by this session if it differs from
+//! HEAD and was written since then. What a checkout or a pull wrote is as in HEAD, or part of a merge that is not finished;
+//! what was there at the first look is another's. Where other sessions live in the same checkout, no one can tell who wrote
+//! a file: then nothing is reserved, and the model is told.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answer;
+use super::call::{EDIT, HookCall};
+use super::event::Event;
+use super::reserve::{Refused, Reserved};
+use super::session::{AgentSession, NoSession};
+use super::state::{SessionState, changed_at, dir_name};
+use super::{settle, words};
+use crate::client::Limits;
+use crate::git::{self, GitError, Place, Repo, StatusEntry, Untracked};
+use crate::judge::{self, CheckError, path_of};
+use crate::local::{Environment, agent_file, clock, notices};
+use crate::text::percent;
+
+/// The most files that one look reserves or reports.
+pub const FILES_MAX: usize = 200;
+
+/// The most paths that a look remembers.
+const REMEMBERED_MAX: usize = 20_000;
+
+/// What makes git put changes of others into the index: a merge, a rebase and the like that is not finished.
+const UNFINISHED: [&str; 6] =
+    ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply"];
+
+/// What the looks of a session have seen, by the git directory of the worktree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Looks(BTreeMap<String, Look>);
+
+/// One look at a worktree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Look {
+    /// When it was, by the clock of files.
+    at: u64,
+    /// What differed from HEAD, percent-encoded, each with what identifies its content.
+    paths: BTreeMap<String, String>,
+}
+
+/// Remembers what differs from HEAD when the session begins: that is not its own.
+pub fn first_look(call: &HookCall<'_>, session: &AgentSession) {
+    if let Some(state) = &session.state {
+        // If git cannot tell, the first look after a command remembers.
+        let _ = changed(call.place, &call.repo, state);
+    }
+}
+
+/// Reserves what a shell command changed, releases what it committed, and tells the model what it should know.
+pub fn after_shell(event: &Event, environment: &Environment) -> Answer {
+    let Some(place) = Place::around(&event.cwd) else { return Answer::Allow };
+    let Ok(Some(call)) = HookCall::open(event.agent, environment, &place, EDIT) else { return Answer::Allow };
+    match look(&call, event) {
+        Ok(lines) if lines.is_empty() => Answer::Allow,
+        Ok(lines) => Answer::Context(lines.join("\n")),
+        Err(NoSession::Person(_)) => Answer::Allow,
+        Err(NoSession::Trouble(error)) => {
+            // The command has run, so there is nothing to deny.
+            call.unchecked(&error);
+            Answer::Allow
+        }
+    }
+}
+
+fn look(call: &HookCall<'_>, event: &Event) -> Result<Vec<String>, NoSession> {
+    let session = AgentSession::find_or_open(call, event)?;
+    let Some(state) = &session.state else { return Ok(Vec::new()) };
+    settle::settle(state, &session.id, &[], || session.access.client(Limits::default()).ok());
+    let mut lines = told(call, &session);
+    let changed = changed(call.place, &call.repo, state).map_err(|error| CheckError::BadReply(error.to_string()))?;
+    let held = state.held();
+    let mut new: Vec<git::Path> = changed.into_iter().filter(|path| !held.knows(&call.place.git_dir, path)).collect();
+    if new.is_empty() {
+        return Ok(lines);
+    }
+    let left_out = new.len().saturating_sub(FILES_MAX);
+    new.truncate(FILES_MAX);
+    let mut access = session.access.clone();
+    let reply = judge::ask(&mut access, &judge::question(&new), std::time::Instant::now() + judge::ASK_TIME_MIN)?;
+    let now = reply.server_time.unwrap_or_else(clock::now);
+    let free: Vec<git::Path> = reply.clear.iter().map(|name| path_of(name)).collect();
+    if !reply.conflicts.is_empty() {
+        lines.push(words::changed_anyway(&reply.conflicts, now));
+    }
+    let token = session.access.credential.as_ref().map(|credential| credential.token().to_owned());
+    if agent_file::others_live_in(&call.place.common_dir, &call.place.top, &token.unwrap_or_default()) {
+        lines.extend(words::not_reserved(&free));
+    } else if !free.is_empty() {
+        match Reserved::attempt(call, session, &free) {
+            Ok(_) => {}
+            Err(Refused::Objection(sentence)) => lines.push(sentence),
+            Err(Refused::NoSession(_)) => {}
+            Err(Refused::Session(_, error) | Refused::Trouble(error)) => return Err(error.into()),
+        }
+    }
+    lines.extend(words::more_changed(left_out));
+    Ok(lines)
+}
+
+/// What the server told the session since its last command.
+fn told(call: &HookCall<'_>, session: &AgentSession) -> Vec<String> {
+    let notices = notices::take(&call.place.common_dir, &session.id);
+    notices.iter().filter_map(words::notice).collect()
+}
+
+/// The files that were changed since the look before; none at the first look.
+fn changed(place: &Place, repo: &Repo, state: &SessionState) -> Result<Vec<git::Path>, GitError> {
+    let at = state.file_time();
+    let entries = entries(repo)?;
+    let mut looks: Looks = state.read("look");
+    let name = dir_name(&place.git_dir);
+    let before = looks.0.get(&name).cloned();
+    let mut now = Look { at, paths: BTreeMap::new() };
+    let mut changed = Vec::new();
+    for entry in &entries {
+        let seen = Seen::of(&place.top, entry);
+        let known = before.as_ref().and_then(|before| before.paths.get(&percent::encode(&entry.path)));
+        let is_changed = match (&before, known) {
+            (None, _) => false,
+            (Some(_), Some(known)) => *known != seen.stamp,
+            (Some(before), None) => seen.written.is_none_or(|written| written > before.at),
+        };
+        if is_changed {
+            changed.push(entry.path.clone());
+        }
+        if now.paths.len() < REMEMBERED_MAX {
+            now.paths.insert(percent::encode(&entry.path), seen.stamp);
+        }
+    }
+    looks.0.insert(name, now);
+    state.write("look", &looks);
+    let is_unfinished = UNFINISHED.iter().any(|file| place.git_dir.join(file).exists());
+    Ok(if is_unfinished { Vec::new() } else { changed })
+}
+
+/// What differs from HEAD, with the files of new directories.
+fn entries(repo: &Repo) -> Result<Vec<StatusEntry>, GitError> {
+    let mut entries = git::status(repo, Untracked::Directories)?;
+    let is_directory = |entry: &StatusEntry| entry.is_untracked() && entry.path.ends_with(b"/");
+    let directories: Vec<git::Path> =
+        entries.iter().filter(|entry| is_directory(entry)).map(|entry| entry.path.clone()).take(FILES_MAX).collect();
+    entries.retain(|entry| !is_directory(entry));
+    if !directories.is_empty() {
+        entries.extend(git::status_of(repo, &directories)?.into_iter().filter(StatusEntry::is_untracked));
+    }
+    Ok(entries)
+}
+
+/// What identifies the content of a file, without reading it.
+struct Seen {
+    stamp: String,
+    /// When it was last written or put in its place; none if it is gone.
+    written: Option<u64>,
+}
+
+impl Seen {
+    fn of(top: &Path, entry: &StatusEntry) -> Seen {
+        match std::fs::symlink_metadata(top.join(OsStr::from_bytes(&entry.path))) {
+            Ok(about) => {
+                let written = changed_at(&about);
+                Seen { stamp: format!("{}.{}.{written}", about.ino(), about.size()), written: Some(written) }
+            }
+            Err(_) => Seen { stamp: "gone".to_owned(), written: None },
+        }
+    }
+}

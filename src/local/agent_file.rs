@@ -1,0 +1,145 @@
+//! The session file of an agent's session, which the agent's first hook writes and its last hook removes.
+//!
+//! It is found through a hash of the agent's own id for the session: by the later hooks of the agent, which are told the
+//! id, and by git hooks and commands in the agent's shell, where a variable has it. A subagent with an id of its own has a
+//! file of its own with the same token. The file names the agent's process, so that a session whose agent and keeper were
+//! killed is ended by the next command that it is in the way of.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::data_dir;
+use super::discover::ServerAccess;
+use super::process::ProcessIdentity;
+use super::session_file::{Content, DIRECTORY, EXAMINED_MAX, Handle, client, read};
+use crate::client::{Client, Credential};
+
+/// The longest time that a hook waits for another one that is opening a session.
+const OPENING_MAX: Duration = Duration::from_secs(2);
+
+/// Writes the file that a handle leads to. Returns whether it is this call's: another hook may have been faster.
+pub fn create(
+    common_dir: &Path,
+    handle: &Handle,
+    access: &ServerAccess,
+    credential: &Credential,
+    owner: Option<ProcessIdentity>,
+) -> Result<bool> {
+    write_new(common_dir, handle, &Content::new(access, credential, owner))
+}
+
+/// Makes another handle lead to the same session, for a subagent. One that leads somewhere stays as it is.
+pub fn add_handle(common_dir: &Path, of: &Handle, handle: &Handle) -> Result<()> {
+    match read(&path_of(common_dir, of)) {
+        Ok(Some(content)) => write_new(common_dir, handle, &content).map(drop),
+        Ok(None) => Ok(()),
+        Err(why) => anyhow::bail!("the session file {why}"),
+    }
+}
+
+/// Whether a handle leads to the session of this token.
+pub fn leads_to(common_dir: &Path, handle: &Handle, token: &str) -> bool {
+    matches!(read(&path_of(common_dir, handle)), Ok(Some(content)) if content.is_token(token))
+}
+
+/// Removes the file of a handle that leads to no session any more.
+pub fn remove_handle(common_dir: &Path, handle: &Handle) {
+    let _ = fs::remove_file(path_of(common_dir, handle));
+}
+
+/// Removes every file that leads to the session of this token.
+pub fn remove(common_dir: &Path, token: &str) {
+    let entries = fs::read_dir(common_dir.join(DIRECTORY)).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).take(EXAMINED_MAX) {
+        if matches!(read(&path), Ok(Some(content)) if content.is_token(token)) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether the process of another session than that of this token works below `top`. A process whose directory cannot be
+/// read counts.
+pub fn others_live_in(common_dir: &Path, top: &Path, token: &str) -> bool {
+    let entries = fs::read_dir(common_dir.join(DIRECTORY)).into_iter().flatten().flatten();
+    let lives_here = |path: PathBuf| {
+        let Ok(Some(content)) = read(&path) else { return false };
+        let Some(owner) = content.owner().filter(|owner| owner.is_running()) else { return false };
+        !content.is_token(token) && owner.directory().is_none_or(|dir| dir.starts_with(top))
+    };
+    entries.map(|entry| entry.path()).take(EXAMINED_MAX).any(lives_here)
+}
+
+/// Lets one hook at a time open a session, for as long as the result lives. Without a lock, or if another hook takes
+/// longer than [`OPENING_MAX`], two hooks may open two sessions, of which one ends at once.
+pub fn lock_opening(common_dir: &Path) -> Option<File> {
+    let dir = common_dir.join(DIRECTORY);
+    data_dir::make_private(&dir).ok()?;
+    let lock = File::open(dir).ok()?;
+    let deadline = Instant::now() + OPENING_MAX;
+    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        if Instant::now() > deadline {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(lock)
+}
+
+/// An agent's session, as its keeper needs it.
+pub struct KeptSession {
+    pub credential: Credential,
+    pub session: String,
+    /// The agent's process.
+    pub owner: ProcessIdentity,
+    content: Content,
+    path: PathBuf,
+}
+
+impl KeptSession {
+    /// The session in the file of this name; none if it names no process.
+    pub fn read(common_dir: &Path, file_name: &str) -> Option<KeptSession> {
+        let path = common_dir.join(DIRECTORY).join(file_name);
+        let content = read(&path).ok()??;
+        let credential = content.credential(Handle::of_agent("", "").origin()).ok()?;
+        let (session, owner) = (credential.session.clone()?, content.owner()?);
+        Some(KeptSession { credential, session, owner, content, path })
+    }
+
+    /// A client for the session's server, wherever it listens now.
+    pub fn client(&self, common_dir: &Path) -> Option<Client> {
+        client(common_dir, &self.content, self.credential.clone())
+    }
+
+    /// Whether the session's file is still there. The agent's last hook removes it.
+    pub fn is_open(&self) -> bool {
+        matches!(read(&self.path), Ok(Some(content)) if content.is_token(self.credential.token()))
+    }
+}
+
+/// Writes a file with its content at once; false if there is one already.
+fn write_new(common_dir: &Path, handle: &Handle, content: &Content) -> Result<bool> {
+    data_dir::make_private(&common_dir.join(DIRECTORY))?;
+    let path = path_of(common_dir, handle);
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let write = || -> std::io::Result<bool> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(content)?)?;
+        match fs::hard_link(&new, &path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    let written = write();
+    let _ = fs::remove_file(&new);
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn path_of(common_dir: &Path, handle: &Handle) -> PathBuf {
+    common_dir.join(DIRECTORY).join(handle.file_name())
+}

@@ -1,0 +1,192 @@
+//! What agents do in their shells: files that a command changes, and commits and pushes of an agent that switches git
+//! hooks off.
+
+use git_dibs::wire::Mode;
+use serde_json::json;
+
+use super::fake::{FakeAgent, denied};
+use crate::support::process::until;
+use crate::world::World;
+
+/// The reason for which Gemini may not run a command, or nothing.
+fn before(gemini: &FakeAgent<'_>, command: &str) -> Option<String> {
+    let input = json!({ "tool_name": "run_shell_command", "tool_input": { "command": command } });
+    denied(&gemini.hook(&gemini.event("PreToolUse", input)))
+}
+
+#[test]
+fn a_commit_is_judged_before_the_shell_runs_it_where_git_hooks_are_switched_off() {
+    let world = World::with_hooks(false).served();
+    let ana = world.session_with("ana", json!({ "name": "Ana" }));
+    ana.hold_as("a", Mode::Exclusive);
+    ana.hold_as("dir/", Mode::Exclusive);
+    let gemini = FakeAgent::start(&world, "gemini", "g1");
+    assert_eq!(gemini.edit("b"), None);
+    world.shell("work", "echo 1 >>a; echo 1 >>b; echo 1 >>dir/x; git add b");
+    for fine in [
+        "git commit -m x",
+        "git commit -m x b",
+        "ls && git status",
+        "echo git commit -a",
+        "git add b && git commit -m a",
+    ] {
+        assert_eq!(before(&gemini, fine), None, "{fine}");
+    }
+    for bad in [
+        "git commit -am x",
+        "git commit -m x a",
+        "git add -A && git commit -m x",
+        "git add a; git commit -m x",
+        "cd dir && git commit -m x x",
+        "git -C dir commit -m x .",
+        "sh -c 'git commit --all -m x'",
+    ] {
+        let reason = before(&gemini, bad).unwrap_or_else(|| panic!("{bad} passed"));
+        assert!(reason.contains("is held by \"Ana\" (ana)"), "{bad}: {reason}");
+    }
+    // Other agents run git's own hooks.
+    let claude = FakeAgent::start(&world, "claude", "c1");
+    let input = json!({ "tool_name": "Bash", "tool_input": { "command": "git commit -am x" } });
+    assert_eq!(claude.hook(&claude.event("PreToolUse", input)), "");
+    world.shell("work", "git add a");
+    assert!(before(&gemini, "git commit -m x").is_some(), "it is staged");
+    assert_eq!(before(&gemini, "git commit -m x b"), None, "git commits b alone");
+    ana.release_all();
+    assert_eq!(before(&gemini, "git commit -am x"), None);
+}
+
+#[test]
+fn a_push_is_judged_before_the_shell_runs_it_where_git_hooks_are_switched_off() {
+    let world = World::with_hooks(false).served();
+    let ana = world.session("ana");
+    ana.hold_as("a", Mode::Exclusive);
+    let gemini = FakeAgent::start(&world, "gemini", "g1");
+    world.shell("work", "echo 1 >>b; git commit -qam b");
+    assert_eq!(before(&gemini, "git push"), None);
+    world.shell("work", "echo 1 >>a; git commit -qam a; git branch other HEAD^");
+    for bad in
+        ["git push", "git push origin", "git push -u origin HEAD:main", "git push origin +main", "git pull; git push"]
+    {
+        let reason = before(&gemini, bad).unwrap_or_else(|| panic!("{bad} passed"));
+        assert!(reason.contains("a is held by ana"), "{bad}: {reason}");
+    }
+    for fine in ["git push origin other", "git push origin :old", "git push --delete origin x"] {
+        assert_eq!(before(&gemini, fine), None, "{fine}");
+    }
+    world.shell("work", "git config dibs.autostart false");
+    world.signal(libc::SIGKILL);
+    until("a push that cannot be checked is denied", || {
+        let reason = before(&gemini, "git push").expect("it is held, or not checked");
+        reason.contains("this push was denied because it could not be checked").then_some(())
+    });
+    assert_eq!(before(&gemini, "git commit -m x"), None, "a commit is checked again when it is pushed");
+}
+
+/// What the model is told after a command.
+fn after(agent: &FakeAgent<'_>, command: &str) -> String {
+    agent.shell(command);
+    let tool = if agent.name == "opencode" { "bash" } else { "Bash" };
+    let input = json!({ "tool_name": tool, "tool_input": { "command": command }, "tool_response": {} });
+    let text = agent.hook(&agent.event("PostToolUse", input));
+    if text.is_empty() {
+        return text;
+    }
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let context = answer.pointer("/hookSpecificOutput/additionalContext").or(answer.get("context"));
+    context.and_then(|text| text.as_str()).unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+fn keys(world: &World) -> Vec<String> {
+    let mut keys: Vec<String> = world.held().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn what_a_shell_command_changes_is_reserved() {
+    let world = World::with_hooks(false).served();
+    world.shell("work", "echo 'of the user' >>c; echo x >untracked");
+    let claude = FakeAgent::start(&world, "claude", "s1");
+    claude.start_session();
+    assert_eq!(after(&claude, "ls"), "");
+    assert_eq!(keys(&world), [""; 0], "what was dirty before is the user's");
+    let command =
+        "sed -i 's/a/A/' a; rm b; mkdir -p new/deep; echo 1 >new/deep/file; echo 1 >new/two; git mv dir/x dir/z";
+    assert_eq!(after(&claude, command), "");
+    assert_eq!(keys(&world), ["a", "b", "dir/x", "dir/z", "new/deep/file", "new/two"]);
+    assert_eq!(after(&claude, "echo more >>c"), "", "now the agent has changed it too");
+    assert!(keys(&world).contains(&"c".to_owned()));
+    assert_eq!(after(&claude, "git add -A; git commit -qm all"), "");
+    assert_eq!(keys(&world), [""; 0], "committed and clean");
+}
+
+#[test]
+fn what_a_pull_or_a_checkout_brings_is_not_claimed() {
+    let world = World::with_hooks(false).served();
+    world.shell(
+        "",
+        "git clone -q origin.git other; cd other; echo 2 >>a; echo 2 >>b; git commit -qam theirs; git push -q",
+    );
+    let claude = FakeAgent::start(&world, "claude", "p1");
+    claude.start_session();
+    for command in [
+        "git pull -q",
+        "git checkout -q HEAD^",
+        "git checkout -q main",
+        "git reset -q --soft HEAD^",
+        "git commit -qm again",
+        "git stash list",
+    ] {
+        assert_eq!(after(&claude, command), "", "{command}");
+        assert_eq!(keys(&world), [""; 0], "{command}");
+    }
+    // A merge with a conflict puts what the others changed into the index.
+    world.shell("work", "git reset -q --hard origin/main");
+    world.shell("", "cd other; echo 3 >>a; echo 3 >>c; git commit -qam theirs; git push -q");
+    assert_eq!(after(&claude, "echo 4 >>a; git commit -qam mine"), "");
+    assert_eq!(after(&claude, "git pull -q --no-rebase"), "");
+    assert_eq!(keys(&world), [""; 0]);
+}
+
+#[test]
+fn the_model_is_told_what_it_changed_that_others_hold() {
+    let world = World::with_hooks(false).served();
+    world.session_with("ana", json!({ "name": "Ana" })).hold_as("a", Mode::Exclusive);
+    let claude = FakeAgent::start(&world, "claude", "h1");
+    claude.start_session();
+    let text = after(&claude, "echo 1 >>a; echo 1 >>b");
+    assert!(text.contains("your command changed what other sessions hold: a (held by \"Ana\" (ana), "), "{text}");
+    assert_eq!(keys(&world), ["a", "b"]);
+    assert_eq!(after(&claude, "true"), "", "it is said once");
+}
+
+#[test]
+fn in_a_shared_checkout_nothing_is_claimed() {
+    let world = World::with_hooks(false).served();
+    let (claude, opencode) = (FakeAgent::start(&world, "claude", "c1"), FakeAgent::start(&world, "opencode", "o1"));
+    claude.start_session();
+    opencode.start_session();
+    let text = after(&claude, "echo 1 >>a");
+    assert!(text.contains("other sessions work in this checkout too") && text.contains(":/a"), "{text}");
+    assert!(after(&opencode, "true").contains(":/a"), "no one can tell who changed it");
+    assert_eq!(keys(&world), [""; 0]);
+    opencode.end_session();
+    assert_eq!(after(&claude, "echo 2 >>a; echo 1 >>b"), "");
+    assert_eq!(keys(&world), ["a", "b"]);
+    // A worktree of its own is no shared checkout.
+    world.shell("work", "git worktree add -q ../linked");
+    let codex = FakeAgent::start_in(&world, "codex", "x1", "linked");
+    codex.start_session();
+    assert_eq!(after(&codex, "echo 1 >>c"), "");
+    assert_eq!(keys(&world), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_command_that_changes_very_many_files_claims_some() {
+    let world = World::with_hooks(false).served();
+    let claude = FakeAgent::start(&world, "claude", "m1");
+    claude.start_session();
+    let text = after(&claude, "mkdir many; cd many; for n in $(seq 250); do echo $n >$n; done");
+    assert!(text.contains("50 more changed files are not reserved"), "{text}");
+    assert_eq!(keys(&world).len(), 200);
+}
