@@ -279,10 +279,10 @@ impl std::fmt::Display for RequestFact {
     }
 }
 
-/// A session: its name and id, or only the id.
+/// A session: its id, and the name that it gave itself, as a quotation.
 pub fn who(id: &str, name: Option<&str>) -> String {
     match name {
-        Some(name) if name != id => format!("{name} ({id})"),
+        Some(name) if name != id => format!("{id} (\"{name}\")"),
         _ => id.to_owned(),
     }
 }

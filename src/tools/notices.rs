@@ -39,7 +39,7 @@ fn fact(notice: &Notice) -> Option<NoticeFact> {
             ("unlock_answered", summary)
         }
         Notice::Released { file_path, why, by, reason, .. } => {
-            let by = by.as_deref().map(|by| format!(" by {}", words::name(by))).unwrap_or_default();
+            let by = by.as_deref().map(|by| format!(" by \"{}\"", words::name(by))).unwrap_or_default();
             let reason = quoted("reason in their words", reason.as_deref());
             let (what, why) = (key(file_path), words::name(why));
             (
@@ -58,7 +58,7 @@ fn fact(notice: &Notice) -> Option<NoticeFact> {
         Notice::Paused { feature, reserved_by, reserved_by_name, reason, .. } => {
             let by = session(reserved_by, reserved_by_name.as_deref());
             let reason = quoted("reason in their words", reason.as_deref());
-            ("paused", format!("Your feature {} is paused by {by}{reason}. Stop and wait.", words::name(feature)))
+            ("paused", format!("Your feature \"{}\" is paused by {by}{reason}. Stop and wait.", words::name(feature)))
         }
         Notice::More { unlock_requests: 0, .. } | Notice::Unrecognized => return None,
         Notice::More { unlock_requests, .. } => {

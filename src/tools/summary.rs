@@ -221,10 +221,10 @@ pub fn notices_in(body: &ErrorBody) -> Vec<Notice> {
 }
 
 fn pause_sentence(feature: &str, by: Option<&str>, reason: Option<&str>) -> String {
-    let by = by.map(|by| format!(" by {}", words::name(by))).unwrap_or_default();
+    let by = by.map(|by| format!(" by {}", words::id(by))).unwrap_or_default();
     let reason =
         words::theirs(reason).map(|reason| format!("; reason in their words: \"{reason}\"")).unwrap_or_default();
-    format!("Your feature {} is paused{by}{reason}.", words::name(feature))
+    format!("Your feature \"{}\" is paused{by}{reason}.", words::name(feature))
 }
 
 fn with_conflicts(call: &ToolCall, facts: Facts, conflicts: &[Conflict], now: Time) -> Facts {
