@@ -51,6 +51,9 @@ impl Default for Limits {
     }
 }
 
+/// Starts the server if none runs. Returns its addresses, or why there is none, if there is something to say.
+pub type Starter = Box<dyn Fn() -> Result<Vec<Endpoint>, Option<String>> + Send>;
+
 /// Calls one server, one call at a time. Keeps the connection for the next call.
 pub struct Client {
     endpoints: Vec<Endpoint>,
@@ -66,6 +69,8 @@ pub struct Client {
     tls: OnceCell<TlsConnector>,
     /// What arrived of the body of the latest reply, if it did not arrive completely.
     partial: Vec<u8>,
+    /// Used when no server answers, before the call is repeated.
+    starter: Option<Starter>,
     /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
@@ -155,6 +160,7 @@ impl Client {
             ca_file: None,
             tls: OnceCell::new(),
             partial: Vec::new(),
+            starter: None,
             runtime: Some(runtime),
         })
     }
@@ -162,6 +168,12 @@ impl Client {
     /// The same client, which also trusts the certificate authorities in this file.
     pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
         self.ca_file = ca_file;
+        self
+    }
+
+    /// The same client, which starts the server if none answers.
+    pub fn starting_with(mut self, starter: Option<Starter>) -> Client {
+        self.starter = starter;
         self
     }
 
@@ -262,12 +274,41 @@ impl Client {
         waiting: Duration,
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
+        let mut outcome = self.call_within(limit, &method, path, body.clone());
+        if let Err(ClientError::Unreachable { at, why }) = &outcome
+            && let Some(start) = &self.starter
+        {
+            // Every call is safe to repeat.
+            match start() {
+                Ok(endpoints) => {
+                    self.endpoints = endpoints;
+                    outcome = self.call_within(limit, &method, path, body);
+                }
+                Err(None) => {}
+                Err(Some(more)) => {
+                    let why = format!("{why}; none was started: {more}");
+                    outcome = Err(ClientError::Unreachable { at: at.clone(), why });
+                }
+            }
+        }
+        let reply = outcome?;
+        self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
+        parse(reply, || self.at())
+    }
+
+    fn call_within(
+        &mut self,
+        limit: Duration,
+        method: &Method,
+        path: &str,
+        body: Option<Bytes>,
+    ) -> Result<RawReply, ClientError> {
         self.latest = LatestReply::default();
         self.partial = Vec::new();
         let mut received = Vec::new();
         let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
-            let outcome = timeout(limit, self.exchange(&method, path, body, &mut received)).await;
+            let outcome = timeout(limit, self.exchange(method, path, body, &mut received)).await;
             // Tasks run only during calls, so an abandoned connection must be closed now: for the server, a closed
             // connection means that the request leaves the queue.
             tokio::task::yield_now().await;
@@ -275,14 +316,7 @@ impl Client {
         });
         self.runtime = Some(runtime);
         self.partial = received;
-        match outcome {
-            Ok(reply) => {
-                let reply = reply?;
-                self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
-                parse(reply, || self.at())
-            }
-            Err(_) => Err(ClientError::TimedOut { at: self.at(), limit }),
-        }
+        outcome.unwrap_or_else(|_| Err(ClientError::TimedOut { at: self.at(), limit }))
     }
 
     /// Sends and receives; if the idle connection turns out to be closed, again on a new one.

@@ -8,11 +8,13 @@
 //! | may this token be sent to this server | `destination.rs` |
 //! | which session, if the environment lost its token | [`session_file`] |
 //! | server, token and session in one call | [`discover()`] |
+//! | no server runs: start one, or know that nothing is held | [`autostart`], [`nothing_held`] |
 //! | what a typed path or key means | `names.rs` |
 //! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
 //! Nothing in here prints or parses flags, and nothing in here decides whether a change may go ahead.
 
+pub mod autostart;
 pub mod clock;
 pub mod data_dir;
 pub mod describe;
@@ -20,10 +22,13 @@ mod destination;
 mod discover;
 mod environment;
 mod identity;
+mod last_server;
 mod names;
+pub mod nothing_held;
 pub mod notices;
 pub mod process;
 mod server;
+pub mod server_lock;
 pub mod session;
 pub mod session_file;
 mod workspace;
@@ -32,6 +37,7 @@ pub mod worktree;
 pub use discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 pub use environment::Environment;
 pub use identity::{PersonTokens, READ_TOKEN_FILE, Side, TOKEN_FILE, repair};
+pub use last_server::LastServer;
 pub use names::{BadName, Cwd, Names, split_paths};
 pub use server::{SERVER_FILE, ServerRecord};
 pub use workspace::Workspace;

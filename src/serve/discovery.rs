@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::repositories::ServedRepository;
 use super::unix_seconds;
 use crate::engine::Text;
-use crate::local::{READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
+use crate::local::{LastServer, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
 use crate::token::{Keyring, NewToken, Scope};
 
 /// How long a read token is valid.
@@ -59,6 +59,16 @@ impl DiscoveryFiles {
                 ..NewToken::default()
             })?;
             data_dir::write_private(&read_token_file(dir), token.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the port, and whether a server without settings would be another one, for the next server.
+    pub fn remember(&self, has_own_settings: bool) -> Result<()> {
+        let url = self.record.lock().unwrap_or_else(PoisonError::into_inner).url.clone();
+        let port = url.as_deref().and_then(|url| url.rsplit_once(':')?.1.parse().ok());
+        for (_, dir) in &self.directories {
+            LastServer { port, has_own_settings }.write(dir)?;
         }
         Ok(())
     }

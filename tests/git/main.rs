@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod autostart;
 mod doctor;
 mod failures;
 mod holder;

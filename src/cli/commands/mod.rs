@@ -22,6 +22,7 @@ pub mod run;
 pub mod serve;
 pub mod session;
 pub mod status;
+pub mod stop;
 pub mod token;
 pub mod uninstall;
 pub mod wait;
