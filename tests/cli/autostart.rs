@@ -70,12 +70,9 @@ fn a_command_starts_the_server_and_the_next_one_uses_it() {
     world.has_own_port();
     let said = world.dibs(["status"]).ok();
     let record = world.server_record().unwrap();
-    let line = format!(
-        "git-dibs: the server runs at {} since {} (in the background, process {})\ngit-dibs: nothing is reserved\n",
-        record["url"].as_str().unwrap(),
-        record["startedAt"].as_str().unwrap(),
-        record["pid"]
-    );
+    let (url, since) = (record["url"].as_str().unwrap(), record["startedAt"].as_str().unwrap());
+    let (since, pid) = (since.strip_suffix(".000Z").unwrap(), &record["pid"]);
+    let line = format!("git-dibs: server {url} since {since}Z, pid {pid}\ngit-dibs: nothing is reserved\n");
     assert_eq!((said.out.as_str(), said.err), ("", line));
     world.dibs(["session", "list"]).ok();
     assert_eq!(world.server_record().unwrap(), record);

@@ -74,8 +74,9 @@ fn say_where(context: &Context) {
     let Some(record) = repo.and_then(|repo| autostart::running(&repo.common_dir)) else { return };
     let socket = || record.socket.as_ref().map(|path| format!("unix:{}", path.display()));
     let address = record.url.clone().or_else(socket).unwrap_or_default();
-    let how = if record.background { "in the background, " } else { "" };
-    talk::say(&format!("the server runs at {address} since {} ({how}process {})", record.started_at, record.pid));
+    // Without the fractions of a second, so that it fits a line.
+    let since = record.started_at.to_string();
+    talk::say(&format!("server {address} since {}Z, pid {}", &since[..19], record.pid));
 }
 
 /// The holder in as little space as possible: the id alone, if it begins with the name.
