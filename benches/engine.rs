@@ -197,7 +197,7 @@ fn records(count: usize) -> Vec<Record> {
         session: session.clone(),
         key: parse(&path(n)),
         mode: Mode::Exclusive,
-        ttl: Ttl(60),
+        ttl: Ttl::Plain(60),
         reason: None,
     });
     let events = std::iter::once(opened).chain(reserved);

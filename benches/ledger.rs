@@ -102,7 +102,7 @@ impl Work {
             let held = self.engine.held(&session);
             let command = if held.len() < 3 {
                 let key = parse(&file(self.roll(FILES)));
-                let want = Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl(120) };
+                let want = Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl::Plain(120) };
                 let wants = [want].into_iter().collect();
                 let reason = Some("working on the parser".into());
                 let mode = Mode::Exclusive;

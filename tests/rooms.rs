@@ -28,11 +28,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("local", &["text", "token", "wire", "git", "client"]),
     ("judge", &["text", "wire", "git", "client", "local"]),
     ("hook", &["text", "wire", "git", "client", "local", "judge"]),
+    ("agent", &["text", "wire", "local"]),
     (
         "serve",
         &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"],
     ),
-    ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "serve"]),
+    ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "agent", "serve"]),
 ];
 
 /// What a room must not use, and why.

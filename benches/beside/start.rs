@@ -68,7 +68,8 @@ fn seed(place: &World, name: &str, count: usize, snapshot: bool) {
         for n in begin..(begin + BATCH).min(count) {
             let session = SessionId::parse(&format!("session-{}", n % 100)).expect("an id");
             let Command::Reserve(mut ask) = reserve(&session, parse(&path(n))) else { unreachable!() };
-            (ask.wants[0].ttl, ask.reason) = (Ttl(3600), Some("moving the parser into a crate of its own".into()));
+            (ask.wants[0].ttl, ask.reason) =
+                (Ttl::Plain(3600), Some("moving the parser into a crate of its own".into()));
             let outcome = engine.execute(&mut turn, &actor(&session), Command::Reserve(ask));
             assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
         }

@@ -70,7 +70,7 @@ pub fn actor(session: &SessionId) -> Actor {
 pub fn reserve(session: &SessionId, key: Key) -> Command {
     Command::Reserve(Reserve {
         session: session.clone(),
-        wants: [Want { id: id(), key, ttl: Ttl(60) }].into(),
+        wants: [Want { id: id(), key, ttl: Ttl::Plain(60) }].into(),
         mode: Mode::Exclusive,
         reason: None,
         wait: None,

@@ -134,6 +134,8 @@ enum Command {
     Uninstall(uninstall::Args),
     /// Test every hook in every worktree and the server, and say what does not work
     Doctor(doctor::Args),
+    /// Print what a model is told about git-dibs, for AGENTS.md, CLAUDE.md or a prompt
+    Preamble(preamble::Args),
     /// Run a git hook; used by the installed scripts
     #[command(hide = true)]
     Hook(hook::Args),
@@ -186,6 +188,7 @@ pub fn main() -> ExitCode {
         Command::Install(args) => install::run(args),
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Preamble(args) => preamble::run(args),
         Command::Hook(args) => hook::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

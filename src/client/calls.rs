@@ -90,6 +90,11 @@ impl Client {
         self.pages(&query, "reservations")
     }
 
+    /// Lists the oldest reservations of the repository, at most this many.
+    pub fn oldest_reservations(&mut self, limit: usize) -> Result<wire::ReservationList, ClientError> {
+        self.get(&format!("/api/reservations?limit={limit}"))
+    }
+
     /// Takes a reservation away from its holder (admin).
     pub fn override_reservation(
         &mut self,

@@ -303,9 +303,9 @@ mod tests {
     fn the_buffer_is_bounded_in_bytes_too() {
         let (feed, _) = feed();
         let follower = feed.follow(1).unwrap();
-        let text = "d/".repeat(1000) + "x";
+        let text = vec!["d".repeat(200); 10].join("/");
         let key = crate::key::Key::parse(&text, &crate::key::KeyRules::default()).unwrap();
-        let want = Want { id: ReservationId(uuid::Uuid::nil()), key, ttl: Ttl(1) };
+        let want = Want { id: ReservationId(uuid::Uuid::nil()), key, ttl: Ttl::Plain(1) };
         let (session, wants) = (SessionId::parse("ana").unwrap(), vec![want; 1000]);
         let event = Event::Queued { session, wants, mode: Mode::Exclusive, reason: None, if_version: None };
         let record = |n| Record { seq: Seq(n), at: Timestamp(0), event: event.clone() };

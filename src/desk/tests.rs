@@ -27,7 +27,7 @@ fn open_with(journal: Box<dyn Journal>, clock: ManualClock) -> (Desk, JoinHandle
 fn reserve(session: &str, key: &str) -> (Actor, Command) {
     let id = SessionId::parse(session).unwrap();
     let key = Key::parse(key, &KeyRules::default()).unwrap();
-    let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl(60) };
+    let want = Want { id: ReservationId(Uuid::now_v7()), key, ttl: Ttl::Plain(60) };
     let (wait, mode) = (Some(Duration::from_secs(60)), Mode::Exclusive);
     let reserve = Reserve { session: id.clone(), wants: [want].into(), mode, reason: None, wait, if_version: None };
     (

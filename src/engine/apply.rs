@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
+use super::idle::IdleGroups;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
 use super::index::QueueEntry;
 use super::listening::ListeningTime;
@@ -103,6 +104,7 @@ impl Engine {
                     position,
                     ttl: *ttl,
                     mode: *mode,
+                    is_timed: false,
                     expires,
                     renewals: 0,
                 });
@@ -110,8 +112,11 @@ impl Engine {
             }
             Event::Amended { id: _, session, key, mode, ttl, reason } => {
                 let slot = self.held_by(self.slot(session), &self.compared(key));
-                let reservation = &mut self.reservations[slot.expect("only what is held is amended")];
+                let slot = slot.expect("only what is held is amended");
+                self.clear_deadline(slot);
+                let reservation = &mut self.reservations[slot];
                 (reservation.mode, reservation.ttl, reservation.reason) = (*mode, *ttl, reason.clone());
+                self.set_deadline(slot);
             }
             Event::Released { id: _, session, key, why } => {
                 let slot = lookup.held().or_else(|| self.held_by(self.slot(session), &self.compared(key)));
@@ -175,6 +180,7 @@ impl Engine {
             end: None,
             earlier_end: None,
             held: Vec::new(),
+            idle: IdleGroups::default(),
             waits: BTreeSet::new(),
             queued_keys: SmallVec::new(),
             lapsed: VecDeque::new(),
@@ -261,7 +267,7 @@ impl Engine {
     /// Adds a reservation to everything that refers to it.
     pub(super) fn apply_reserved(&mut self, slot: ReservationSlot) {
         self.apply_pause(slot);
-        let Reservation { fence, session, place, expires, ref key, .. } = self.reservations[slot];
+        let Reservation { fence, session, place, ref key, .. } = self.reservations[slot];
         // A key that is held again has not lapsed any more.
         let holder = &mut self.sessions[session];
         if let Some(at) = holder.lapsed.iter().position(|lapsed| lapsed == key) {
@@ -272,13 +278,14 @@ impl Engine {
         self.index.add_holder(place, slot);
         self.sessions[session].held.push(slot);
         self.grants.push((fence, slot));
-        self.reservation_deadlines.set(expires, fence, slot);
+        self.set_deadline(slot);
         self.totals.granted += 1;
     }
 
     fn apply_released(&mut self, slot: ReservationSlot, at: Timestamp, why: &Why) -> Key {
         let Reservation { id, session, place, position, since, ref key, .. } = self.reservations[slot];
         let key = key.clone();
+        self.clear_deadline(slot);
         self.reservations.remove(slot);
         self.index.remove_holder(place, slot);
         let session = &mut self.sessions[session];
@@ -473,7 +480,7 @@ mod tests {
         let mut ask =
             |engine: &mut Engine, command| engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap();
         let reserve = |session: &SessionId| {
-            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl(60) };
+            let want = |key: &Key| Want { id: ReservationId(Uuid::nil()), key: key.clone(), ttl: Ttl::Plain(60) };
             Command::Reserve(Reserve {
                 session: session.clone(),
                 wants: keys.iter().map(want).collect(),
@@ -507,7 +514,7 @@ mod tests {
             session: session.clone(),
             key: Key::recall(key, false).unwrap(),
             mode: Mode::Exclusive,
-            ttl: Ttl(60),
+            ttl: Ttl::Plain(60),
             reason: None,
         };
         let (pattern, file) = ("app/[id]", "file:app/[id]");
@@ -521,7 +528,8 @@ mod tests {
         let restored = Engine::restore(Policy::default(), engine.image());
         assert_eq!((engine.numbers().reservations, restored.numbers().reservations), (2, 2));
         let mut ask = |session: &SessionId, key: &str| {
-            let want = Want { id: ReservationId(Uuid::nil()), key: Key::recall(key, false).unwrap(), ttl: Ttl(60) };
+            let want =
+                Want { id: ReservationId(Uuid::nil()), key: Key::recall(key, false).unwrap(), ttl: Ttl::Plain(60) };
             let (session, wants) = (session.clone(), [want].into());
             let ask = Reserve { session, wants, mode: Mode::Exclusive, reason: None, wait: None, if_version: None };
             engine.execute(&mut turn, &Actor::Admin("test".into()), Command::Reserve(ask))

@@ -161,7 +161,7 @@ impl Engine {
                     mode: held.mode,
                     reason: held.reason.clone(),
                     since: held.since,
-                    until: self.real(held.expires),
+                    until: self.real(self.deadline(held)),
                     example,
                     waiting: false,
                     queue_length,

@@ -12,7 +12,9 @@ impl Engine {
     /// The next deadline, if the server listens until then. `Tick` before then does nothing.
     pub fn next_due(&self) -> Option<Timestamp> {
         let waits = self.wait_deadlines.first().map(|(due, _)| *due);
-        let due = [self.reservation_deadlines.next(), self.session_deadlines.next(), waits].into_iter().flatten().min();
+        let idle = self.idle_deadlines.first().map(|(due, ..)| *due);
+        let due = [self.reservation_deadlines.next(), self.session_deadlines.next(), idle, waits];
+        let due = due.into_iter().flatten().min();
         let undecided = (!self.undecided.is_empty()).then_some(self.undecided_until);
         [due.map(|due| self.real(due)), undecided].into_iter().flatten().min()
     }
@@ -22,12 +24,17 @@ impl Engine {
         let now = self.listening(turn.now);
         while let Some((fence, slot)) = self.reservation_deadlines.pop_due(now) {
             let Some(reservation) = self.reservations.get(slot).filter(|r| r.fence == fence) else { continue };
+            if reservation.ttl.is_while_session() {
+                self.reservations[slot].is_timed = false;
+                continue;
+            }
             if reservation.expires > now {
                 self.reservation_deadlines.set(reservation.expires, fence, slot);
                 continue;
             }
             self.release_one(turn, slot, &Why::Expired);
         }
+        self.expire_idle(turn, now);
         while let Some((opened, slot)) = self.session_deadlines.pop_due(now) {
             let Some(session) = self.sessions.get(slot).filter(|s| s.opened == opened && s.end.is_none()) else {
                 continue;
@@ -35,11 +42,12 @@ impl Engine {
             // A session with a waiting request has an open connection, so it is there.
             let heard = if session.waits.is_empty() { session.last_heard } else { now };
             let mut due = heard.after(self.policy.session_timeout);
-            // Silence does not end a session before the last TTL of its reservations. If it calls meanwhile and releases
-            // them, its timeout runs from then on, so it is not looked at later than that.
-            let last = || session.held.iter().map(|held| self.reservations[*held].expires).max();
+            // Silence does not end a session before the last plain TTL of its reservations. If it calls meanwhile and
+            // releases them, its timeout runs from then on, so it is not looked at later than that.
+            let plain =
+                || session.held.iter().map(|held| &self.reservations[*held]).filter(|r| !r.ttl.is_while_session());
             if due <= now
-                && let Some(last) = last()
+                && let Some(last) = plain().map(|reservation| reservation.expires).max()
             {
                 due = last.min(now.after(self.policy.session_timeout.max(Duration::from_millis(1))));
             }
@@ -76,13 +84,17 @@ impl Engine {
         self.reservation_deadlines.clear();
         for (slot, reservation) in self.reservations.iter_mut() {
             reservation.expires = now.after(reservation.ttl.duration());
-            self.reservation_deadlines.set(reservation.expires, reservation.fence, slot);
+            reservation.is_timed = !reservation.ttl.is_while_session();
+            if reservation.is_timed {
+                self.reservation_deadlines.set(reservation.expires, reservation.fence, slot);
+            }
         }
         self.session_deadlines.clear();
         for (slot, session) in self.sessions.iter_mut().filter(|(_, session)| session.end.is_none()) {
             (session.last_seen, session.last_heard) = (turn.now, now);
             self.session_deadlines.set(now.after(self.policy.session_timeout), session.opened, slot);
         }
+        self.restart_idle();
         let waiters: Vec<_> = self.waiters.keys().copied().collect();
         for waiter in waiters {
             self.leave(turn, waiter, LeftWhy::Stopped);

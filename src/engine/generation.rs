@@ -103,8 +103,11 @@ mod tests {
         let mut ask =
             |engine: &mut Engine, command| engine.execute(&mut turn, &Actor::Admin("test".into()), command).unwrap();
         let reserve = |key: &str| {
-            let want =
-                Want { id: ReservationId(uuid::Uuid::nil()), key: Key::recall(key, false).unwrap(), ttl: Ttl(60) };
+            let want = Want {
+                id: ReservationId(uuid::Uuid::nil()),
+                key: Key::recall(key, false).unwrap(),
+                ttl: Ttl::Plain(60),
+            };
             let (session, wants) = (ana.clone(), [want].into());
             let ask = Reserve { session, wants, mode: Mode::Exclusive, reason: None, wait: None, if_version: None };
             Command::Reserve(ask)

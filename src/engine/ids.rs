@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Text that is cheap to clone.
@@ -124,14 +126,70 @@ impl Timestamp {
     }
 }
 
-/// How long a reservation lasts without a renewal, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Ttl(pub u32);
+/// How long a reservation lasts without its holder, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ttl {
+    /// From the grant, or from the last renewal of this reservation. A record has the number alone.
+    Plain(u32),
+    /// From the last sign of life of the session; see `idle.rs`. Since format 4: a record has `{"whileSession": 1800}`.
+    WhileSession(u32),
+}
 
 impl Ttl {
+    pub fn seconds(self) -> u32 {
+        match self {
+            Ttl::Plain(seconds) | Ttl::WhileSession(seconds) => seconds,
+        }
+    }
+
     pub fn duration(self) -> Duration {
-        Duration::from_secs(u64::from(self.0))
+        Duration::from_secs(self.seconds().into())
+    }
+
+    pub fn is_while_session(self) -> bool {
+        matches!(self, Ttl::WhileSession(_))
+    }
+}
+
+/// A [`Ttl::WhileSession`] in a record.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WhileSession {
+    while_session: u32,
+}
+
+impl Serialize for Ttl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Ttl::Plain(seconds) => serializer.serialize_u32(seconds),
+            Ttl::WhileSession(seconds) => WhileSession { while_session: seconds }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ttl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrMap;
+
+        impl<'de> Visitor<'de> for NumberOrMap {
+            type Value = Ttl;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of seconds, or a map with whileSession")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, seconds: u64) -> Result<Ttl, E> {
+                let seconds = u32::try_from(seconds);
+                seconds.map(Ttl::Plain).map_err(|_| E::custom("a TTL has at most 32 bits"))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Ttl, A::Error> {
+                let WhileSession { while_session } = Deserialize::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Ttl::WhileSession(while_session))
+            }
+        }
+
+        deserializer.deserialize_any(NumberOrMap)
     }
 }
 

@@ -182,6 +182,7 @@ impl Engine {
                 position: u32::try_from(engine.sessions[session].held.len()).expect("within the quota"),
                 ttl: held.ttl,
                 mode: held.mode,
+                is_timed: false,
                 expires: engine.listening(held.since),
                 renewals: 0,
             };
@@ -283,7 +284,8 @@ mod tests {
         }
 
         fn reserve(&mut self, text: &str) {
-            let want = Want { id: ReservationId(Uuid::nil()), key: Key::recall(text, false).unwrap(), ttl: Ttl(60) };
+            let want =
+                Want { id: ReservationId(Uuid::nil()), key: Key::recall(text, false).unwrap(), ttl: Ttl::Plain(60) };
             let (session, wants, mode) = (self.ana.clone(), [want].into(), Mode::Exclusive);
             let ask = Reserve { session, wants, mode, reason: None, wait: None, if_version: None };
             assert!(matches!(self.ask(Command::Reserve(ask)), Outcome::Granted(_)), "{text}");
@@ -339,7 +341,7 @@ mod tests {
         }
         let want = |text: &str| {
             let key = Key::recall(text, true).unwrap();
-            Want { id: ReservationId(Uuid::nil()), key, ttl: Ttl(60) }
+            Want { id: ReservationId(Uuid::nil()), key, ttl: Ttl::Plain(60) }
         };
         let mut ask = |session: &SessionId, texts: &[&str], wait| {
             let (session, wants, mode) =

@@ -20,6 +20,12 @@ impl ListeningTime {
     pub fn after(self, time: Duration) -> ListeningTime {
         ListeningTime(Timestamp(self.0).after(time).0)
     }
+
+    /// How many seconds there are until `later`, rounded up; zero if that is in the past.
+    pub fn seconds_until(self, later: ListeningTime) -> u32 {
+        let ms = Timestamp(self.0).until(Timestamp(later.0)).as_millis();
+        u32::try_from(ms.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
 }
 
 impl Engine {

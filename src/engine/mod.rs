@@ -18,6 +18,7 @@ mod deadlock;
 mod execute;
 mod expiry;
 mod generation;
+mod idle;
 mod ids;
 mod image;
 mod index;

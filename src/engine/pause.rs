@@ -33,7 +33,7 @@ impl Engine {
                 feature: feature.clone(),
                 by: self.session_name(reservation.session),
                 reason: reservation.reason.clone(),
-                until: self.real(reservation.expires),
+                until: self.real(self.deadline(reservation)),
             })
         })
     }

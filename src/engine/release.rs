@@ -78,7 +78,7 @@ impl Engine {
 
     /// Ends one reservation and returns its key. Unlock requests for it end too.
     pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
-        let Reservation { id, place, session, .. } = self.reservations[slot];
+        let Reservation { id, place, session, ttl, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
             turn.freed.push(self.reservations[slot].key.clone());
             self.note_weakened(turn, slot);
@@ -93,8 +93,9 @@ impl Engine {
             self.close_pending_requests(turn, &id, why);
         }
         let now = self.listening(turn.now);
-        let Session { ref held, opened, last_heard, .. } = self.sessions[session];
-        if held.is_empty() && last_heard.after(self.policy.session_timeout) <= now {
+        let Session { ref held, ref idle, opened, last_heard, .. } = self.sessions[session];
+        let was_last = !ttl.is_while_session() && held.len() == idle.len();
+        if was_last && last_heard.after(self.policy.session_timeout) <= now {
             // Only this reservation kept a silent session from being lost.
             self.session_deadlines.set(now, opened, session);
         }

@@ -109,6 +109,10 @@ impl Engine {
             self.amend(turn, held, mode, want.ttl, reason.cloned());
             return held;
         }
+        if want.ttl.is_while_session() {
+            let now = self.listening(turn.now);
+            self.hear(session, now);
+        }
         let reserved = |_: &Engine| Event::Reserved {
             id: want.id,
             session: id.clone(),
@@ -121,11 +125,16 @@ impl Engine {
         *self.sessions[session].held.last().expect("just granted")
     }
 
-    /// Renews a reservation. A new mode, TTL or reason is recorded.
+    /// Renews a reservation. A new mode, TTL or reason is recorded. It never ends earlier than before.
     fn amend(&mut self, turn: &mut Turn, held: ReservationSlot, mode: Mode, ttl: Ttl, reason: Option<Text>) {
-        let expires = self.listening(turn.now).after(ttl.duration());
+        let now = self.listening(turn.now);
+        let ttl = self.not_shorter(&self.reservations[held], ttl, now);
+        let expires = self.deadline(&self.reservations[held]).max(now.after(ttl.duration()));
+        if ttl.is_while_session() {
+            self.hear(self.reservations[held].session, now);
+        }
         let reservation = &mut self.reservations[held];
-        reservation.expires = reservation.expires.max(expires);
+        reservation.expires = expires;
         reservation.renewals = reservation.renewals.wrapping_add(1);
         let reason = reason.or_else(|| reservation.reason.clone());
         if (reservation.mode, reservation.ttl, &reservation.reason) == (mode, ttl, &reason) {
@@ -194,7 +203,7 @@ impl Engine {
             ttl: held.ttl,
             reason: held.reason.clone(),
             since: held.since,
-            expires: self.real(held.expires),
+            expires: self.real(self.deadline(held)),
             fence: held.fence,
             version: self.index.place(held.place).version,
             renewals: held.renewals,

@@ -142,9 +142,11 @@ impl Engine {
         let now = self.listening(now);
         for held in &self.sessions[slot].held {
             let reservation = &mut self.reservations[*held];
-            reservation.expires = reservation.expires.max(now.after(reservation.ttl.duration()));
+            let full = now.after(reservation.ttl.duration());
+            let expires = if reservation.ttl.is_while_session() { full } else { reservation.expires.max(full) };
+            reservation.expires = expires;
             reservation.renewals = reservation.renewals.wrapping_add(1);
-            first = Some(first.unwrap_or(reservation.expires).min(reservation.expires));
+            first = Some(first.unwrap_or(expires).min(expires));
         }
         // A session outlives its reservations.
         let expires = first.unwrap_or(now.after(self.policy.session_timeout));

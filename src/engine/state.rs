@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::command::{Notice, UnlockRequest};
 use super::commit::CommittedContents;
+use super::idle::IdleGroups;
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 use super::index::{Index, Place};
 use super::listening::ListeningTime;
@@ -26,7 +27,7 @@ use crate::key::Key;
 pub struct Policy {
     /// Paths are compared without regard to case.
     pub fold_case: bool,
-    /// A session that does not call for this long, and holds nothing whose TTL still runs, is lost.
+    /// A session that does not call for this long, and holds nothing whose plain TTL still runs, is lost.
     pub session_timeout: Duration,
     /// Reservations one session may hold.
     pub reservations_per_session: usize,
@@ -95,6 +96,8 @@ pub struct Engine {
     // Working memory.
     pub(super) reservation_deadlines: Timer<ReservationSlot>,
     pub(super) session_deadlines: Timer<SessionSlot>,
+    /// When to look at the reservations of a session with this idle time, in seconds.
+    pub(super) idle_deadlines: BTreeSet<(ListeningTime, SessionSlot, u32)>,
     pub(super) wait_deadlines: BTreeSet<(ListeningTime, WaiterId)>,
     /// Real time minus listening time, in milliseconds.
     pub(super) lost_ms: i64,
@@ -166,7 +169,9 @@ pub(super) struct Reservation {
     pub position: u32,
     pub ttl: Ttl,
     pub mode: Mode,
-    /// Working memory.
+    /// Working memory: whether `reservation_deadlines` has an entry for it.
+    pub is_timed: bool,
+    /// Working memory: the deadline of a plain TTL. [`Engine::deadline`] is that of any.
     pub expires: ListeningTime,
     /// Working memory: how often the holder renewed it.
     pub renewals: u32,
@@ -184,6 +189,8 @@ pub(super) struct Session {
     pub earlier_end: Option<EarlierEnd>,
     /// Reservations, in no order.
     pub held: Vec<ReservationSlot>,
+    /// Those of them that last while the session gives signs of life.
+    pub idle: IdleGroups,
     pub waits: BTreeSet<WaiterId>,
     /// The keys of all waits, in the order of the waits.
     pub queued_keys: SmallVec<[QueuedKey; 1]>,
@@ -272,6 +279,7 @@ impl Engine {
             totals: Totals::default(),
             reservation_deadlines: Timer::default(),
             session_deadlines: Timer::default(),
+            idle_deadlines: BTreeSet::new(),
             wait_deadlines: BTreeSet::new(),
             lost_ms: 0,
             undecided: BTreeSet::new(),

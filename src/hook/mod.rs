@@ -206,6 +206,8 @@ fn receives_push(environment: &Environment) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     struct Place {
@@ -223,7 +225,8 @@ mod tests {
         fn file(&self, name: &str, text: &str) {
             let file = self.repo.common_dir.join(name);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, text).unwrap();
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
         }
 
         fn find(&self, moment: Moment, variables: &[(&str, &str)]) -> Result<ServerAccess, CheckError> {

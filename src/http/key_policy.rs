@@ -15,6 +15,8 @@ pub struct KeyPolicy {
     pub file_ttl: TtlBounds,
     /// For logical keys and resource URIs.
     pub name_ttl: TtlBounds,
+    /// For every key that is held while its session gives signs of life. The default is the timeout of a session.
+    pub idle: TtlBounds,
     /// The namespaces of logical keys that may be reserved.
     pub namespaces: Vec<String>,
     /// The most states the automaton of a pattern may have.
@@ -40,6 +42,7 @@ impl Default for KeyPolicy {
             rules: KeyRules::default(),
             file_ttl: TtlBounds::FILES,
             name_ttl: TtlBounds::NAMES,
+            idle: TtlBounds::IDLE,
             namespaces: NAMESPACES.map(str::to_owned).to_vec(),
             pattern_states: PATTERN_STATES_MAX,
             pattern_depth: 0,

@@ -199,6 +199,8 @@ pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
         reason: grant.reason.clone(),
         reserved_at: time(grant.since),
         expires_at: time(grant.expires),
+        ttl_seconds: grant.ttl.seconds().into(),
+        while_session: grant.ttl.is_while_session(),
         fence: grant.fence.0,
         version: grant.version,
         encoding: encoding(&grant.key),
@@ -213,7 +215,10 @@ pub fn renewed(session: &SessionId, grant: &Grant) -> wire::Renewed {
         file_path: grant.key.shown(),
         session_id: session.as_str().into(),
         expires_at: time(grant.expires),
+        ttl_seconds: grant.ttl.seconds().into(),
+        while_session: grant.ttl.is_while_session(),
         fence: grant.fence.0,
+        version: grant.version,
         encoding: encoding(&grant.key),
         notices: Vec::new(),
     }
@@ -230,7 +235,10 @@ pub fn reservation_info(holder: &SessionName, grant: &Grant) -> wire::Reservatio
         reason: grant.reason.clone(),
         reserved_at: time(grant.since),
         expires_at: time(grant.expires),
+        ttl_seconds: grant.ttl.seconds().into(),
+        while_session: grant.ttl.is_while_session(),
         fence: grant.fence.0,
+        version: grant.version,
         encoding: encoding(&grant.key),
     }
 }

@@ -4,6 +4,7 @@ use crate::engine::{Few, KeyName, Mode, ObjectId, Text, Ttl};
 use crate::http::app::{App, Repository};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::key_policy::KeyPolicy;
 use crate::http::pattern_work::{PatternWork, read_keys};
 use crate::key::{Key, KeyRules, Kind};
 use crate::wire::limits::{REASON_CHARS_MAX, TtlBounds};
@@ -46,14 +47,57 @@ pub fn object_id(field: &str, text: &str) -> ApiResult<ObjectId> {
     ObjectId::parse(text).ok_or_else(bad)
 }
 
+/// How long a request wants to hold its keys.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldTime {
+    ttl_seconds: Option<i64>,
+    /// None if the reservation has a TTL of its own.
+    idle_seconds: Option<Option<i64>>,
+}
+
+impl HoldTime {
+    pub fn read(
+        ttl_seconds: Option<i64>,
+        while_session: Option<bool>,
+        idle_seconds: Option<i64>,
+    ) -> Result<HoldTime, wire::BadBody> {
+        let while_session = while_session == Some(true);
+        if while_session && ttl_seconds.is_some() {
+            let what = "must not be sent together with whileSession, which has idleSeconds instead";
+            return Err(wire::BadBody::field("ttlSeconds", what));
+        }
+        if !while_session && idle_seconds.is_some() {
+            return Err(wire::BadBody::field("idleSeconds", "has a meaning only together with whileSession: true"));
+        }
+        Ok(HoldTime { ttl_seconds, idle_seconds: while_session.then_some(idle_seconds) })
+    }
+
+    /// Whether the request says anything about it.
+    pub fn is_some(self) -> bool {
+        self.ttl_seconds.is_some() || self.idle_seconds.is_some()
+    }
+
+    /// The TTL of a key under this policy.
+    pub fn of(self, policy: &KeyPolicy, key: &Key) -> ApiResult<Ttl> {
+        match self.idle_seconds {
+            None => ttl(self.ttl_seconds, policy.bounds(key)),
+            Some(seconds) => Ok(Ttl::WhileSession(in_bounds("idleSeconds", seconds, policy.idle)?)),
+        }
+    }
+}
+
 /// The TTL of a request, or the default.
 pub fn ttl(seconds: Option<i64>, bounds: TtlBounds) -> ApiResult<Ttl> {
-    let Some(seconds) = seconds else { return Ok(Ttl(bounds.default)) };
+    in_bounds("ttlSeconds", seconds, bounds).map(Ttl::Plain)
+}
+
+fn in_bounds(field: &str, seconds: Option<i64>, bounds: TtlBounds) -> ApiResult<u32> {
+    let Some(seconds) = seconds else { return Ok(bounds.default) };
     match u32::try_from(seconds) {
-        Ok(seconds) if (bounds.min..=bounds.max).contains(&seconds) => Ok(Ttl(seconds)),
+        Ok(seconds) if (bounds.min..=bounds.max).contains(&seconds) => Ok(seconds),
         _ => {
-            let sentence = format!("ttlSeconds is {seconds}; it must be {} to {}", bounds.min, bounds.max);
-            Err(out_of_range(Code::TtlOutOfRange, "ttlSeconds", sentence, bounds.min.into(), bounds.max.into()))
+            let sentence = format!("{field} is {seconds}; it must be {} to {}", bounds.min, bounds.max);
+            Err(out_of_range(Code::TtlOutOfRange, field, sentence, bounds.min.into(), bounds.max.into()))
         }
     }
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::suite::{OnDisk, load};
 use super::{Journal, SqliteJournal, db};
-use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, UnlockAnswer, Why};
+use crate::engine::{EndState, Event, LeftWhy, Mode, Owner, Record, Seq, Ttl, UnlockAnswer, Why};
 
 /// The formats of earlier versions, and the record that the snapshot of each journal was taken after.
-const FORMATS: [(&str, u64); 3] = [("v1", 20), ("v2", 2), ("v3-restored", 1)];
+const FORMATS: [(&str, u64); 4] = [("v1", 20), ("v2", 2), ("v3-restored", 1), ("v4-while-session", 3)];
 
 const STATE: &[u8] = b"what the first twenty add up to";
 
@@ -117,6 +117,9 @@ fn the_fixtures_have_every_kind_of_event() {
         "reopened without an owner",
         "reopened by a token",
         "restored",
+        "reserved while the session is there",
+        "amended while the session is there",
+        "queued while the session is there",
     ];
     assert_eq!(seen, BTreeSet::from(all));
 }
@@ -144,8 +147,10 @@ fn words(event: &Event) -> Vec<&'static str> {
                 EndState::Lost => "lost",
             },
         ],
-        Event::Reserved { mode, .. } => vec!["reserved", how(*mode)],
-        Event::Amended { mode, .. } => vec!["amended", how(*mode)],
+        Event::Reserved { mode, ttl: Ttl::Plain(_), .. } => vec!["reserved", how(*mode)],
+        Event::Reserved { ttl: Ttl::WhileSession(_), .. } => vec!["reserved while the session is there"],
+        Event::Amended { mode, ttl: Ttl::Plain(_), .. } => vec!["amended", how(*mode)],
+        Event::Amended { ttl: Ttl::WhileSession(_), .. } => vec!["amended while the session is there"],
         Event::Released { why, .. } => vec![
             "released",
             match why {
@@ -157,6 +162,9 @@ fn words(event: &Event) -> Vec<&'static str> {
                 Why::Unheard => "unheard",
             },
         ],
+        Event::Queued { wants, .. } if wants.iter().any(|want| want.ttl.is_while_session()) => {
+            vec!["queued while the session is there"]
+        }
         Event::Queued { mode, .. } => vec!["queued", how(*mode)],
         Event::Left { why, .. } => vec![
             "left",

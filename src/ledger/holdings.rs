@@ -232,7 +232,7 @@ mod tests {
         let want = |key: &&str| Want {
             id: ReservationId(uuid::Uuid::now_v7()),
             key: Key::parse(key, &KeyRules::default()).unwrap(),
-            ttl: Ttl(60),
+            ttl: Ttl::Plain(60),
         };
         let ask = Reserve {
             session: id,

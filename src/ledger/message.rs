@@ -177,7 +177,7 @@ mod tests {
             session: SessionId::parse("s-17").unwrap(),
             key: Key::recall(key, false).unwrap(),
             mode: Mode::Exclusive,
-            ttl: Ttl(60),
+            ttl: Ttl::Plain(60),
             reason: None,
         };
         LedgerEvent { seq: Seq(seq), at: Timestamp(0), event, name: Some("ana".into()) }

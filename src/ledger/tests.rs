@@ -49,7 +49,7 @@ impl LedgerFixture {
 
     fn reserve_as(&mut self, session: &str, keys: Vec<Key>, mode: Mode) {
         let id = SessionId::parse(session).unwrap();
-        let want = |key| Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl(60) };
+        let want = |key| Want { id: ReservationId(uuid::Uuid::now_v7()), key, ttl: Ttl::Plain(60) };
         let wants = keys.into_iter().map(want).collect();
         let reason = Some("because".into());
         let ask = Reserve { session: id.clone(), wants, mode, reason, wait: None, if_version: None };
@@ -178,7 +178,7 @@ fn git_shows_past_and_current_holders() {
 fn unusual_names_are_in_the_tree_too() {
     let mut world = LedgerFixture::new();
     let long = "l".repeat(255);
-    let deep = vec!["deep"; 800].join("/");
+    let deep = vec!["deep and long"; 250].join("/");
     let names: Vec<Vec<u8>> = vec![
         b"caf\xe9/\xff".to_vec(),
         b"a\nb".to_vec(),

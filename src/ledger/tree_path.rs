@@ -120,13 +120,15 @@ mod tests {
     #[test]
     fn long_and_deep_names_are_shortened_and_still_differ() {
         let long = format!("{}/**", "x".repeat(250));
+        // Journals of earlier versions may have keys of this depth.
         let deep = vec!["d"; 2000].join("/");
+        let recalled = |text: &str| String::from_utf8(of(&Key::recall(text, false).unwrap())).unwrap();
         for (text, other) in [(&long, format!("{long}/*.rs")), (&deep, format!("{deep}/e"))] {
-            let (one, two) = (path_of(text), path_of(&other));
+            let (one, two) = (recalled(text), recalled(&other));
             assert!(one != two && one.starts_with(OWN), "{one}");
             assert!(one.split('/').all(|part| part.len() <= 255), "{one}");
         }
-        let percent = format!("file:{}", "%E9/".repeat(300).trim_end_matches('/'));
+        let percent = format!("file:{}", "%E9/".repeat(250).trim_end_matches('/'));
         assert!(path_of(&percent).contains("%E9%2F~") || path_of(&percent).contains("%E9~"), "{}", path_of(&percent));
     }
 }

@@ -18,6 +18,11 @@ pub fn clean(text: &str, max: usize) -> String {
     out
 }
 
+/// Another person's text in double quotes, which it cannot leave; escaped and cut as by [`clean`].
+pub fn quoted(text: &str, max: usize) -> String {
+    format!("\"{}\"", clean(&text.replace('"', "'"), max))
+}
+
 /// Escapes a path as git stores it. A byte that is not part of UTF-8 text becomes `\xff`.
 pub fn path(bytes: &[u8]) -> String {
     let mut out = String::new();
@@ -81,6 +86,7 @@ mod tests {
         assert_eq!(clean("ana\x1b[31m\n\u{9b}2J\u{202e}x", 99), "ana\\x1b[31m\\n\\x9b2J\\u{202e}x");
         assert_eq!(clean("für alle 日本", 99), "für alle 日本");
         assert_eq!(clean("abcdef", 3), "abc…");
+        assert_eq!(quoted("a \"b\"\n", 9), "\"a 'b'\\n\"");
         assert_eq!(clean_lines("a\tb\nc\x1b[2Jd\r\u{202e}"), "a\tb\nc\\x1b[2Jd\\r\\u{202e}");
         assert_eq!(path(b"a\xffb\n\"c\" d"), "a\\xffb\\n\"c\" d");
     }

@@ -159,6 +159,8 @@ mod tests {
             file_path: Some("a".to_owned()),
             file_paths: None,
             ttl_seconds: Some(120),
+            while_session: None,
+            idle_seconds: None,
             mode: Some(Mode::Shared),
             reason: Some("why".into()),
             wait_seconds: Some(5),

@@ -89,6 +89,9 @@ pub enum EventKind {
         expires_at: Time,
         /// How long the reservation, and each renewal, lasts.
         ttl_seconds: u64,
+        /// It lasts while the session gives signs of life, and `ttlSeconds` without one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        while_session: bool,
         /// The fencing number of the reservation, the same as `seq`.
         fence: u64,
         /// Set when `filePath` is percent-encoded.
@@ -112,6 +115,9 @@ pub enum EventKind {
         reason: Option<Text>,
         /// How long each renewal lasts from now on.
         ttl_seconds: u64,
+        /// From now on it lasts while the session gives signs of life, and `ttlSeconds` without one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        while_session: bool,
         /// Set when `filePath` is percent-encoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
@@ -311,6 +317,7 @@ mod tests {
                 reserved_at: Time(0),
                 expires_at: Time(60_000),
                 ttl_seconds: 60,
+                while_session: false,
                 fence: 7,
                 encoding: None,
             },

@@ -23,6 +23,13 @@ pub struct Reserved {
     pub reserved_at: Time,
     /// When it expires unless it is renewed.
     pub expires_at: Time,
+    /// How long it lasts without a renewal; with `whileSession`, without a sign of life of the session.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ttl_seconds: u64,
+    /// It lasts while the session gives signs of life: every call of the session moves `expiresAt`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_session: bool,
     /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
     /// The version of the key: one more each time a holder releases it.
@@ -162,8 +169,19 @@ pub struct Renewed {
     pub session_id: Text,
     /// When it expires unless it is renewed again.
     pub expires_at: Time,
+    /// How long it lasts without a renewal; with `whileSession`, without a sign of life of the session.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ttl_seconds: u64,
+    /// It lasts while the session gives signs of life: every call of the session moves `expiresAt`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_session: bool,
     /// The same number as when it was granted.
     pub fence: u64,
+    /// The version of the key: one more each time a holder releases it.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub version: u64,
     /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
@@ -270,6 +288,8 @@ mod tests {
             reason: None,
             reserved_at: Time(0),
             expires_at: Time(60_000),
+            ttl_seconds: 60,
+            while_session: false,
             fence: 7,
             version: 2,
             encoding: None,
@@ -277,7 +297,8 @@ mod tests {
         };
         let shown = json!({
             "reservationId": "res_1", "filePath": "src/a.rs", "sessionId": "ana", "mode": "exclusive", "reason": null,
-            "reservedAt": "1970-01-01T00:00:00.000Z", "expiresAt": "1970-01-01T00:01:00.000Z", "fence": 7, "version": 2,
+            "reservedAt": "1970-01-01T00:00:00.000Z", "expiresAt": "1970-01-01T00:01:00.000Z", "ttlSeconds": 60,
+            "fence": 7, "version": 2,
         });
         assert_eq!(serde_json::to_value(&reserved).unwrap(), shown);
         assert_eq!(serde_json::from_value::<Reserved>(shown).unwrap(), reserved);

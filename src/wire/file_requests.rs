@@ -81,6 +81,14 @@ pub struct Reserve {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
+    /// Hold it while the session gives signs of life, instead of for `ttlSeconds`. Every authenticated call of the session is
+    /// one. The session itself ends after its own timeout, whatever it holds so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub while_session: Option<bool>,
+    /// With `whileSession`: how long it lasts after the last sign of life. Default: the session timeout of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1)]
+    pub idle_seconds: Option<i64>,
     /// Default: exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RequestMode>)]
@@ -187,11 +195,18 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(inline)]
     pub intent: Option<Intent>,
-    /// For how many seconds they would be reserved. With it, a check is refused for the same policy and the same limits as
-    /// the reservation would be.
+    /// For how many seconds they would be reserved. With it, or with `whileSession`, a check is refused for the same policy
+    /// and the same limits as the reservation would be.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
+    /// They would be reserved while the session gives signs of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub while_session: Option<bool>,
+    /// With `whileSession`: how long they would last after the last sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    #[schema(minimum = 1)]
+    pub idle_seconds: Option<i64>,
     /// The new content of each path, as the object id of its blob, in the order of the paths; all zeros for a deletion. A
     /// path may be listed several times with different contents. Has an effect only with `intent` `change`: content that
     /// every holder in the way has committed itself is no conflict.

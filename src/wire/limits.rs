@@ -30,6 +30,9 @@ pub const COMPONENT_BYTES_MAX: usize = 255;
 /// The longest a reserve may wait in the queue, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 300;
 
+/// The longest a reservation may last after the last sign of life of its session, in seconds.
+pub const IDLE_SECONDS_MAX: u32 = 28_800;
+
 /// The longest reason or note, in characters.
 pub const REASON_CHARS_MAX: usize = 1000;
 
@@ -63,4 +66,7 @@ impl TtlBounds {
 
     /// For logical names and resource URIs, unless the server is configured otherwise.
     pub const NAMES: TtlBounds = TtlBounds { default: 1800, min: 1, max: 28_800 };
+
+    /// How long a reservation lasts after the last sign of life of its session, if it is held so.
+    pub const IDLE: TtlBounds = TtlBounds { default: 1800, min: 1, max: IDLE_SECONDS_MAX };
 }

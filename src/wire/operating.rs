@@ -27,8 +27,19 @@ pub struct Reservation {
     pub reserved_at: Time,
     /// When it expires unless it is renewed.
     pub expires_at: Time,
+    /// How long it lasts without a renewal; with `whileSession`, without a sign of life of the session.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ttl_seconds: u64,
+    /// It lasts while the session gives signs of life: every call of the session moves `expiresAt`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_session: bool,
     /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
+    /// The version of the key: one more each time a holder releases it.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub version: u64,
     /// Set when `filePath` is percent-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

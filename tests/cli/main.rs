@@ -9,6 +9,7 @@ mod files;
 mod help;
 mod history;
 mod packages;
+mod preamble;
 mod rlock;
 mod run;
 mod sessions;

@@ -127,7 +127,7 @@ impl Runner {
                 Event::Reserved { session, key, .. } => (!granted_now.contains(&record.seq))
                     .then(|| format!("granted {} {} to {session}", record.seq, key.shown())),
                 Event::Amended { id, mode, ttl, .. } => {
-                    Some(format!("amended {} ({}, ttl {}s)", self.fences[id], mode_word(*mode), ttl.0))
+                    Some(format!("amended {} ({}, {})", self.fences[id], mode_word(*mode), ttl_words(*ttl)))
                 }
                 Event::Released { why: Why::Released | Why::Ended, .. } if by_hand => None,
                 Event::Released { id, why, .. } => Some(format!("released {} ({})", self.fences[id], why_word(why))),
@@ -229,7 +229,7 @@ impl Runner {
             "creates" => Command::Create { session: session(), name: text("name"), feature: text("feature") },
             "reserves" => {
                 let keys: Vec<Key> = line.keys.iter().map(|key| this.key(key)).collect();
-                let ttl = Ttl(line.time("ttl").map_or(60, |time| time.as_secs().try_into().expect("a short time")));
+                let ttl = line.ttl().unwrap_or(Ttl::Plain(60));
                 let wants = keys.into_iter().map(|key| Want { id: ReservationId(this.make_id()), key, ttl }).collect();
                 let if_version = line.options.get("if").map(|text| text.parse().expect("a version"));
                 let (wait, reason) = (line.time("wait"), text("reason"));
@@ -238,8 +238,7 @@ impl Runner {
             "releases" if line.keys == ["everything"] => Command::ReleaseAll { session: session() },
             "releases" => Command::Release { session: session(), keys: line.keys.iter().map(named).collect() },
             "renews" => {
-                let ttl = line.time("ttl").map(|time| Ttl(time.as_secs().try_into().expect("a short time")));
-                Command::Renew { session: session(), keys: line.keys.iter().map(named).collect(), ttl }
+                Command::Renew { session: session(), keys: line.keys.iter().map(named).collect(), ttl: line.ttl() }
             }
             "heartbeats" => Command::Heartbeat { session: session() },
             "ends" => {
@@ -346,6 +345,13 @@ impl<'a> Line<'a> {
 
     fn time(&self, name: &str) -> Option<Duration> {
         self.options.get(name).map(|text| time(text))
+    }
+
+    /// `ttl=60s`, or `while=60s` for a hold that lasts while its session gives signs of life.
+    fn ttl(&self) -> Option<Ttl> {
+        let seconds = |time: Duration| u32::try_from(time.as_secs()).expect("a short time");
+        let plain = self.time("ttl").map(|time| Ttl::Plain(seconds(time)));
+        plain.or(self.time("while").map(|time| Ttl::WhileSession(seconds(time))))
     }
 
     /// What a check is for: `intent=change`, `intent=look`, or a reservation.

@@ -35,7 +35,7 @@ impl TestEngine {
         keys: impl Iterator<Item = Key>,
         if_version: Option<u64>,
     ) -> Result<Outcome, Refusal> {
-        let wants = keys.map(|key| Want { id: ReservationId(self.make_id()), key, ttl: Ttl(300) }).collect();
+        let wants = keys.map(|key| Want { id: ReservationId(self.make_id()), key, ttl: Ttl::Plain(300) }).collect();
         let (session_id, wait, mode) = (session.clone(), Some(Duration::from_secs(300)), Mode::Exclusive);
         let ask = Reserve { session: session_id, wants, mode, reason: None, wait, if_version };
         self.ask(session, Command::Reserve(ask))

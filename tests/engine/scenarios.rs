@@ -100,7 +100,7 @@ fn continue_after_restart(engine: &mut Engine) -> (Vec<Record>, Vec<(WaiterId, C
     });
     let mut commands = Vec::new();
     for (key, id) in keys.into_iter().chain([everything]).zip(1 << 64..) {
-        let wants = [Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl(5) }].into();
+        let wants = [Want { id: ReservationId(Uuid::from_u128(id)), key, ttl: Ttl::Plain(5) }].into();
         let (session, wait) = (new.clone(), Some(Duration::from_secs(3_000)));
         commands.push((
             actor.clone(),

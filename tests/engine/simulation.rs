@@ -318,7 +318,10 @@ impl Simulation {
     }
 
     fn nothing_is_overdue(&self) {
-        assert!(self.model.held.iter().all(|held| held.expires > self.now), "a reservation outlived its deadline");
+        assert!(
+            self.model.held.iter().all(|held| self.model.deadline(held) > self.now),
+            "a reservation outlived its deadline"
+        );
         assert!(self.model.waits.iter().all(|wait| wait.until > self.now), "a wait outlived its deadline");
     }
 
@@ -428,6 +431,7 @@ impl Simulation {
             let has_more = |notice: &Notice| matches!(notice, Notice::More { notices: 1.., .. });
             while self.engine.take_notices(id).iter().any(has_more) {}
             self.model.sessions[session].notices.clear();
+            self.model.sessions[session].untold = 0;
         }
     }
 
@@ -571,7 +575,8 @@ impl Simulation {
     }
 
     fn any_ttl(&mut self) -> Ttl {
-        Ttl(1 + self.random.below(60) as u32)
+        let seconds = 1 + self.random.below(60) as u32;
+        if self.random.percent(25) { Ttl::WhileSession(seconds) } else { Ttl::Plain(seconds) }
     }
 
     fn any_reason(&mut self) -> Option<Text> {

@@ -1,7 +1,7 @@
 //! Results, records and notices as text, for scenarios.
 
 use git_dibs::engine::{
-    Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, UnlockAnswer, Why,
+    Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, Ttl, UnlockAnswer, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -116,6 +116,13 @@ pub fn notice_words(notice: &Notice, requests: &[Uuid]) -> String {
 
 pub fn request_name(id: Uuid, requests: &[Uuid]) -> String {
     requests.iter().position(|other| *other == id).map_or("r?".to_owned(), |at| format!("r{}", at + 1))
+}
+
+pub fn ttl_words(ttl: Ttl) -> String {
+    match ttl {
+        Ttl::Plain(seconds) => format!("ttl {seconds}s"),
+        Ttl::WhileSession(seconds) => format!("idle {seconds}s"),
+    }
 }
 
 pub fn mode_word(mode: Mode) -> &'static str {

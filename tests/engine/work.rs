@@ -41,7 +41,7 @@ impl TestEngine {
     fn reserve(&mut self, id: &SessionId, keys: &[Key], wait: Option<Duration>) -> Result<Outcome, Refusal> {
         let wants = keys.iter().map(|key| {
             self.made += 1;
-            Want { id: ReservationId(Uuid::from_u128(self.made)), key: key.clone(), ttl: Ttl(300) }
+            Want { id: ReservationId(Uuid::from_u128(self.made)), key: key.clone(), ttl: Ttl::Plain(300) }
         });
         let (session, wants, mode) = (id.clone(), wants.collect(), Mode::Exclusive);
         self.ask(id, Command::Reserve(Reserve { session, wants, mode, reason: None, wait, if_version: None }))

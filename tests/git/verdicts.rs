@@ -114,7 +114,7 @@ fn an_ended_session_holds_nothing_and_its_token_is_refused() {
     ana.end();
     assert!(case.commit(&case.world.variables(Some(&bo)), "").0);
     let (passed, text) = case.commit(&case.world.variables(Some(&ana)), "-c dibs.onUnreachable=block");
-    assert!(passed && text.contains("session ana has ended") && text.contains("git dibs session start"), "{text}");
+    assert!(passed && text.contains("session ana has ended") && text.contains("unset DIBS_TOKEN"), "{text}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod sessions;
 mod checks;
 mod files;
 mod reservations;
+mod while_session;
 
 mod waiting;
 

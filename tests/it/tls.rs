@@ -172,6 +172,7 @@ fn a_bad_certificate_or_key_is_refused_with_one_sentence() {
     });
     refused("cannot be used together", &|world| {
         fs::copy(fixture("renewed.key"), path(world, "key.pem")).unwrap();
+        fs::set_permissions(path(world, "key.pem"), PermissionsExt::from_mode(0o600)).unwrap();
     });
     refused("can be read by other users (mode 0644); run: chmod 600", &|world| {
         fs::set_permissions(path(world, "key.pem"), PermissionsExt::from_mode(0o644)).unwrap();

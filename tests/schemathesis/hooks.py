@@ -59,6 +59,13 @@ def before_call(context, case, kwargs):
             if isinstance(paths, list) and len(paths) != len(check["blobs"]):
                 check["blobs"] = [(check["blobs"] or ["0" * 40])[0]] * len(paths)
 
+    # A hold has one kind of time. The document says so in words.
+    for hold in (body, body.get("check")):
+        if isinstance(hold, dict) and hold.get("idleSeconds") is not None:
+            hold["whileSession"] = True
+        if isinstance(hold, dict) and hold.get("whileSession") is True:
+            hold.pop("ttlSeconds", None)
+
     # Long waits are as good as short ones, and there is not time for all of them.
     if type(body.get("waitSeconds")) in (int, float) and 1 < body["waitSeconds"] <= 300:
         body["waitSeconds"] = 1

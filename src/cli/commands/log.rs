@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::cli::context::{Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
-use crate::client::HistoryFilter;
+use crate::client::{ClientError, HistoryFilter};
 use crate::git::Repo;
 use crate::local::{Cwd, Names, clock, data_dir, describe};
 use crate::serve::upkeep::ledger;
@@ -47,13 +47,17 @@ pub fn run(args: Args) -> Result<Exit> {
         let percent = names.encoding() == Some(Encoding::Percent);
         Ok(HistoryFilter { key: names.texts().pop(), percent, session: args.session.clone(), since })
     };
+    // The ledger stands in for a server that does not answer, not for one that sends something else than a history.
+    let mut is_answered = false;
     let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
         let filter = query(&context.workspace.cwd)?;
-        context.look(|client, _| client.history(&filter, most)).inspect(|_| context.print_notices())
+        let result = context.try_look(|client, _| client.history(&filter, most))?;
+        is_answered = matches!(result, Err(ClientError::Garbage { .. }));
+        context.checked(result).inspect(|_| context.print_notices())
     });
     let history = match reply {
         Ok(history) => history,
-        Err(failure) if failure.exit == Exit::Unreachable => match without_server(&query, most) {
+        Err(failure) if failure.exit == Exit::Unreachable && !is_answered => match without_server(&query, most) {
             Some(history) => history?,
             None => return Err(failure.into()),
         },

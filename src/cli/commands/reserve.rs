@@ -28,6 +28,9 @@ pub struct HoldArgs {
     /// For how many seconds, unless renewed; the server has a default and a limit
     #[arg(long, value_name = "SECONDS")]
     pub ttl: Option<i64>,
+    /// Hold it while the session makes calls, and this many seconds after the last one
+    #[arg(long, value_name = "SECONDS", conflicts_with = "ttl")]
+    pub idle: Option<i64>,
     /// Hold it shared, together with other sessions that share it
     #[arg(long)]
     pub shared: bool,
@@ -101,6 +104,8 @@ pub(super) fn request(names: &Names, hold: &HoldArgs) -> wire::Reserve {
         file_path: one,
         file_paths: many,
         ttl_seconds: hold.ttl,
+        while_session: hold.idle.map(|_| true),
+        idle_seconds: hold.idle,
         mode: hold.shared.then_some(Mode::Shared),
         reason: hold.reason.as_deref().map(Into::into),
         encoding: names.encoding(),
@@ -121,7 +126,8 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
     let line = |one: &wire::Reserved| {
         let shared = if one.mode == Mode::Shared { ", shared" } else { "" };
         let left = time_left(context.time_left(one.expires_at));
-        format!("reserved {} for {left}{shared}\n", describe::key(&one.file_path, one.encoding))
+        let longer = if one.while_session { ", and longer with every call of this session" } else { "" };
+        format!("reserved {} for {left}{longer}{shared}\n", describe::key(&one.file_path, one.encoding))
     };
     context.print(&granted.iter().map(line).collect::<String>())?;
     Ok(Exit::Ok)

@@ -17,7 +17,7 @@ use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::reply_text::{ListText, ReplyText};
-use crate::http::request_fields::{key, mode, object_id, ttl};
+use crate::http::request_fields::{HoldTime, key, mode, object_id};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding};
@@ -135,7 +135,8 @@ impl ParsedCheck {
     pub async fn read(app: &App, caller: &Caller, mut body: wire::Check) -> ApiResult<ParsedCheck> {
         let (intent, percent) = (intent(&body), body.encoding == Some(Encoding::Percent));
         let (blobs, record) = (body.blobs.take(), body.record == Some(true));
-        let (held_in, ttl_seconds) = (mode(body.mode), body.ttl_seconds);
+        let held_in = mode(body.mode);
+        let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
         let paths = body.into_paths()?;
         let most = app.limits().keys_per_check;
         if paths.len() > most {
@@ -145,11 +146,11 @@ impl ParsedCheck {
         let mut work = PatternWork::of(caller, paths.iter().map(String::as_str))?;
         let read = |text: &String| key(&caller.repo, text, percent);
         let keys = read_keys(app, &mut work, paths.iter(), read, |key| key).await?;
-        if ttl_seconds.is_some() {
+        if hold.is_some() {
             let policy = caller.repo.policy();
             for key in &*keys {
                 policy.permit(key, held_in)?;
-                ttl(ttl_seconds, policy.bounds(key))?;
+                hold.of(&policy, key)?;
             }
         }
         let blobs = blobs.map(|blobs| read_blobs(&blobs, paths.len())).transpose()?;

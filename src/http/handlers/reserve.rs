@@ -18,7 +18,7 @@ use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
-use crate::http::request_fields::{mode, out_of_range, parse_key, reason, ttl};
+use crate::http::request_fields::{HoldTime, mode, out_of_range, parse_key, reason};
 use crate::http::submit::submit_and_wait;
 use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
@@ -57,10 +57,11 @@ pub async fn reserve(
         let what = format!("has {} keys, and {most} is the most for one request", texts.len());
         return Err(wire::BadBody::field("filePaths", what).into());
     }
+    let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
     let mut work = PatternWork::of(&caller, texts.iter())?;
     let wants = {
         let policy = caller.repo.policy();
-        let want = |text: &str| want(&policy, text, percent, mode, body.ttl_seconds);
+        let want = |text: &str| want(&policy, text, percent, mode, hold);
         read_keys(&app, &mut work, texts.iter(), want, |want| &want.key).await?
     };
     let ask = Reserve {
@@ -155,10 +156,10 @@ fn room_to_wait(app: &App, session: &SessionId, texts: OneOrMany<'_>) -> ApiResu
     })
 }
 
-fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, ttl_seconds: Option<i64>) -> ApiResult<Want> {
+fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, hold: HoldTime) -> ApiResult<Want> {
     let key = parse_key(&policy.rules, text, percent)?;
     policy.permit(&key, mode)?;
-    let ttl = ttl(ttl_seconds, policy.bounds(&key))?;
+    let ttl = hold.of(policy, &key)?;
     Ok(Want { id: ReservationId(new_id()), key, ttl })
 }
 

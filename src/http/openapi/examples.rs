@@ -24,6 +24,7 @@ pub fn requests(call: &str) -> Value {
                 "several",
                 &json!({ "filePaths": ["src/a.rs", "src/b/", "db:migration-slot"], "reason": "splitting the parser" }),
             ),
+            ("whileSession", &json!({ "filePath": "src/c.rs", "whileSession": true, "idleSeconds": 3600 })),
             ("waiting", &json!({ "filePath": "src/**/*.rs", "mode": "shared", "waitSeconds": 30 })),
         ]),
         "release" => named(&[("one", &one), ("several", &many)]),
@@ -66,17 +67,17 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         json!({
             "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": key, "sessionId": "ana",
             "mode": "exclusive", "reason": "splitting the parser", "reservedAt": "2026-01-31T09:30:00.250Z",
-            "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42, "version": 3,
+            "expiresAt": "2026-01-31T09:32:00.250Z", "ttlSeconds": 120, "fence": 42, "version": 3,
         })
     };
     let renewed = json!({
         "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/a.rs", "sessionId": "ana",
-        "expiresAt": "2026-01-31T09:32:00.250Z", "fence": 42,
+        "expiresAt": "2026-01-31T09:32:00.250Z", "ttlSeconds": 120, "fence": 42, "version": 3,
     });
     let listed = json!({
         "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506", "filePath": "src/**", "sessionId": "bo",
         "sessionName": "Bo", "mode": "exclusive", "reason": null, "reservedAt": "2026-01-31T09:30:00.250Z",
-        "expiresAt": "2026-01-31T09:31:00.250Z", "fence": 41,
+        "expiresAt": "2026-01-31T10:00:00.250Z", "ttlSeconds": 1800, "whileSession": true, "fence": 41, "version": 0,
     });
     let session = json!({
         "sessionId": "ana", "state": "active", "name": "Ana", "feature": "F-1", "startedAt": "2026-01-31T09:00:00.000Z",

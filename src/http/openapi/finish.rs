@@ -7,8 +7,8 @@ use super::{examples, refusals};
 use crate::http::{App, Repository};
 use crate::wire::Code;
 use crate::wire::limits::{
-    CLAIM_UPDATES_MAX, NAME_CHARS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX, TOKEN_SECONDS_MAX,
-    WAIT_SECONDS_MAX,
+    CLAIM_UPDATES_MAX, IDLE_SECONDS_MAX, NAME_CHARS_MAX, PUSH_UPDATES_MAX, REASON_CHARS_MAX, REF_BYTES_MAX,
+    TOKEN_SECONDS_MAX, WAIT_SECONDS_MAX,
 };
 
 /// Completes the document that was made from the handlers.
@@ -52,6 +52,8 @@ fn contract_limits(schemas: &mut Value) {
     let fields = [
         ("Reserve", "reason", "maxLength", REASON_CHARS_MAX),
         ("Reserve", "waitSeconds", "maximum", WAIT_SECONDS_MAX as usize),
+        ("Reserve", "idleSeconds", "maximum", IDLE_SECONDS_MAX as usize),
+        ("Check", "idleSeconds", "maximum", IDLE_SECONDS_MAX as usize),
         ("UnlockRequest", "reason", "maxLength", REASON_CHARS_MAX),
         ("Reject", "note", "maxLength", REASON_CHARS_MAX),
         ("Override", "reason", "maxLength", REASON_CHARS_MAX),

@@ -12,6 +12,8 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use http::StatusCode;
+use http::header::{CONNECTION, HeaderValue};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -234,7 +236,11 @@ impl Acceptor {
         });
         let service = service.map_result(move |reply: Result<Response, Infallible>| match reply {
             Ok(reply) if reply.extensions().get::<CloseWithoutReply>().is_some() => Err(CloseConnection),
-            Ok(reply) if reply.body().size_hint().exact().is_some() => {
+            Ok(mut reply) if reply.body().size_hint().exact().is_some() => {
+                // Most of such a body is never read, so nothing can follow it on this connection.
+                if reply.status() == StatusCode::PAYLOAD_TOO_LARGE && on_reply.is_still_sent() {
+                    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 on_reply.end();
                 Ok(reply)
             }

@@ -12,7 +12,7 @@ use crate::journal::JournalError;
 
 /// The format this version writes. A version that adds events or changes a table increments it, so that older versions
 /// refuse the file with a clear message.
-pub(in crate::journal) const FORMAT: i64 = 3;
+pub(in crate::journal) const FORMAT: i64 = 4;
 
 /// "dibs" in ASCII; distinguishes journals from other SQLite files.
 const APPLICATION_ID: i32 = 0x6469_6273;

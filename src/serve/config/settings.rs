@@ -67,7 +67,7 @@ impl ServerSettings {
     pub fn load(command_line: &CommandLine) -> (ServerSettings, Vec<ConfigProblem>) {
         let path = command_line.config.as_deref();
         let (file, mut problems) = path.map_or_else(Default::default, ConfigFile::read);
-        let ConfigFile { options, key_policy, limits, mut engine_policy } = file;
+        let ConfigFile { options, mut key_policy, limits, mut engine_policy } = file;
         let options = command_line.options.clone().or(options);
         if let Some(seconds) = options.session_timeout {
             engine_policy.session_timeout = Duration::from_secs(seconds.value);
@@ -76,6 +76,8 @@ impl ServerSettings {
                 problems.push(ConfigProblem { line: None, sentence });
             }
         }
+        let timeout = u32::try_from(engine_policy.session_timeout.as_secs()).unwrap_or(u32::MAX);
+        key_policy.idle.default = timeout;
         if let Some(url) = &options.public_url
             && let Err(why) = Address::parse(&url.value)
         {

@@ -39,6 +39,7 @@ impl Model {
             match self.held_at(ask.session, *key) {
                 Some(at) => self.amend(at, ask.mode, *ttl, ask.reason.clone(), now),
                 None => {
+                    self.heard_by_grant(ask.session, *ttl, now);
                     self.held.push(Held {
                         id: *id,
                         session: ask.session,
@@ -69,14 +70,40 @@ impl Model {
     }
 
     pub(super) fn amend(&mut self, at: usize, mode: Mode, ttl: Ttl, reason: Option<Text>, now: Timestamp) {
+        // Nothing that is reserved again ends earlier than it would have.
+        let before = self.deadline(&self.held[at]);
+        let ttl = match ttl {
+            Ttl::Plain(_) => ttl,
+            Ttl::WhileSession(idle) => {
+                let left = now.until(before).as_millis().div_ceil(1000);
+                Ttl::WhileSession(idle.max(left as u32))
+            }
+        };
+        self.heard_by_grant(self.held[at].session, ttl, now);
         let held = &mut self.held[at];
         let weaker = held.mode == Mode::Exclusive && mode == Mode::Shared;
-        held.expires = held.expires.max(now.after(ttl.duration()));
+        held.expires = before.max(now.after(ttl.duration()));
         held.renewals += 1;
         (held.mode, held.ttl) = (mode, ttl);
         held.reason = reason.or(held.reason.clone());
         if weaker {
             self.weaken(at);
+        }
+    }
+
+    /// What lasts while the session gives signs of life counts from the grant at least.
+    fn heard_by_grant(&mut self, session: usize, ttl: Ttl, now: Timestamp) {
+        if ttl.is_while_session() {
+            let heard = &mut self.sessions[session].last_heard;
+            *heard = (*heard).max(now);
+        }
+    }
+
+    /// When a reservation ends.
+    pub fn deadline(&self, held: &Held) -> Timestamp {
+        match held.ttl {
+            Ttl::Plain(_) => held.expires,
+            Ttl::WhileSession(_) => self.sessions[held.session].last_heard.after(held.ttl.duration()),
         }
     }
 
@@ -114,8 +141,10 @@ impl Model {
         for held in self.held.iter_mut().filter(|held| held.session == session) {
             held.expires = held.expires.max(now.after(held.ttl.duration()));
             held.renewals += 1;
-            expires = expires.min(held.expires);
             renewed += 1;
+        }
+        for held in self.held.iter().filter(|held| held.session == session) {
+            expires = expires.min(self.deadline(held));
         }
         if renewed == 0 {
             expires = now.after(self.policy.session_timeout);
@@ -225,14 +254,24 @@ impl Model {
     }
 
     pub(super) fn tick(&mut self, now: Timestamp, lost_order: &[SessionId]) {
-        while let Some(at) = self.held.iter().position(|held| held.expires <= now) {
+        // A session with a waiting request is there.
+        for session in 0..self.sessions.len() {
+            let is_due = self
+                .held
+                .iter()
+                .any(|held| held.session == session && held.ttl.is_while_session() && self.deadline(held) <= now);
+            if is_due && self.waits_of(session).next().is_some() {
+                self.sessions[session].last_heard = now;
+            }
+        }
+        while let Some(at) = self.held.iter().position(|held| self.deadline(held) <= now) {
             self.let_go(at, &Why::Expired, now);
         }
         let mut lost: Vec<usize> = (0..self.sessions.len())
             .filter(|session| self.sessions[*session].ended.is_none())
             .filter(|session| self.sessions[*session].last_heard.after(self.policy.session_timeout) <= now)
             .filter(|session| self.waits_of(*session).next().is_none())
-            .filter(|session| self.held.iter().all(|held| held.session != *session))
+            .filter(|session| self.held.iter().all(|held| held.session != *session || held.ttl.is_while_session()))
             .collect();
         lost.sort_by_key(|session| lost_order.iter().position(|id| *id == self.sessions[*session].id));
         for session in lost {

@@ -441,7 +441,7 @@ impl Model {
             ttl: held.ttl,
             reason: held.reason.clone(),
             since: held.since,
-            expires: held.expires,
+            expires: self.deadline(held),
             fence: Seq::ZERO,
             version: self.versions[held.key],
             renewals: held.renewals,

@@ -80,7 +80,7 @@ impl Model {
                 feature: feature.into(),
                 by: self.person(first.session),
                 reason: first.reason.clone(),
-                until: first.expires,
+                until: self.deadline(first),
             })
         })
     }
@@ -147,7 +147,7 @@ impl Model {
             mode: held.mode,
             reason: held.reason.clone(),
             since: held.since,
-            until: held.expires,
+            until: self.deadline(held),
             example: self.example(asked, held.key),
             waiting: false,
             queue_length: self.queue_length(held.key),
