@@ -51,6 +51,10 @@ impl Default for Limits {
     }
 }
 
+/// How often one call starts the server. After a server was killed, a program that it was about to start may have its sockets
+/// for a moment, and accept a connection that nothing answers.
+const START_TRIES: usize = 3;
+
 /// Starts the server if none runs. Returns its addresses, or why there is none, if there is something to say.
 pub type Starter = Box<dyn Fn() -> Result<Vec<Endpoint>, Option<String>> + Send>;
 
@@ -275,19 +279,18 @@ impl Client {
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
         let mut outcome = self.call_within(limit, &method, path, body.clone());
-        if let Err(ClientError::Unreachable { at, why }) = &outcome
-            && let Some(start) = &self.starter
-        {
+        for _ in 0..START_TRIES {
+            let (Err(ClientError::Unreachable { at, why }), Some(start)) = (&outcome, &self.starter) else { break };
             // Every call is safe to repeat.
             match start() {
                 Ok(endpoints) => {
                     self.endpoints = endpoints;
-                    outcome = self.call_within(limit, &method, path, body);
+                    outcome = self.call_within(limit, &method, path, body.clone());
                 }
-                Err(None) => {}
+                Err(None) => break,
                 Err(Some(more)) => {
                     let why = format!("{why}; none was started: {more}");
-                    outcome = Err(ClientError::Unreachable { at: at.clone(), why });
+                    return Err(ClientError::Unreachable { at: at.clone(), why });
                 }
             }
         }
