@@ -48,7 +48,6 @@ impl DiscoveryFiles {
         for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
-            data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
             let token = self.keyring.sign(&NewToken {
                 subject: "local".into(),
@@ -59,6 +58,8 @@ impl DiscoveryFiles {
                 ..NewToken::default()
             })?;
             data_dir::write_private(&read_token_file(dir), token.as_bytes())?;
+            // Last: a client that finds the server also finds its token.
+            data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
         }
         Ok(())
     }
