@@ -2,10 +2,12 @@
 //!
 //! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
 //! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`,
-//! start-up in `recover`, snapshots in `snapshot`, and the stream of durable records in `feed`. `presence` sees to it that
+//! start-up in `recover`, snapshots in `snapshot`, the stream of durable records in `feed`, and counts of refusals and waits
+//! in `contention`. `presence` sees to it that
 //! time in which the desk did not listen counts against no deadline.
 
 mod clock;
+mod contention;
 mod feed;
 mod log;
 mod metrics;
@@ -23,6 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use contention::{COUNTED_TIME, Contention, ContentionReport, KeyCounts, RefusalKind, RefusedRequest};
 pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
@@ -50,6 +53,7 @@ struct Shared {
     name: Text,
     feed: Arc<Feed>,
     metrics: Metrics,
+    contention: Contention,
     /// The last append failed, but its records may be in the journal all the same.
     outcome_unknown: AtomicBool,
 }
@@ -163,6 +167,7 @@ impl Desk {
             name: name.into(),
             feed,
             metrics: Metrics::new(),
+            contention: Contention::default(),
             outcome_unknown: AtomicBool::new(false),
         });
         let desk = Desk { inbox, shared: shared.clone() };
@@ -197,6 +202,11 @@ impl Desk {
 
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    /// Which requests were refused or had to wait.
+    pub fn contention(&self) -> &Contention {
+        &self.shared.contention
     }
 
     /// The records of this repository, as they become durable.

@@ -9,11 +9,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::contention::KEYS_OF_REQUEST_MAX;
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
 use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
 use crate::engine::{
-    Actor, Command, Engine, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, Timestamp, Turn, WaiterId,
+    Actor, Command, Engine, Event, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, SessionName, Timestamp, Turn,
+    WaiterId, Why,
 };
 use crate::journal::{Journal, JournalError};
 
@@ -44,11 +46,21 @@ pub(super) struct Worker {
     submit_times: Vec<Instant>,
     /// The queue entries of waiting commands by ticket.
     tickets: HashMap<Ticket, WaiterId>,
-    /// The reply closures of waiting commands by queue entry.
-    waiting: HashMap<WaiterId, (Ticket, SessionId, OnReply)>,
+    /// Waiting commands by queue entry.
+    waiting: HashMap<WaiterId, WaitingCommand>,
     last_count: Timestamp,
     /// No command may begin to wait.
     closing: bool,
+}
+
+/// A command that waits for its result.
+struct WaitingCommand {
+    ticket: Ticket,
+    session: SessionId,
+    since: Timestamp,
+    /// The first of the keys that it waits for.
+    keys: Vec<String>,
+    on_reply: OnReply,
 }
 
 /// What goes out once the records of the turn are durable.
@@ -196,10 +208,15 @@ impl Worker {
                     }
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
+                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
                         self.tickets.insert(ticket, seq);
-                        self.waiting.insert(seq, (ticket, session, on_reply));
+                        self.waiting.insert(seq, WaitingCommand { ticket, session, since: now, keys, on_reply });
                     }
                     outcome => {
+                        if let (Err(refusal), Actor::Session(intro)) = (&outcome, &actor) {
+                            let who = SessionName { session: intro.id.clone(), name: intro.name.clone() };
+                            self.shared.contention.note_refusal(now, who, refusal);
+                        }
                         let notices = match &actor {
                             Actor::Session(intro) => self.engine.take_own_notices(intro),
                             _ => Vec::new(),
@@ -240,8 +257,14 @@ impl Worker {
     fn settle(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
         let now = turn.now;
         for (seq, outcome) in turn.settled.drain(..) {
-            let Some((ticket, session, on_reply)) = self.waiting.remove(&seq) else { continue };
+            let Some(waiting) = self.waiting.remove(&seq) else { continue };
+            let WaitingCommand { ticket, session, since, keys, on_reply } = waiting;
             self.tickets.remove(&ticket);
+            let contention = &self.shared.contention;
+            contention.note_wait(now, keys, since.until(now));
+            if let Err(refusal) = &outcome {
+                contention.note_refusal(now, self.engine.session_name_by_id(&session), refusal);
+            }
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now, work: 0 };
             outbox.wait_replies.push(ReadyReply { on_reply, reply });
@@ -264,6 +287,11 @@ impl Worker {
             metrics.syncs.add_time(time);
         }
         metrics.batches.add_number(records.len() as u64);
+        for record in records {
+            if let Event::Released { session, why: Why::Expired, .. } = &record.event {
+                self.shared.contention.note_expired(record.at, self.engine.session_name_by_id(session));
+            }
+        }
         self.shared.feed.publish(records);
         self.snapshots.start_if_due(&self.engine, self.journal.as_ref());
         Ok(())

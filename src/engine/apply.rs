@@ -147,8 +147,8 @@ impl Engine {
                 let key = self.compared(key);
                 self.apply_unlock_requested(*request, *reservation, key, session, reason.clone(), at);
             }
-            Event::UnlockAnswered { request, answer, by, note } => {
-                self.apply_unlock_answered(*request, *answer, by.clone(), note.clone(), at);
+            Event::UnlockAnswered { request, answer, by, admin, note } => {
+                self.apply_unlock_answered(*request, *answer, (by.clone(), admin.clone()), note.clone(), at);
             }
             Event::Committed { session, contents } => self.apply_committed(session, contents),
             Event::Restored { .. } => {
@@ -401,6 +401,7 @@ impl Engine {
             answer: None,
             answered_at: None,
             answered_by: None,
+            answered_by_admin: None,
             note: None,
         };
         self.sessions[holder].incoming.push(id);
@@ -414,12 +415,13 @@ impl Engine {
         &mut self,
         id: Uuid,
         answer: UnlockAnswer,
-        by: Option<SessionId>,
+        by: (Option<SessionId>, Option<Text>),
         note: Option<Text>,
         at: Timestamp,
     ) {
         let request = self.requests.get_mut(&id).expect("only a known request is answered");
-        (request.answer, request.answered_at, request.answered_by, request.note) = (Some(answer), Some(at), by, note);
+        (request.answer, request.answered_at, request.note) = (Some(answer), Some(at), note);
+        (request.answered_by, request.answered_by_admin) = by;
         let request = request.clone();
         if let Some(list) = self.pending.get_mut(&request.reservation) {
             list.retain(|other| *other != id);

@@ -338,6 +338,9 @@ pub struct UnlockRequest {
     pub answer: Option<UnlockAnswer>,
     pub answered_at: Option<Timestamp>,
     pub answered_by: Option<SessionId>,
+    /// The admin who answered in the place of the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by_admin: Option<Text>,
     pub note: Option<Text>,
 }
 

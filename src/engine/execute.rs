@@ -72,7 +72,11 @@ impl Engine {
             }
             Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason.clone()),
             Command::Respond { session, request, answer, note, hand_over } => {
-                self.respond(turn, session, *request, *answer, note.clone(), *hand_over)
+                let admin = match actor {
+                    Actor::Admin(name) => Some(name),
+                    _ => None,
+                };
+                self.respond(turn, (session, admin), *request, *answer, note.clone(), *hand_over)
             }
             Command::RecordCommit { session, contents } => Ok(self.record_commit(turn, session, contents)),
             Command::AnnouncePush { session, updates } => self.announce_push(turn.now, session, updates),

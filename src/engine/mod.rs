@@ -37,6 +37,7 @@ mod timer;
 mod turn;
 mod unlock;
 mod view;
+mod wait_graph;
 mod work;
 
 pub use command::{
@@ -51,4 +52,5 @@ pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockA
 pub use state::{Engine, Policy, Totals};
 pub use turn::Turn;
 pub use view::{Numbers, ReservationScan, SessionView, WAITED_KEYS_LISTED, WaitView, WhoHolds};
+pub use wait_graph::{BlockedWait, WaitBlocker};
 pub use work::{Pair, WorkReport};

@@ -102,6 +102,9 @@ pub enum Event {
         /// None where the reservation or the asking session ended first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<SessionId>,
+        /// The admin who answered in the place of that session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        admin: Option<Text>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Text>,
     },

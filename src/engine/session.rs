@@ -165,7 +165,8 @@ impl Engine {
         let mut own: Vec<_> = pending.filter(|id| self.requests[*id].by == session).copied().collect();
         own.sort();
         for request in own {
-            let event = Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, note: None };
+            let event =
+                Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, admin: None, note: None };
             self.emit(turn, event);
         }
         self.emit(turn, Event::Ended { session, state });
@@ -176,7 +177,8 @@ impl Engine {
         SessionName { session: session.id.clone(), name: session.name.clone() }
     }
 
-    pub(super) fn session_name_by_id(&self, id: &SessionId) -> SessionName {
+    /// The session with its display name, as far as it is still remembered.
+    pub fn session_name_by_id(&self, id: &SessionId) -> SessionName {
         match self.session_ids.get(id) {
             Some(slot) => self.session_name(*slot),
             None => SessionName { session: id.clone(), name: None },

@@ -67,11 +67,12 @@ impl Engine {
         }
     }
 
-    /// Answers a request as its holder, or withdraws it as its sender.
+    /// Answers a request as its holder, or withdraws it as its sender. An admin may do both in their place; it is recorded
+    /// as the admin's act.
     pub(super) fn respond(
         &mut self,
         turn: &mut Turn,
-        session: &SessionId,
+        (session, admin): (&SessionId, Option<&Text>),
         id: Uuid,
         answer: UnlockAnswer,
         note: Option<Text>,
@@ -92,8 +93,10 @@ impl Engine {
             Some(_) => return Err(Refusal::AnsweredBefore(Box::new(request))),
             None => {}
         }
+        let by = admin.is_none().then(|| session.clone());
+        let event = Event::UnlockAnswered { request: id, answer, by, admin: admin.cloned(), note };
         if answer != UnlockAnswer::Approved {
-            self.emit(turn, Event::UnlockAnswered { request: id, answer, by: Some(session.clone()), note });
+            self.emit(turn, event);
             return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
         }
         let slot = self.slot(session);
@@ -105,9 +108,13 @@ impl Engine {
             self.can_hand_over(slot, asker, &want, mode)?;
         }
         // The answer comes first, so that the release does not find this request pending.
-        let by = Some(session.clone());
-        self.emit(turn, Event::UnlockAnswered { request: id, answer, by, note });
-        self.release_one(turn, held, &Why::Approved { request: id });
+        self.emit(turn, event);
+        let why = match admin {
+            // The holder did not let go, so it is told.
+            Some(by) => Why::Overridden { by: by.clone(), reason: request.reason.clone() },
+            None => Why::Approved { request: id },
+        };
+        self.release_one(turn, held, &why);
         if let Some(id) = hand_over {
             let want = Want { id, key: request.key, ttl };
             let lookup = self.lookup(asker, &want.key);
@@ -146,7 +153,9 @@ impl Engine {
         let Some(pending) = self.pending.get(id).cloned() else { return };
         for request in pending {
             if !matches!(why, Why::Approved { request: approved } if *approved == request) {
-                self.emit(turn, Event::UnlockAnswered { request, answer: UnlockAnswer::Moot, by: None, note: None });
+                let event =
+                    Event::UnlockAnswered { request, answer: UnlockAnswer::Moot, by: None, admin: None, note: None };
+                self.emit(turn, event);
             }
         }
     }

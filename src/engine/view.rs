@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::command::{Grant, SessionName, UnlockRequest};
-use super::ids::{Seq, SessionId, Text, Timestamp, WaiterId};
+use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
 use super::record::{EndState, Mode};
 use super::state::{Engine, Session, Totals};
 use crate::key::Key;
@@ -118,6 +118,23 @@ impl Engine {
         }
         let next = slice + SCANNED_AT_ONCE;
         (next < self.sessions.slots()).then_some(next)
+    }
+
+    /// The sessions of one slice of the table that called after `since`, and when. Returns where the next slice begins, if
+    /// there is one.
+    pub fn seen_since(&self, slice: usize, since: Timestamp, found: &mut Vec<(SessionId, Timestamp)>) -> Option<usize> {
+        let sessions = self.sessions.range(slice, SCANNED_AT_ONCE);
+        let is_new = |session: &&Session| session.end.is_none() && session.last_seen > since;
+        found.extend(sessions.filter(is_new).map(|session| (session.id.clone(), session.last_seen)));
+        let next = slice + SCANNED_AT_ONCE;
+        (next < self.sessions.slots()).then_some(next)
+    }
+
+    /// When the reservations of a session expire, of at most `most` of them.
+    pub fn deadlines(&self, session: &SessionId, most: usize) -> Vec<(ReservationId, Timestamp)> {
+        let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
+        let held = self.sessions[*slot].held.iter().take(most).map(|held| self.grant_of(*held));
+        held.map(|grant| (grant.id, grant.expires)).collect()
     }
 
     /// What a session holds, in the order of the grants.

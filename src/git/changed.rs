@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::repo::oids_in;
-use super::{GitError, Oid, Path, Repo};
+use super::{GitError, Oid, Path, Repo, merge_drivers};
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -137,7 +137,8 @@ pub fn merge_heads(repo: &Repo) -> Vec<Oid> {
 ///
 /// `None` if this git cannot merge without a work tree (before 2.38).
 pub fn beyond_automatic_merge(repo: &Repo, other: &Oid) -> Result<Option<Vec<Change>>, GitError> {
-    let call = repo.git().args(["merge-tree", "--write-tree", "--no-messages", "HEAD", other.as_str()]);
+    let call = repo.git().with(merge_drivers::replaced(repo)?);
+    let call = call.args(["merge-tree", "--write-tree", "--no-messages", "HEAD", other.as_str()]);
     let output = call.everything()?;
     // It exits with 1 if there are conflicts, and writes a tree all the same.
     let tree = matches!(output.status.code(), Some(0 | 1)).then(|| output.stdout.split(|&b| !b.is_ascii_hexdigit()));
@@ -274,7 +275,7 @@ mod tests {
 
         fn git(&self, args: &[&str], input: &str) -> String {
             let who = ["user.name=x", "user.email=x@x", "core.checkStat=minimal"];
-            let output = self.repo.git().with(&who).args(args).input(input.into()).output().unwrap();
+            let output = self.repo.git().with(who).args(args).input(input.into()).output().unwrap();
             String::from_utf8(output).unwrap().trim().to_owned()
         }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::changed::{Change, Entry, Step, committed_merge, step_head};
-use super::{GitError, Oid, Path, Repo};
+use super::{GitError, Oid, Path, Repo, merge_drivers};
 
 /// The most versions of a file that are looked through for an earlier one.
 const VERSIONS_MAX: usize = 1_000;
@@ -36,8 +36,9 @@ impl History {
     pub fn read(repo: &Repo, before: &[&str], after: &[OsString], input: Vec<u8>) -> Result<History, GitError> {
         // The user's settings for `git log` must not change which paths are listed.
         let plain = ["diff.orderFile=/dev/null", "diff.relative=false", "log.showSignature=false", "log.follow=false"];
+        let drivers = merge_drivers::replaced(repo)?;
         let log = |merges: &str| {
-            let call = repo.git().with(&plain).arg("log").args(before).arg("--stdin").args(after);
+            let call = repo.git().with(plain).with(&drivers).arg("log").args(before).arg("--stdin").args(after);
             let call = call.args(["-z", "--format=%x01%H %P", "--raw", "--no-abbrev", "--root", merges]);
             call.args(["--no-renames", "--ignore-submodules=none", "--"]).input(input.clone()).output()
         };

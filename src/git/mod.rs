@@ -1,8 +1,9 @@
 //! Git for the other rooms: where a repository is, its settings, and which paths a change touches.
 //!
 //! libgit2 finds and opens repositories. `walk` compares the index with a commit, `nearby` reads a few commits, and the
-//! `git` program lists what many commits change: libgit2's own comparison is many times slower than any of these. If libgit2 or `walk` cannot read a repository, the
-//! program is used instead, so every kind of repository works. Nothing in here knows what a reservation is.
+//! `git` program lists what many commits change: libgit2's own comparison is many times slower than any of these. If
+//! libgit2 or `walk` cannot read a repository, the program is used instead, so every kind of repository works. Nothing in
+//! here knows what a reservation is.
 //!
 //! Start at [`Repo::from_environment`]; [`changed`] lists what an index changes, [`range`] and [`history`] what commits
 //! change, [`remote`] what another repository has.
@@ -12,8 +13,10 @@ pub mod history;
 mod index;
 pub mod known_refs;
 mod library;
+mod merge_drivers;
 mod nearby;
 mod oid;
+pub mod project;
 pub mod range;
 pub mod remote;
 mod repo;

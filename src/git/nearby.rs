@@ -72,6 +72,20 @@ pub fn changes(repo: &Repo, tips: &[Oid], known: &[Oid], moved: &[(Oid, Oid)], v
     Some(all)
 }
 
+/// What differs between the two commits of each pair, some of which may not be here.
+pub fn net<'a>(repo: &Repo, pairs: impl Iterator<Item = &'a (Oid, Oid)>) -> Option<Vec<Change>> {
+    repo.library()?.with(|library| {
+        let mut left = TREES_MAX;
+        let mut all = Vec::new();
+        for (old, new) in pairs {
+            let Some(old) = commit_id(library, old) else { continue };
+            let pair = NewCommit { oid: commit_id(library, new)?, parents: vec![old], differing: Vec::new() };
+            all.extend(differing(library, &pair, &mut left)?.into_iter().flatten());
+        }
+        Some(all)
+    })
+}
+
 /// The commit that an object id names, itself or through tags.
 pub(super) fn commit_id(repo: &Repository, oid: &Oid) -> Option<Id> {
     let object = repo.find_object(Id::from_str(oid.as_str()).ok()?, None).ok()?;

@@ -32,6 +32,10 @@ pub struct Range {
     pub remotes: Vec<OsString>,
     /// Branches that exist on the other side: their commit there, and the one they are moved to.
     pub moved: Vec<(Oid, Oid)>,
+    /// New branches: the commit of the main branch on the other side, as far as that is known, and their own.
+    pub added: Vec<(Oid, Oid)>,
+    /// The main branch of the protected repository, if the other side is not known to be that repository.
+    pub home: Option<Oid>,
 }
 
 /// What a range changes.
@@ -86,10 +90,15 @@ impl Update {
         })
     }
 
-    /// Whether it adds commits that matter: it is not a deletion, and not a ref for notes or for our own data.
+    /// Whether it adds commits that matter: it is not a deletion, and not a ref for notes, for replacements of objects or
+    /// for our own data.
     pub fn brings_work(&self) -> bool {
-        let no_work = self.name.starts_with("refs/dibs/") || self.name.starts_with("refs/notes/");
-        !self.new.is_zero() && !no_work
+        let no_work = ["refs/dibs/", "refs/notes/", "refs/replace/"];
+        !self.new.is_zero() && !no_work.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
+    fn is_branch(&self) -> bool {
+        self.name.starts_with("refs/heads/")
     }
 }
 
@@ -107,6 +116,7 @@ impl Range {
     /// What a push adds to a remote; `None` if it adds nothing, or if the remote is empty.
     pub fn of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Result<Option<Range>, GitError> {
         let Some(near) = Range::of_updates(updates) else { return Ok(None) };
+        let near = near.with_main_branch(repo, remote, updates);
         let (mut range, own_tracking) = near.with_tracking_refs(repo, remote, url, updates)?;
         if range.known.is_empty() && !has_any(repo, &own_tracking)? {
             // Nothing was ever fetched from this remote: it is empty, or its branches are unknown.
@@ -123,9 +133,9 @@ impl Range {
     /// What a push changes, found without starting a process: at least what [`Range::of_push`] changes. `None` if that
     /// takes git.
     pub fn nearby_of_push(repo: &Repo, remote: &OsStr, url: &OsStr, updates: &[Update]) -> Option<Vec<Change>> {
-        let mut range = Range::of_updates(updates)?;
+        let mut range = Range::of_updates(updates)?.with_main_branch(repo, remote, updates);
         if range.known.is_empty() {
-            range.near = main_branch(repo, remote, updates);
+            range.near = range.added.iter().map(|(main, _)| main.clone()).collect();
         }
         // Without the other tracking refs: what they alone know is listed, so that a conflict there leads to the remote.
         if let Some(changes) = range.nearby(repo) {
@@ -157,7 +167,9 @@ impl Range {
         }
         let tips = working.iter().map(|update| update.new.clone()).collect();
         let known = updates.iter().map(|update| update.old.clone()).filter(|old| !old.is_zero()).collect();
-        Some(Range { tips, known, moved: moved_branches(&working), ..Range::default() })
+        let branches = working.iter().filter(|update| update.is_branch() && !update.old.is_zero());
+        let moved = branches.map(|update| (update.old.clone(), update.new.clone())).collect();
+        Some(Range { tips, known, moved, ..Range::default() })
     }
 
     /// The range without the commits that the protected repository had at the last fetch. Returns the tracking refs of the
@@ -169,8 +181,18 @@ impl Range {
         url: &OsStr,
         updates: &[Update],
     ) -> Result<(Range, Vec<KnownRefs>), GitError> {
-        let Protected { addresses, tracking, own_tracking } = Protected::of_push(repo, remote, url, updates)?;
-        Ok((Range { known_refs: tracking, remotes: addresses, ..self }, own_tracking))
+        let Protected { addresses, tracking, own_tracking, home } = Protected::of_push(repo, remote, url, updates)?;
+        let home = home.iter().find_map(|name| main_branch(repo, name.as_ref(), &[]));
+        Ok((Range { known_refs: tracking, remotes: addresses, home, ..self }, own_tracking))
+    }
+
+    fn with_main_branch(mut self, repo: &Repo, remote: &OsStr, updates: &[Update]) -> Range {
+        let is_added = |update: &&Update| update.brings_work() && update.is_branch() && update.old.is_zero();
+        let added: Vec<&Update> = updates.iter().filter(is_added).collect();
+        let main = if added.is_empty() { None } else { main_branch(repo, remote, updates) };
+        self.added =
+            main.into_iter().flat_map(|main| added.iter().map(move |new| (main.clone(), new.new.clone()))).collect();
+        self
     }
 
     /// What a push adds to this repository, seen from `pre-receive`.
@@ -182,7 +204,13 @@ impl Range {
         }
         let tips = working.iter().map(|update| update.new.clone()).collect();
         let (known_refs, near) = (CHECKED.to_vec(), checked_before(repo, updates));
-        Ok(Some(Range { tips, known_refs, near, moved: moved_branches(&working), ..Range::default() }))
+        let mut moved = Vec::new();
+        for update in working.into_iter().filter(|update| update.is_branch() && !update.old.is_zero()) {
+            if ref_commit(repo, &update.name)?.as_ref() == Some(&update.old) {
+                moved.push((update.old.clone(), update.new.clone()));
+            }
+        }
+        Ok(Some(Range { tips, known_refs, near, moved, ..Range::default() }))
     }
 
     /// What a ref transaction makes visible: commits on branches and tags (or a detached HEAD) that none of them had before.
@@ -244,7 +272,27 @@ impl Range {
             return first;
         }
         let known = repo.library()?.commits_of(&self.known_refs)?;
-        changes(&[near, known].concat(), VISITS_MAX)
+        let mut all = changes(&[near, known].concat(), VISITS_MAX)?;
+        all.extend(nearby::net(repo, self.ends())?);
+        all.sort_unstable();
+        all.dedup();
+        Some(all)
+    }
+
+    /// What is different in the end: each branch, compared with its commit on the other side or with the main branch there.
+    ///
+    /// Most of it is what the commits of the range change. The rest was changed by commits that the other side is believed
+    /// to have.
+    pub fn net(&self, repo: &Repo) -> Result<Vec<Change>, GitError> {
+        let mut all = Vec::new();
+        for (old, new) in self.ends().filter(|(old, _)| repo.has(old)) {
+            all.extend(between(repo, old.as_str(), After::Commit(new))?);
+        }
+        Ok(all)
+    }
+
+    fn ends(&self) -> impl Iterator<Item = &(Oid, Oid)> {
+        self.moved.iter().chain(&self.added)
     }
 
     /// The commits of the range, without what they change.
@@ -320,11 +368,6 @@ pub fn written(repo: &Repo, range: &str) -> Result<History, GitError> {
     History::read(repo, &[], &[], input)
 }
 
-fn moved_branches(updates: &[&Update]) -> Vec<(Oid, Oid)> {
-    let branches = updates.iter().filter(|update| update.name.starts_with("refs/heads/") && !update.old.is_zero());
-    branches.map(|update| (update.old.clone(), update.new.clone())).collect()
-}
-
 /// What a branch loses that is moved from `old` to `new`: paths that `old` changed since both parted, and that are not the
 /// same in `new`.
 fn steps_lost(repo: &Repo, old: &Oid, new: &Oid) -> Result<Vec<Step>, GitError> {
@@ -343,14 +386,14 @@ fn steps_lost(repo: &Repo, old: &Oid, new: &Oid) -> Result<Vec<Step>, GitError> 
 }
 
 /// The commit of the branch that a remote's other branches usually start from, as its tracking ref tells.
-fn main_branch(repo: &Repo, remote: &OsStr, updates: &[Update]) -> Vec<Oid> {
-    let (Some(library), Some(remote)) = (repo.library(), remote.to_str()) else { return Vec::new() };
+fn main_branch(repo: &Repo, remote: &OsStr, updates: &[Update]) -> Option<Oid> {
+    let (library, remote) = (repo.library()?, remote.to_str()?);
     let find = |branch: &str| {
         // The remote has just told that it does not have this one.
         let is_gone = updates.iter().any(|update| update.name.strip_prefix("refs/heads/") == Some(branch));
         library.commit_of(&format!("refs/remotes/{remote}/{branch}")).filter(|_| !is_gone)
     };
-    ["main", "master", "HEAD"].into_iter().find_map(find).into_iter().collect()
+    ["main", "master", "HEAD"].into_iter().find_map(find)
 }
 
 /// Whether there is any of these refs.
@@ -364,8 +407,16 @@ fn is_checked(update: &Update) -> bool {
     CHECKED_PREFIXES.iter().any(|prefix| update.name.starts_with(prefix))
 }
 
-/// What the branches and tags among the updated refs have now. Read from the refs: what a push says about them may be
-/// wrong, and is verified only after the hook.
+/// The commit that a ref of this repository has now. What a push says about it may be wrong, and is verified only after the
+/// hook.
+fn ref_commit(repo: &Repo, name: &str) -> Result<Option<Oid>, GitError> {
+    match repo.library() {
+        Some(library) => Ok(library.commit_of(name)),
+        None => repo.commit(name),
+    }
+}
+
+/// What the branches and tags among the updated refs have now.
 fn checked_before(repo: &Repo, updates: &[Update]) -> Vec<Oid> {
     let Some(library) = repo.library() else { return Vec::new() };
     let checked = updates.iter().filter(|update| is_checked(update) && !update.old.is_zero());

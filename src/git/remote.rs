@@ -21,6 +21,8 @@ pub struct Protected {
     pub tracking: Vec<KnownRefs>,
     /// The same for the remote that is pushed to, alone.
     pub own_tracking: Vec<KnownRefs>,
+    /// The names of the protected repository, if what is pushed to is none of them.
+    pub home: Vec<String>,
 }
 
 /// The name and the URLs of a remote.
@@ -41,12 +43,13 @@ impl Protected {
         let target = remotes.iter().find(is_here).map(|one| one.0.as_str());
         let mut names: Vec<&str> = target.into_iter().collect();
         let chosen = repo.library().and_then(|library| library.setting("dibs.protected"));
-        match &chosen {
-            Some(chosen) => names.extend(chosen.split([' ', ',']).filter(|name| !name.is_empty())),
-            None if target == Some("upstream") => {}
-            None if target == Some("origin") => names.push("upstream"),
-            None => names.extend(["upstream", "origin"]),
-        }
+        let by_name: Vec<&str> = match &chosen {
+            Some(chosen) => chosen.split([' ', ',']).filter(|name| !name.is_empty()).collect(),
+            None if target == Some("upstream") => vec!["upstream"],
+            None => vec!["upstream", "origin"],
+        };
+        let is_home = target.is_some_and(|target| by_name.contains(&target) || target == "origin");
+        names.extend(&by_name);
         let mut known: Vec<&Remote> = Vec::new();
         for name in names {
             known.extend(remotes.iter().find(|one| one.0 == name && !known.contains(one)));
@@ -63,7 +66,8 @@ impl Protected {
                 own_tracking.clone_from(&tracking);
             }
         }
-        Ok(Protected { addresses, tracking, own_tracking })
+        let home = if is_home { Vec::new() } else { by_name.into_iter().map(str::to_owned).collect() };
+        Ok(Protected { addresses, tracking, own_tracking, home })
     }
 }
 
@@ -129,7 +133,7 @@ pub fn commits(repo: &Repo, address: &OsStr, tips: &[Oid], limit: Duration) -> R
 }
 
 fn negotiate(repo: &Repo, address: &OsStr, tips: &[Oid], limit: Duration) -> Result<Vec<Oid>, GitError> {
-    let call = silent(repo).with(&["protocol.version=2"]).args(["fetch", "--negotiate-only"]);
+    let call = silent(repo).with(["protocol.version=2"]).args(["fetch", "--negotiate-only"]);
     let call = call.arg("--no-recurse-submodules").args(tips.iter().map(|tip| format!("--negotiation-tip={tip}")));
     let listed = call.arg("--end-of-options").arg(address).output_within(limit)?;
     Ok(listed.split(|&b| b == b'\n').filter_map(Oid::parse).collect())
@@ -140,7 +144,7 @@ fn silent(repo: &Repo) -> Git {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let git = repo
         .git()
-        .with(&["core.askPass=", "credential.interactive=false"])
+        .with(["core.askPass=", "credential.interactive=false"])
         .env("GIT_ASKPASS", "")
         .env("SSH_ASKPASS", "");
     let git = git.env("SSH_ASKPASS_REQUIRE", "never").env("GCM_INTERACTIVE", "never");

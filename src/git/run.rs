@@ -35,6 +35,10 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_WORK_TREE",
 ];
 
+/// Variables that change how git reads paths on its command line. Our calls write them in one way only.
+const PATHSPEC_VARIABLES: [&str; 4] =
+    ["GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"];
+
 /// Why a call of the git program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -87,6 +91,9 @@ impl Git {
         command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
         // Checks the real objects, not their local replacements.
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
+        for name in PATHSPEC_VARIABLES {
+            command.env_remove(name);
+        }
         Git { command, input: Vec::new(), call: String::new() }
     }
 
@@ -106,7 +113,7 @@ impl Git {
     }
 
     /// Settings for this call only, like `git -c`. Call it before the subcommand is added.
-    pub fn with(mut self, settings: &[&str]) -> Git {
+    pub fn with(mut self, settings: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Git {
         for setting in settings {
             self.command.arg("-c").arg(setting);
         }
@@ -239,7 +246,7 @@ mod tests {
     #[test]
     fn a_call_with_a_limit_does_not_outlive_it() {
         let dir = tempfile::tempdir().unwrap();
-        let slow = Git::elsewhere(dir.path()).with(&["alias.nap=!exec sleep 30"]).arg("nap");
+        let slow = Git::elsewhere(dir.path()).with(["alias.nap=!exec sleep 30"]).arg("nap");
         let error = slow.output_within(Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.to_string(), "git nap did not finish within 50 ms");
     }

@@ -1,8 +1,13 @@
 //! The version of the git program.
 
 use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use super::{Git, GitError};
+
+/// Directories in which a git may be that is not on PATH.
+const USUAL_DIRS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/opt/local/bin"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
@@ -24,6 +29,22 @@ impl Version {
         let text = String::from_utf8_lossy(&text);
         let what = || GitError::Odd { call: "--version".to_owned(), what: text.trim().to_owned() };
         Version::parse(&text).ok_or_else(what)
+    }
+
+    /// The oldest of the gits on this machine: on PATH, and where systems and package managers put one. An editor may use
+    /// another one than the shell.
+    pub fn oldest_on_machine() -> Result<Version, GitError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = std::env::split_paths(&path).chain(USUAL_DIRS.iter().map(PathBuf::from));
+        let mut programs: Vec<PathBuf> = dirs.map(|dir| dir.join("git")).filter(|git| git.is_file()).collect();
+        programs.sort_unstable();
+        programs.dedup();
+        let of = |program: &PathBuf| {
+            let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+            Version::parse(&String::from_utf8_lossy(&output.stdout))
+        };
+        let own = Version::of_git()?;
+        Ok(programs.iter().filter_map(of).fold(own, Version::min))
     }
 
     /// Reads `git version 2.47.3`, and ignores what a vendor adds after it.

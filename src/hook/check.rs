@@ -96,7 +96,7 @@ impl ChangeCheck<'_> {
                 }
                 let collected = self.plan.collect(self.repo);
                 let collected = collected.map_err(|error| Unchecked::Paths(error.to_string()))?;
-                (collected.changes.clone(), OnceCell::from(Some(collected)))
+                (collected.all_changes(), OnceCell::from(Some(collected)))
             }
         };
         if changes.is_empty() {
@@ -183,6 +183,9 @@ impl ChangeCheck<'_> {
                 paths.retain(|path| !listed.contains(path) || excused.paths.contains(path));
             }
         }
+        // What the other side has on another branch may still take this branch back.
+        let undone = collected.undone(self.repo, &paths, helpers).unwrap_or_default();
+        paths.retain(|path| !undone.contains(path));
         paths
     }
 

@@ -38,6 +38,8 @@ pub struct HookInput<'a> {
 pub struct Collected {
     /// Changed paths with what they become, sorted. A path that several commits change is listed with each content.
     pub changes: Vec<Change>,
+    /// What is different in the end, which may be more: commits count only if the other side does not have them.
+    pub net: Vec<Change>,
     pub(super) kind: ChangeKind,
 }
 
@@ -122,27 +124,39 @@ impl Plan {
         let range = match self {
             Plan::Index(others) => {
                 let changes = changed::staged_merge(repo, others)?;
-                return Ok(Collected { changes, kind: ChangeKind::Index(others.clone()) });
+                return Ok(Collected::new(changes, ChangeKind::Index(others.clone())));
             }
             Plan::Transaction(range) => {
                 let all = range.changes(repo)?;
-                return Ok(Collected { changes: all.changes(), kind: ChangeKind::Transaction(range.clone(), all) });
+                return Ok(Collected::new(all.changes(), ChangeKind::Transaction(range.clone(), all)));
             }
             Plan::Push(remote, url, updates) => Range::of_push(repo, remote, url, updates)?,
             Plan::Receive(updates) => Range::of_receive(repo, updates)?,
         };
         // No range means that the other side has no commits yet, so nothing can be reserved.
         let range = range.unwrap_or_default();
-        let all = range.changes(repo)?;
-        Ok(Collected { changes: all.changes(), kind: ChangeKind::Push(range, all) })
+        let (all, net) = (range.changes(repo)?, range.net(repo)?);
+        Ok(Collected { net, ..Collected::new(all.changes(), ChangeKind::Push(range, all)) })
     }
 }
 
 impl Collected {
+    pub(super) fn new(changes: Vec<Change>, kind: ChangeKind) -> Collected {
+        Collected { changes, net: Vec::new(), kind }
+    }
+
     /// What the commits of a range such as `A..B` change.
     pub fn in_range(repo: &Repo, range: &str) -> Result<Collected, GitError> {
         let history = written(repo, range)?;
-        Ok(Collected { changes: history.changes(), kind: ChangeKind::Written(range.to_owned(), history) })
+        Ok(Collected::new(history.changes(), ChangeKind::Written(range.to_owned(), history)))
+    }
+
+    /// The changes and what is different in the end, sorted, each once.
+    pub fn all_changes(&self) -> Vec<Change> {
+        let mut all = [&self.changes[..], &self.net].concat();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The changed paths, sorted, each once.

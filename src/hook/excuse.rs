@@ -9,6 +9,7 @@
 //! | content that the holder has committed itself, unless it goes back to an earlier version | the server's memory |
 //! | commits that the remote has, although no tracking ref tells it | `git fetch --negotiate-only` |
 //! | the history of a library that is added below a directory of its own | commits without a common ancestor |
+//! | commits of another project, pushed to its own repository | they are not based on this project's first commit |
 //!
 //! Undoing must stay possible, or a blocked push could never be repaired; undoing what the holder committed must not.
 
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::git::changed::{self, Base, Change, Entry, Step};
 use crate::git::history::{Commit, History, had_before};
 use crate::git::known_refs::KnownRefs;
+use crate::git::project;
 use crate::git::range::Range;
 use crate::git::remote::{self, REMOTE_LIMIT};
 use crate::git::{GitError, Oid, Path, Repo};
@@ -62,8 +64,35 @@ impl Collected {
         let Some(limit) = time_for_remote(deadline) else { return Some(Err(remote::no_answer(first, NO_TIME))) };
         Some(range.asked(repo, limit).and_then(|range| {
             let all = range.changes(repo).map_err(|error| error.to_string())?;
-            Ok(Collected { changes: all.changes(), kind: ChangeKind::Push(range, all) })
+            Ok(Collected::new(all.changes(), ChangeKind::Push(range, all)))
         }))
+    }
+
+    /// Those of `paths` at which a push takes a branch back to an earlier version than the holder's, by commits that the
+    /// other side has already. Another branch may have got them while the path was free.
+    pub fn undone(&self, repo: &Repo, paths: &[Path], helpers: Helpers<'_>) -> Result<HashSet<Path>, GitError> {
+        let ChangeKind::Push(range, _) = &self.kind else { return Ok(HashSet::new()) };
+        let mut steps: Vec<(&Oid, Step)> = Vec::new();
+        for (old, new) in range.moved.iter().filter(|(old, _)| repo.has(old)) {
+            for path in paths {
+                let (before, after) = (repo.entry(old, path)?, repo.entry(new, path)?);
+                steps.push((old, Step { path: path.clone(), before, after }));
+            }
+        }
+        steps.retain(|(_, step)| step.before != step.after);
+        let content = |step: &Step, entry: &Option<Entry>| Change { path: step.path.clone(), after: entry.clone() };
+        let question: Vec<Change> =
+            steps.iter().flat_map(|(_, step)| [content(step, &step.before), content(step, &step.after)]).collect();
+        if question.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let by_holder = (helpers.committed_by_holder)(&question);
+        let is_undone = |(old, step): &(&Oid, Step)| {
+            let undoes_holder = by_holder.contains(&content(step, &step.before));
+            let is_hers = by_holder.contains(&content(step, &step.after));
+            undoes_holder && !is_hers && had_before(repo, std::slice::from_ref(old), &step.path, step.after.as_ref())
+        };
+        Ok(steps.into_iter().filter(is_undone).map(|(_, step)| step.path).collect())
     }
 
     /// Those of `suspects` that do not count.
@@ -157,6 +186,12 @@ impl Inquiry<'_> {
         let mut excused = Excused { paths: first, notes: Vec::new() };
         let all_excused = |paths: &HashSet<Path>| self.suspects.iter().all(|path| paths.contains(path));
         if all_excused(&excused.paths) {
+            return Ok(excused);
+        }
+        if let Some(home) = &range.home
+            && project::are_foreign(self.repo, home, &range.tips)?
+        {
+            excused.paths.extend(self.suspects.iter().cloned());
             return Ok(excused);
         }
         let mut known = range.clone();

@@ -7,12 +7,14 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, watch};
 
 use super::byte_budget::ByteBudget;
+use super::event_texts::EventTexts;
 use super::extract::{BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX};
 use super::handlers::metrics::Gauge;
 use super::handlers::reserve::{WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX};
 use super::history_backend::HistoryBackend;
 use super::key_policy::KeyPolicy;
 use super::limits::ServerLimits;
+use super::live_events::LiveEvents;
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::reply_room::{REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX};
 use super::middleware::request_count::RequestCounts;
@@ -37,6 +39,8 @@ pub struct Repository {
     policy: ArcSwap<KeyPolicy>,
     pub(super) rate_limiter: RateLimiter,
     pub(super) work_shares: WorkShares,
+    pub(super) event_texts: EventTexts,
+    pub(super) live: LiveEvents,
 }
 
 impl Repository {
@@ -51,6 +55,8 @@ impl Repository {
             policy,
             rate_limiter: RateLimiter::default(),
             work_shares: WorkShares::default(),
+            event_texts: EventTexts::default(),
+            live: LiveEvents::default(),
         }
     }
 

@@ -99,10 +99,11 @@ fn kind(record: &Record) -> EventKind {
             reason: reason.clone(),
             encoding: encoding(key),
         },
-        Event::UnlockAnswered { request, answer, by, note } => EventKind::UnlockAnswered {
+        Event::UnlockAnswered { request, answer, by, admin, note } => EventKind::UnlockAnswered {
             request_id: request.to_string(),
             status: unlock_status(Some(*answer)),
-            responded_by: by.as_ref().map(id),
+            responded_by: by.as_ref().map(id).or_else(|| admin.clone()),
+            by_admin: admin.is_some(),
             note: note.clone(),
         },
         Event::Committed { session, contents } => {

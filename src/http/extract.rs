@@ -19,7 +19,7 @@ use super::byte_budget::BytePermit;
 use super::error::{ApiError, ApiResult};
 use crate::engine::Text;
 use crate::wire::limits::PAGE_ITEMS_MAX;
-use crate::wire::{self, Code};
+use crate::wire::{self, Code, Time};
 
 /// The largest body of an ordinary call, in bytes.
 pub const BODY_MAX: usize = 64 * 1024;
@@ -231,6 +231,15 @@ impl QueryParams {
             wire::BadBody::field(name, format!("must be one of {}", words.join(", "))).into()
         };
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value)).ok_or_else(unknown)
+    }
+
+    /// A parameter that must be a time.
+    pub fn time(&self, name: &str) -> ApiResult<Option<Time>> {
+        match self.one(name).map(Time::parse) {
+            None => Ok(None),
+            Some(Some(time)) => Ok(Some(time)),
+            Some(None) => Err(wire::BadBody::field(name, "must be a time in RFC 3339").into()),
+        }
     }
 
     /// How many items a page of a list may have: `limit`, or `default` if the query does not say.

@@ -257,7 +257,7 @@ pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
         requested_at: time(request.at),
         status: unlock_status(request.answer),
         responded_at: request.answered_at.map(time),
-        responded_by: request.answered_by.map(|session| session.as_str().into()),
+        responded_by: request.answered_by.map(|session| session.as_str().into()).or(request.answered_by_admin),
         note: request.note,
         encoding: encoding(&request.key),
         notices: Vec::new(),
@@ -284,7 +284,7 @@ fn notice(notice: Notice) -> wire::Notice {
             request_id: request.id.to_string(),
             file_path: request.key.shown(),
             status: unlock_status(request.answer),
-            responded_by: request.answered_by.map(|session| session.as_str().into()),
+            responded_by: request.answered_by.map(|session| session.as_str().into()).or(request.answered_by_admin),
             note: request.note,
         },
         Notice::ReleasedEarly { id, key, at, why } => {

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{
-    check, docs, events, health, held, history, metrics, pushes, release, renew, reservations, reserve, sessions,
-    stats, unlock_requests,
+    check, contention, docs, events, health, held, history, metrics, pushes, release, renew, reservations, reserve,
+    sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -46,6 +46,9 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::follow))
         .routes(routes!(history::list))
         .routes(routes!(stats::stats))
+        .routes(routes!(waits::waits))
+        .routes(routes!(contention::list_refusals))
+        .routes(routes!(contention::hotspots))
         .routes(routes!(metrics::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

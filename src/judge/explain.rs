@@ -78,7 +78,7 @@ impl Message<'_> {
                 "Did you mean to change {them}? If not, commit only your own paths: git commit -- PATH... If so:"
             ));
         }
-        self.line(&next_steps(words, objections.has_session));
+        self.line(&next_steps(words, &objections.conflicts, objections.has_session));
     }
 
     fn unreserved(&mut self, paths: &[Path]) {
@@ -203,15 +203,30 @@ pub fn pause_sentence(pause: &Paused, now: Time) -> String {
 }
 
 /// What to do about paths that other sessions hold. `words` are the paths as a shell reads them.
-pub fn next_steps(words: Vec<String>, has_session: bool) -> String {
-    let words = arguments(words);
+pub fn next_steps(words: Vec<String>, conflicts: &[Conflict], has_session: bool) -> String {
+    let (words, with) = (arguments(words), released_with(conflicts));
     match has_session {
         true => format!(
-            "Ask the holder to release it: git dibs request {words} --reason TEXT\nOr wait for it: git dibs wait {words}"
+            "Ask the holder to release it{with}: git dibs request {words} --reason TEXT\n\
+             Or wait for it: git dibs wait {words}"
         ),
         false => {
             format!("Talk to the holder, or start a session and wait: git dibs session start && git dibs wait {words}")
         }
+    }
+}
+
+/// What the holder releases beside the paths themselves: reservations are released as a whole.
+fn released_with(conflicts: &[Conflict]) -> String {
+    let wider = |conflict: &&Conflict| conflict.key != conflict.file_path && describe::covers_several(&conflict.key);
+    let mut keys: Vec<String> =
+        conflicts.iter().filter(wider).map(|conflict| describe::key(&conflict.key, conflict.encoding)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    match keys.as_slice() {
+        [] => String::new(),
+        [key] => format!(", with all of {key}"),
+        _ => ", with all that these patterns cover".to_owned(),
     }
 }
 

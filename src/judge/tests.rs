@@ -90,7 +90,7 @@ fn a_session_learns_who_holds_the_path_why_how_long_and_what_to_do() {
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
     Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
-    Ask the holder to release it: git dibs request :/src/a.rs --reason TEXT
+    Ask the holder to release it, with all of src/**: git dibs request :/src/a.rs --reason TEXT
     Or wait for it: git dibs wait :/src/a.rs
     ");
 }
@@ -104,7 +104,7 @@ fn a_blocked_push_names_the_commit_and_whose_change_it_is() {
     git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
         changed by 1a2b3c4 of Bo: Tidy up
-    Ask the holder to release it: git dibs request :/src/a.rs --reason TEXT
+    Ask the holder to release it, with all of src/**: git dibs request :/src/a.rs --reason TEXT
     Or wait for it: git dibs wait :/src/a.rs
     ");
 }

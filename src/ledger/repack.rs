@@ -77,7 +77,7 @@ fn remove_unfinished(path: &Path) {
 pub fn repack(path: &Path) -> Result<(), GitError> {
     // With a geometric progression of pack sizes, each object is only copied a few times.
     let settings = ["repack.writeBitmaps=false", "pack.threads=1"];
-    git(path).with(&settings).args(["repack", "--geometric=2", "-d", "-q"]).output()?;
+    git(path).with(settings).args(["repack", "--geometric=2", "-d", "-q"]).output()?;
     git(path).args(["commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress"]).output()?;
     Ok(())
 }

@@ -24,6 +24,11 @@ pub fn ledger(dir: &Path) -> PathBuf {
     dir.join("ledger.git")
 }
 
+/// Where the counts of refused and waiting requests are, in a server's directory.
+pub fn contention(dir: &Path) -> PathBuf {
+    dir.join("contention.json")
+}
+
 /// Where the secret is that signs and verifies tokens.
 pub fn secret(dir: &Path) -> PathBuf {
     dir.join("secret")

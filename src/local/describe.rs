@@ -43,6 +43,12 @@ pub fn covers_several(key: &str) -> bool {
     !key.starts_with("file:") && (key.ends_with('/') || key.contains(['*', '?', '[', '{']))
 }
 
+/// A key that is released as a whole: `all of src/**`, or `src/a.rs`.
+pub fn whole(key: &str, encoding: Option<Encoding>) -> String {
+    let all_of = if covers_several(key) { "all of " } else { "" };
+    format!("{all_of}{}", self::key(key, encoding))
+}
+
 /// `1 path`, `2 paths`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

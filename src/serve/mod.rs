@@ -6,12 +6,14 @@
 //! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
 //! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
 //! * `discovery` writes the files by which clients on this machine find the server.
+//! * `contention_file` keeps the counts of refused and waiting requests over a restart.
 //! * `tls` reads the certificate with which the server speaks TLS.
 //! * `idle` ends a server that is not used; `log_file` is the log of a server in the background.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
 //! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
 mod config;
+mod contention_file;
 mod deleted_files;
 mod discovery;
 mod history;
@@ -129,6 +131,7 @@ pub fn run(
         discovery.remember(has_own_settings)?;
         on_start(&Started { record: &record, data: &home })?;
 
+        tokio::spawn(contention_file::save_regularly(workers.contention_files.clone()));
         tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
         tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
         tokio::spawn(deleted_files::watch(journals, files_gone, discovery.clone(), app.clone()));

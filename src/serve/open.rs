@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use tokio::sync::Notify;
 
 use super::config::ServerSettings;
+use super::contention_file::ContentionFile;
 use super::history::RepositoryHistory;
 use super::repositories::ServedRepository;
 use super::shutdown::Shutdown;
@@ -26,6 +27,8 @@ use crate::local::data_dir;
 pub struct Workers {
     desks: Vec<(Desk, JoinHandle<()>)>,
     ledgers: Vec<Ledger>,
+    /// Where the counts of refused and waiting requests are kept.
+    pub contention_files: Vec<ContentionFile>,
     /// The files of the journals.
     pub files: Vec<JournalFiles>,
     /// Notified when a desk finds that the files of its journal are gone.
@@ -44,6 +47,7 @@ impl Workers {
             desk.stop();
             let _ = thread.join();
         }
+        self.contention_files.iter().for_each(ContentionFile::save);
         self.ledgers.into_iter().for_each(Ledger::stop);
     }
 }
@@ -103,6 +107,7 @@ pub fn open(
     repository.set_policy(settings.reloadable.key_policy.clone().folded(fold_case));
     repository.history = Some(Arc::new(RepositoryHistory { history, status }));
     workers.desks.push((repository.desk.clone(), thread));
+    workers.contention_files.push(ContentionFile::open(&served.dir, repository.desk.clone()));
     let mut gauges = Vec::new();
     if let Some((status, reader)) = ledger {
         gauges.extend(ledger_lag(&repository, &status));

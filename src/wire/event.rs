@@ -221,10 +221,13 @@ pub enum EventKind {
     UnlockAnswered {
         request_id: String,
         status: UnlockStatus,
-        /// The session that answered; null if the reservation ended first.
+        /// The session that answered, or the name of the admin who did; null if the reservation ended first.
         #[serde(default)]
         #[schema(value_type = Option<String>, required = true)]
         responded_by: Option<Text>,
+        /// An admin answered in the place of the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_admin: bool,
         /// What it added to its answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]

@@ -7,6 +7,7 @@
 //! out of keys. A field that the contract always shows is `null` when it has no value; an optional field is left out.
 
 mod body;
+mod contention;
 mod deserialize;
 mod error;
 mod event;
@@ -26,6 +27,10 @@ mod unlock_requests;
 pub type Text = std::sync::Arc<str>;
 
 pub use body::{BadBody, EmptyBody, OneOrMany, read, read_limited};
+pub use contention::{
+    Blocker, BlockerKind, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live, LiveReservation,
+    LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
+};
 pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};
 pub use file_replies::{

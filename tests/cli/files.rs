@@ -13,7 +13,7 @@ fn a_conflict_explains_itself() {
     assert_eq!(lines[0], "git-dibs: nothing was reserved: another session holds it");
     assert!(lines[1].starts_with("  src/a.rs: held by ANA (ana) through src/**, "), "{said:?}");
     assert!(lines[1].ends_with(" left: moving\\x07 users"), "{said:?}");
-    assert_eq!(lines[2], "Ask the holder to release it: git dibs request src/a.rs --reason TEXT");
+    assert_eq!(lines[2], "Ask the holder to release it, with all of src/**: git dibs request src/a.rs --reason TEXT");
     assert_eq!(lines[3], "Or wait for it: git dibs wait src/a.rs");
     assert_eq!(said.out, "");
     assert_eq!(world.held().len(), 1, "all or nothing");

@@ -87,6 +87,8 @@ fn asking_for_one_file_of_a_held_directory_says_that_all_of_it_is_released() {
     assert!(listed.out.contains("ANA (ana)"), "{listed:?}");
     let json = world.as_session("bo", ["requests", "--json"]).json();
     assert_eq!(json["outgoing"][0]["reservedByName"], "ANA");
+    let approved = world.as_session("ana", ["approve"]).ok();
+    assert_eq!(approved.out, "released all of src/** for BO (bo)\n");
 }
 
 #[test]

@@ -265,7 +265,9 @@ impl Runner {
                     "rejects" => UnlockAnswer::Rejected,
                     _ => UnlockAnswer::Withdrawn,
                 };
-                let request: usize = line.keys[0].trim_start_matches('r').parse().expect("a request like r1");
+                // An admin names the session in whose place it answers: `admin approves ana r1`.
+                let request = if who == "admin" { line.keys[1] } else { line.keys[0] };
+                let request: usize = request.trim_start_matches('r').parse().expect("a request like r1");
                 let request = this.requests.get(request - 1).copied().unwrap_or(Uuid::max());
                 let hand_over = line.keys.contains(&"handing-over").then(|| ReservationId(this.make_id()));
                 Command::Respond { session: session(), request, answer, note: text("note"), hand_over }

@@ -276,7 +276,7 @@ impl Simulation {
                     Why::Released => matches!(ask, ModelCommand::Release(_) | ModelCommand::ReleaseAll),
                     Why::Expired => matches!(ask, ModelCommand::Tick),
                     Why::Ended => matches!(ask, ModelCommand::End(_) | ModelCommand::Tick),
-                    Why::Overridden { .. } => matches!(ask, ModelCommand::Override(_)),
+                    Why::Overridden { .. } => matches!(ask, ModelCommand::Override(_) | ModelCommand::Respond { .. }),
                     Why::Approved { request } => matches!(ask, ModelCommand::Respond { id, .. } if id == request),
                     Why::Unheard => matches!(ask, ModelCommand::Unheard(_)),
                 };

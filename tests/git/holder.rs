@@ -120,6 +120,66 @@ fn what_the_holder_committed_is_known_after_a_restart() {
     held.is_blocked(&bo, "work", "echo 2 >>b; git commit -qam two");
 }
 
+/// Makes a branch `evil` in which a merge discards what `main` has at `b`, and publishes it behind the hooks' back.
+const EVIL: &str = "git checkout -q -b evil HEAD^; echo 1 >>a; git commit -qam a; git merge -q -s ours -m m main; git push -q origin evil";
+
+#[test]
+fn a_branch_is_not_taken_back_by_commits_that_another_branch_has() {
+    let held = Held::new();
+    let (ana, bo) = (held.ana(), held.server.session("bo"));
+    held.passes(&ana, "work", "echo hers >>b; git commit -qam hers; git push -q");
+    held.world.shell("work", EVIL);
+    let before = held.world.snapshot();
+    held.is_blocked(&bo, "work", "git push -q origin evil:main");
+    with_server_hook(&held);
+    held.is_blocked(&bo, "work", "git push -q --no-verify origin evil:main");
+    before.restore();
+    held.passes(&ana, "work", "git push -q origin evil:main");
+}
+
+#[test]
+fn what_others_published_and_what_the_holder_took_back_may_be_carried_to_another_branch() {
+    let held = Held::new();
+    let (ana, bo) = (held.ana(), held.server.session("bo"));
+    held.world.shell("work", "git checkout -q -b topic; echo topic >>b; git commit -qam topic; git push -q origin topic main:old; git checkout -q main");
+    let before = held.world.snapshot();
+    held.passes(&bo, "work", "git merge -q --ff-only topic; git push -q");
+    before.restore();
+    held.passes(
+        &ana,
+        "work",
+        "echo hers >>b; git commit -qam hers; git push -q origin main main:old; git revert --no-edit HEAD; git push -q",
+    );
+    held.passes(&bo, "work", "git push -q origin main:old");
+}
+
+#[test]
+fn a_tracking_ref_of_a_branch_that_the_remote_deleted_is_not_believed_in_a_long_push() {
+    let held = Held::new();
+    let (_ana, bo) = (held.ana(), held.server.session("bo"));
+    let many = "for n in $(seq 150); do echo \"commit refs/heads/main\ncommitter B <b@x> 1900000000 +0000\ndata 1\nm\"; test $n != 1 || echo 'from refs/heads/main^0'; done | git fast-import --quiet";
+    held.world.shell("work", &format!("echo 1 >>b; git commit -qam b; git push -q origin main:gone; {many}; git -C ../origin.git branch -q -D gone"));
+    let before = held.world.snapshot();
+    for act in ["git push -q", "git push -q origin main:new"] {
+        held.is_blocked(&bo, "work", act);
+        before.restore();
+    }
+    held.world.shell("work", "git push -q origin main~150:refs/heads/gone");
+    held.passes(&bo, "work", "git push -q");
+}
+
+#[test]
+fn variables_for_paths_on_the_command_line_do_not_change_a_verdict() {
+    let held = Held::new();
+    let (ana, bo) = (held.ana(), held.server.session("bo"));
+    held.passes(&ana, "work", "git checkout -q -b hers; echo 1 >>b; git commit -qam one");
+    let before = held.world.snapshot();
+    for variable in ["LITERAL", "GLOB", "NOGLOB", "ICASE"] {
+        held.passes(&bo, "work", &format!("GIT_{variable}_PATHSPECS=1 git push -q origin hers"));
+        before.restore();
+    }
+}
+
 /// A server's hook in `origin.git`, which knows the server but no session.
 fn with_server_hook(held: &Held) {
     let (world, server) = (&held.world, &held.server);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::support::mint;
 use crate::support::session::Session;
-use crate::support::world::write_private;
+use crate::support::world::{skip, write_private};
 use crate::world::{Process, World, said};
 
 /// A world whose `work` has a staged change of `a`, which Ana holds, and a commit of it to push.
@@ -229,7 +229,7 @@ fn a_server_record_of_another_user_does_not_replace_the_address_that_was_named()
     // As user `nobody`, in a repository of root, with the record of root's other server in it.
     let as_nobody = "test $(id -u) = 0 && setpriv --reuid=65534 --regid=65534 --clear-groups true";
     if !world.try_shell("", as_nobody, &[]).status.success() {
-        eprintln!("skipped: only root can run a command as another user");
+        skip("a server record of another user, because only root can run a command as another user");
         return;
     }
     let (record, other) = (world.path("work/.git/dibs/server.json"), elsewhere.path("work/.git/dibs/server.json"));

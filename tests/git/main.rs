@@ -13,6 +13,7 @@ mod install;
 mod managers;
 mod moments;
 mod names;
+mod newer;
 mod outage;
 mod processes;
 mod record;

@@ -9,10 +9,14 @@ use crate::world::{World, said};
 /// The directories in which `./test` installs them.
 const PLACES: [&str; 3] = ["node/node_modules/.bin", "python/bin", "bin"];
 
+/// A directory of what `./test` fetches.
+pub fn dir(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/managers").join(name)
+}
+
 /// A world with this program on PATH, as `$MANAGERS`; none if it could not be installed.
 fn with(program: &str) -> Option<World> {
-    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/managers");
-    let dirs: Vec<PathBuf> = PLACES.iter().map(|place| top.join(place)).collect();
+    let dirs: Vec<PathBuf> = PLACES.iter().map(|place| dir(place)).collect();
     if !dirs.iter().any(|dir| dir.join(program).exists()) {
         skip(&format!("hooks beside {program}, because it is not in target/managers"));
         return None;

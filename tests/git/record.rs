@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::time::Instant;
 
-use git_dibs::git::{Repo, Settings};
+use git_dibs::git::{Git, Repo, Settings, Version};
 use git_dibs::hook::Moment;
 use git_dibs::hook::collect::{HookInput, plan};
 use git_dibs::hook::excuse::Helpers;
@@ -30,10 +30,22 @@ fn as_a_hook() {
     // `hook NAME --next FILE -- ARGS…`, each on a line.
     let mut args = args.lines().map(str::to_owned).skip(1);
     let name = args.next().unwrap();
+    let next = args.clone().skip_while(|arg| arg != "--next").nth(1);
+    if runs_in_configuration(&name) && !next.is_some_and(|next| next.contains("/dibs/hooks/")) {
+        // This git has run the hook in its configuration already.
+        std::process::exit(0);
+    }
     let args: Vec<OsString> = args.skip_while(|arg| arg != "--").skip(1).map(OsString::from).collect();
     record(&name, &args);
     // The harness would print its summary where the hook's output goes.
     std::process::exit(0);
+}
+
+/// Whether git also runs this hook from its configuration.
+fn runs_in_configuration(name: &str) -> bool {
+    let key = format!("hook.dibs-{name}.command");
+    Version::of_git().unwrap() >= Version::CONFIG_HOOKS
+        && Git::here().args(["config", "--get", &key]).answer().unwrap().is_some()
 }
 
 /// Collects paths as the hook would, and records them.

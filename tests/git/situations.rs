@@ -29,6 +29,9 @@ const TOPIC: &str =
 /// `main` has moved on by a change of `a`.
 const MOVED: &str = "echo ours >>a; git commit -qam moved;";
 
+/// Both sides have changed `b`, at different places, and pushed it.
+const BOTH: &str = "mkdir -p .git/info; git checkout -q -b topic; sed -i 's/^9/nine/' b; git commit -qam t; git push -q origin topic; git checkout -q main; sed -i 's/^1$/one/' b; git commit -qam m; git push -q;";
+
 /// Another clone has pushed a change of `b`.
 const THEIRS: &str =
     "(git clone -q $TOP/origin.git $TOP/other; cd $TOP/other; echo theirs >>b; git commit -qam theirs; git push -q);";
@@ -117,6 +120,13 @@ situations! {
         "git pull -q --no-rebase --no-edit" => "pre-merge-commit | prepare-commit-msg";
     subtree_merge_of_an_unrelated_history: "git checkout -q --orphan lib; git rm -rfq .; echo 1 >lib; git add lib; git commit -qm lib; git checkout -q main",
         "git merge -q --allow-unrelated-histories -m m lib" => "pre-merge-commit | prepare-commit-msg";
+
+    merge_driver_that_keeps_one_side: &[BOTH, "git config merge.keep.driver true; echo 'b merge=keep' >.git/info/attributes"].concat(),
+        "git merge -q --no-edit topic" => "pre-merge-commit b | prepare-commit-msg b";
+    merge_driver_of_one_call_that_keeps_one_side: &[BOTH, "echo 'b merge=keep' >.git/info/attributes"].concat(),
+        "git -c merge.keep.driver=true merge -q --no-edit topic" => "pre-merge-commit b | prepare-commit-msg b";
+    push_of_a_merge_whose_driver_kept_one_side: &[BOTH, "git config merge.keep.driver true; echo 'b merge=keep' >.git/info/attributes; git merge -q --no-edit topic"].concat(),
+        "git push -q" => "pre-push b";
 
     // ---- replayed commits ----
     cherry_pick: &[TOPIC, MOVED].concat(), "git cherry-pick topic >/dev/null" => "prepare-commit-msg b";
@@ -222,6 +232,21 @@ situations! {
     push_of_a_library_with_the_same_file_names: "git init -q ../lib; (cd ../lib; echo lib >a; git add a; git commit -qm lib; echo lib >>a; git commit -qam more); git fetch -q ../lib main; git merge -q -s ours --no-commit --allow-unrelated-histories FETCH_HEAD >/dev/null 2>&1; git read-tree --prefix=vendor/ -u FETCH_HEAD; git commit -qm subtree",
         "git push -q" => "pre-push ~a vendor/a";
 
+    // ---- refs and objects that git shows in another way ----
+    push_of_a_replaced_commit: "echo 1 >>a; git commit -qam m; git replace HEAD $(git commit-tree -p HEAD^ -m clean HEAD^^{tree})", "git push -q" => "pre-push a";
+    push_of_a_replaced_tree: "echo 1 >>a; git commit -qam m; git replace HEAD^{tree} HEAD^^{tree}", "git push -q" => "pre-push a";
+    push_of_replacements_is_no_work: "echo 1 >>a; git commit -qam m; git replace --graft HEAD", "git push -q origin 'refs/replace/*'" => "pre-push -";
+    push_past_a_graft: "echo 1 >>b; git commit -qam b; echo 1 >>a; git commit -qam m; mkdir -p .git/info; echo $(git rev-parse HEAD origin/main) >.git/info/grafts", "git push -q --dry-run" => "pre-push a b";
+    push_of_a_stash: "echo 1 >>a; git stash -q", "git push -q origin stash@{0}:refs/heads/stashed" => "pre-push a";
+    push_of_a_merge_with_the_same_parent_twice: "echo 1 >>a; git add a; tree=$(git write-tree); git reset -q --hard; main=$(git rev-parse HEAD); git reset -q --hard $(printf 'tree %s\\nparent %s\\nparent %s\\nauthor B <b@x> 1 +0000\\ncommitter B <b@x> 1 +0000\\n\\nm\\n' $tree $main $main | git hash-object -t commit -w --stdin)",
+        "git push -q" => "pre-push a";
+    push_to_the_repository_of_another_project: "git init -q --bare ../site.git; git remote add site $TOP/site.git; git checkout -q --orphan site; git rm -rfq .; echo 1 >a; git add a; git commit -qm site; git push -q site site; echo 2 >>a; git commit -qam more",
+        "git push -q site site" => "pre-push ~a";
+    push_of_a_subtree_to_its_own_repository: "git init -q --bare ../lib.git; git init -q ../lib; (cd ../lib; echo lib >a; git add a; git commit -qm lib; git push -q ../lib.git main); git remote add lib $TOP/lib.git; git fetch -q lib; git merge -q -s ours --no-commit --allow-unrelated-histories lib/main >/dev/null 2>&1; git read-tree --prefix=vendor/ -u lib/main; git commit -qm vendor; git push -q; echo mine >>vendor/a; git commit -qam mine; git push -q; git branch split $(git commit-tree -p lib/main -m split HEAD:vendor)",
+        "git push -q lib split:main" => "pre-push ~a";
+    push_of_an_orphan_to_the_same_repository: "git checkout -q --orphan site; git rm -rfq .; echo 1 >a; git add a; git commit -qm site", "git push -q origin site" => "pre-push a";
+    push_of_a_branch_of_this_project_to_an_unknown_place: "git init -q --bare ../mirror.git; git push -q ../mirror.git main; echo 1 >>a; git commit -qam m", "git push -q ../mirror.git main" => "pre-push a";
+
     // ---- what the remote already has ----
     push_from_a_bare_clone_whose_remote_moved_on: &["git clone -q --bare $TOP/origin.git ../bare.git; git -C ../bare.git worktree add -q -b mine ../tree main; (cd ../tree; $TOP/install);", THEIRS, "cd ../tree; echo 1 >>a; git commit -qam mine"].concat(),
         "cd ../tree; git push -q origin mine" => "pre-push a";
@@ -230,7 +255,7 @@ situations! {
         "cd ../one; git push -q origin main:new" => "pre-push a ~b";
     push_to_a_fork_of_what_upstream_has: &["git clone -q --bare $TOP/origin.git ../fork.git; git remote rename origin upstream; git remote add origin $TOP/fork.git; git fetch -q origin;", THEIRS, "git pull -q --rebase upstream main; echo 1 >>a; git commit -qam mine"].concat(),
         "git push -q origin main" => "pre-push a";
-    push_when_a_remote_is_named_like_a_branch: "git init -q --bare ../peer.git; git remote add origin/fork ../peer.git; echo 1 >>a; git commit -qam m; git push -q origin/fork main", "git push -q origin main" => "pre-push a";
+    push_when_a_remote_is_named_like_a_branch: "git init -q --bare ../peer.git; git config remote.origin/fork.url ../peer.git; git config remote.origin/fork.fetch +refs/heads/*:refs/remotes/origin/fork/*; echo 1 >>a; git commit -qam m; git push -q origin/fork main", "git push -q origin main" => "pre-push a";
     push_by_url_of_what_a_colleague_has: "git init -q --bare ../peer.git; git remote add peer ../peer.git; echo 1 >>a; git commit -qam m; git push -q peer main", "git push -q file://$TOP/origin.git main:new" => "pre-push a";
     push_of_a_branch_that_the_remote_deleted: "git checkout -q -b gone; echo 1 >>a; git commit -qam m; git push -q origin gone; git -C ../origin.git branch -q -D gone", "git push -q origin gone" => "pre-push a";
     push_after_filter_branch: "echo 1 >>a; git commit -qam one; git push -q; FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --tree-filter 'echo x >>b' -- --all >/dev/null 2>&1", "git push -q --force" => "pre-push ~a b ~c ~dir/x ~dir/y ~run.sh";

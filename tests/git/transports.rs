@@ -9,8 +9,10 @@ use std::process::{Command, Stdio};
 use git_dibs::wire::Mode;
 use serde_json::json;
 
+use crate::managers;
 use crate::support::session::Session;
-use crate::world::{World, said, script};
+use crate::support::world::skip;
+use crate::world::{Run, World, said, script};
 
 /// A clone with our hooks, `origin.git` with the server's hook, and a server that neither of them runs.
 struct Setup {
@@ -54,7 +56,7 @@ impl Setup {
     }
 }
 
-/// Not a real sshd: a program in the place of `ssh` that runs the command of the far side here, as sshd would: by the shell,
+/// A program in the place of `ssh` that runs the command of the far side here, as sshd would: by the shell,
 /// in a clean environment.
 #[test]
 fn the_holders_push_over_ssh_needs_no_token_on_the_far_side() {
@@ -69,12 +71,72 @@ fn the_holders_push_over_ssh_needs_no_token_on_the_far_side() {
     setup.try_pushes(&url, &[("GIT_SSH_COMMAND", stand_in.to_str().unwrap())]);
 }
 
+/// A real sshd, started by the client for each connection.
+#[test]
+fn the_holders_push_through_sshd_needs_no_token_on_the_far_side() {
+    let setup = Setup::new();
+    let Some(ssh) = sshd(&setup.world) else { return };
+    let url = format!("ssh://127.0.0.1{}", setup.world.path("origin.git").display());
+    setup.try_pushes(&url, &[("GIT_SSH_COMMAND", &ssh)]);
+}
+
+/// The command of an ssh client that starts an sshd with keys of its own; none where there is no sshd, or it cannot run.
+fn sshd(world: &World) -> Option<String> {
+    let unpacked = managers::dir("ssh");
+    let own = unpacked.join("usr/sbin/sshd");
+    let sshd = if own.exists() { own } else { PathBuf::from("/usr/sbin/sshd") };
+    let (top, bin) = (world.path("ssh"), world.path("bin/sshd"));
+    let keys = "mkdir ssh; for name in host user; do ssh-keygen -q -t ed25519 -N '' -f ssh/$name; done";
+    if !sshd.exists() || !world.try_shell("", keys, &[]).status.success() {
+        skip("a push through sshd, because there is none");
+        return None;
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut config = format!(
+        "HostKey {0}/host\nAuthorizedKeysFile {0}/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nSetEnv PATH={path}\n",
+        top.display()
+    );
+    // Newer versions start these from where they were built to be.
+    for (name, file) in [("SshdSessionPath", "sshd-session"), ("SshdAuthPath", "sshd-auth")] {
+        let file = unpacked.join("usr/lib/openssh").join(file);
+        if file.exists() {
+            config += &format!("{name} {}\n", file.display());
+        }
+    }
+    std::fs::write(top.join("config"), config).unwrap();
+    // As root it needs a user and a directory of its own; it gets both without changing the machine.
+    let private = "p=$1; shift; (grep -v ^sshd: /etc/passwd; echo sshd:x:65533:65533::/run/sshd:/usr/sbin/nologin) >$p && \
+        mount --bind $p /etc/passwd && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec \"$@\"";
+    let libraries = format!("{0}/usr/lib/$(uname -m)-linux-gnu:{0}/lib/$(uname -m)-linux-gnu", unpacked.display());
+    script(
+        &bin,
+        &format!(
+            "#!/bin/sh\nset -- env -i PATH=\"$PATH\" LD_LIBRARY_PATH=\"{libraries}\" {} \"$@\" -f {top}/config\n\
+             test $(id -u) = 0 || exec \"$@\"\nexec unshare -m sh -c '{private}' sh {top}/passwd \"$@\"\n",
+            sshd.display(),
+            top = top.display()
+        ),
+    );
+    let tried = world.command(&bin, "").arg("-t").run();
+    if !tried.status.success() {
+        skip(&format!("a push through sshd, because it cannot run here: {}", said(&tried).trim()));
+        return None;
+    }
+    let options = format!(
+        "-F none -i {0}/user -o IdentitiesOnly=yes -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR \
+         -o UserKnownHostsFile={0}/known -o ProxyCommand='{1} -i'",
+        top.display(),
+        bin.display()
+    );
+    Some(format!("ssh {options}"))
+}
+
 #[test]
 fn the_holders_push_over_http_needs_no_token_on_the_far_side() {
     let setup = Setup::new();
     let helper = setup.world.shell("work", "git --exec-path");
     if !Path::new(helper.trim()).join("git-remote-http").exists() {
-        eprintln!("skipped: this git cannot speak http");
+        skip("a push over http, because this git cannot speak it");
         return;
     }
     setup.world.shell("origin.git", "git config http.receivepack true");

@@ -37,7 +37,7 @@ fn messages_of_a_blocked_commit_and_push() {
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
     Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
-    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Ask the holder to release it, with all of dir/**: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "git commit -am change", &[]), @r"
@@ -51,14 +51,14 @@ fn messages_of_a_blocked_commit_and_push() {
     git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
         changed by HASH of Bo: change
-    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Ask the holder to release it, with all of dir/**: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "cd dir; git -c dibs.enforce=warn push -q", &acting), @r"
     git-dibs: warning for this push: it changes a path that another session holds (dibs.enforce=warn).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
         changed by HASH of Bo: change
-    Ask the holder to release it: git dibs request :/dir/x --reason TEXT
+    Ask the holder to release it, with all of dir/**: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
 }

@@ -503,3 +503,17 @@ fn a_session_receives_its_notices_on_the_stream() {
     assert_eq!((event.id, &*event.name), (None, "notices"));
     assert_eq!(event.data["notices"][0]["kind"], "unlockRequested");
 }
+
+#[test]
+fn a_live_stream_tells_of_renewals_and_signs_of_life() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let held = ana.hold("a");
+    let mut stream = Stream::open(&world, "?live=1", &world.reader(), None);
+    ana.post("heartbeat", json!({})).ok();
+    let live = std::iter::from_fn(|| stream.next()).find(|event| event.name == "live").expect("a live event");
+    assert_eq!(live.data["sessions"][0]["sessionId"], "ana", "{}", live.data);
+    assert_eq!(live.data["reservations"][0]["reservationId"], held["reservationId"], "{}", live.data);
+    assert!(text(&live.data["reservations"][0]["expiresAt"]) > text(&held["expiresAt"]), "{}", live.data);
+    Stream::refused(&world, "?live=yes", &world.reader(), None).refused("INVALID_REQUEST");
+}

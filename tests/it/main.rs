@@ -24,6 +24,7 @@ mod files;
 mod reservations;
 mod while_session;
 
+mod contention;
 mod waiting;
 
 mod unlock_requests;

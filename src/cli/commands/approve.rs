@@ -27,7 +27,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let body = wire::Approve { hand_over: args.hand_over.then_some(true) };
     let result = context.client.approve_unlock(&session, &id, &body);
     let request = result.map_err(|error| unanswered(&context, &error))?;
-    let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
+    let (key, who) = (describe::whole(&request.file_path, request.encoding), requester(&request));
     let text = match args.hand_over {
         true => format!("passed {key} to {who}\n"),
         false => format!("released {key} for {who}\n"),

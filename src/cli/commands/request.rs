@@ -60,11 +60,10 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 fn line(asked: &wire::UnlockRequest, info: &UnlockRequestInfo) -> String {
-    let (holder, key) = (holder(info), describe::key(&info.file_path, info.encoding));
-    let wanted = describe::key(&asked.file_path, asked.encoding);
-    let id = clean(&info.id, 64);
-    if wanted == key || !describe::covers_several(&info.file_path) {
-        return format!("{id} asks {holder} to release {key}\n");
-    }
-    format!("{id} asks {holder} to release all of {key}, which {wanted} is part of\n")
+    let (key, wanted) =
+        (describe::key(&info.file_path, info.encoding), describe::key(&asked.file_path, asked.encoding));
+    let (holder, whole) = (holder(info), describe::whole(&info.file_path, info.encoding));
+    let is_part = wanted != key && whole != key;
+    let part = if is_part { format!(", which {wanted} is part of") } else { String::new() };
+    format!("{} asks {holder} to release {whole}{part}\n", clean(&info.id, 64))
 }

@@ -164,7 +164,10 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
             let start =
                 if body.code == Code::LockAcquisitionFailed { "the wait timed out and nothing" } else { "nothing" };
             let lines = explain::conflict_lines(conflicts, None, context.now(), LINES_MAX);
-            format!("{start} was reserved: {what}\n{lines}{}", explain::next_steps(words(context, conflicts), true))
+            format!(
+                "{start} was reserved: {what}\n{lines}{}",
+                explain::next_steps(words(context, conflicts), conflicts, true)
+            )
         }
         Code::PossibleDeadlock => {
             let mut text = "nothing was reserved, because this wait would never end:\n".to_owned();

@@ -82,7 +82,7 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
     let mut report = Report::default();
     // Those who push to a server may be other users, who cannot open the directory that the configuration names.
     let in_config = !wish.server;
-    let by_hand = !in_config || Version::of_git()? < Version::CONFIG_HOOKS;
+    let by_hand = !in_config || Version::oldest_on_machine()? < Version::CONFIG_HOOKS;
     match in_config {
         true => config_hooks::install(repo, wish, &mut report)?,
         false => config_hooks::uninstall(repo, &wish.moments(), &mut report)?,

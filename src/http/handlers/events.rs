@@ -18,17 +18,18 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use hyper::body::Frame;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 
 use crate::desk::{BufferPage, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
-use crate::http::app::App;
+use crate::http::app::{App, Repository};
 use crate::http::caller::{Caller, bearer};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_json::event_json;
+use crate::http::event_texts::{BatchText, write_event, write_record};
 use crate::http::extract::QueryParams;
 use crate::http::handlers::reservations::starts_with;
+use crate::http::live_events::LiveEvents;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::read_state;
@@ -51,7 +52,7 @@ const RELOAD: &str = "/api/reservations";
 ///
 /// Server-sent events, one for each record: `id` is the number of the record, `event` the verb, `data` an `Event`. Two more
 /// kinds of events are `reset`, when the stream cannot continue where the client was, and `notices` for the calling session.
-/// Comments keep the connection open. The stream ends with the server, the token or the session. A client that reconnects
+/// With `?live=1` there is also `live`, without an id. Comments keep the connection open. The stream ends with the server, the token or the session. A client that reconnects
 /// with the last `id` misses no event and gets none twice.
 #[utoipa::path(
     get,
@@ -72,6 +73,7 @@ pub async fn follow(
 ) -> ApiResult<Response> {
     let filter = filter(&query)?;
     let after = after(&query, &headers)?;
+    let live = query.word("live", &[("0", false), ("1", true)])?.unwrap_or(false);
     let token = bearer(&headers)?.to_owned();
     let limit = app.limits().event_readers;
     let full = || {
@@ -82,13 +84,15 @@ pub async fn follow(
     };
     // Before the state is read, so that the feed has every record after it.
     let follower = caller.repo.desk.feed().follow(limit).ok_or_else(full)?;
-    let reply = read_state(&caller.repo.desk, caller.look(), |engine, _| engine.head()).await?;
-    let head = reply.value;
+    let reply = read_state(&caller.repo.desk, caller.look(), |engine, now| (engine.head(), now)).await?;
+    let (head, now) = reply.value;
 
     let (blocks, body) = mpsc::channel(1);
     let next_check = Instant::now();
     let mut stream = Stream {
         app,
+        live: live.then(|| LiveEvents::follow(&caller.repo, now)),
+        repo: caller.repo.clone(),
         follower: Arc::new(follower),
         filter,
         session: caller.claims.session.clone(),
@@ -144,6 +148,11 @@ struct Filter {
 }
 
 impl Filter {
+    /// It lets every event pass.
+    fn is_empty(&self) -> bool {
+        self.session.is_none() && self.prefix.is_none()
+    }
+
     /// An event about no session, or no key, does not pass a filter for one.
     fn includes(&self, event: &Event) -> bool {
         let by_session = |session: &SessionId| event.session() == Some(session);
@@ -155,6 +164,9 @@ impl Filter {
 /// One stream of events.
 struct Stream {
     app: Arc<App>,
+    repo: Arc<Repository>,
+    /// What changes without a record, if the client wants it.
+    live: Option<broadcast::Receiver<Bytes>>,
     follower: Arc<Follower>,
     filter: Filter,
     /// The session whose end also ends the stream.
@@ -206,7 +218,7 @@ impl Stream {
             self.send_position();
         }
         if !notices.is_empty() {
-            self.write(None, "notices", &wire::Notices { notices });
+            write_event(&mut self.text, None, "notices", &wire::Notices { notices });
         }
     }
 
@@ -221,23 +233,30 @@ impl Stream {
             let _room = blocks.reserve().await.map_err(|_| None)?;
             match self.follower.buffered(self.after) {
                 BufferPage::Batches(batches) => {
+                    let repo = self.repo.clone();
                     for batch in batches {
-                        self.write_records(&batch, BLOCK_BYTES)?;
+                        // The text of an event is the same for every stream.
+                        let texts = self.filter.is_empty().then(|| repo.event_texts.of_batch(&batch));
+                        self.write_records(&batch, texts.as_deref(), BLOCK_BYTES)?;
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
-                    FeedPage::Records(records) => self.write_records(&records, JOURNAL_BLOCK_BYTES)?,
+                    FeedPage::Records(records) => self.write_records(&records, None, JOURNAL_BLOCK_BYTES)?,
                     FeedPage::Dropped if self.is_new => self.reset("tooOld"),
                     FeedPage::Dropped => {
                         return Err(Some("the stream fell too far behind; reconnect with the last id"));
                     }
                 },
                 BufferPage::UpToDate => {
-                    let follower = self.follower.clone();
-                    let news = poll_fn(|context| follower.poll_news(self.after, context));
-                    if tokio::time::timeout_at(self.next_check, news).await.is_err() {
-                        self.text.extend_from_slice(b":\n");
-                        self.send_position();
+                    let (follower, after) = (self.follower.clone(), self.after);
+                    let news = poll_fn(|context| follower.poll_news(after, context));
+                    tokio::select! {
+                        () = news => {}
+                        live = next_live(&mut self.live) => self.text.extend_from_slice(&live),
+                        () = tokio::time::sleep_until(self.next_check) => {
+                            self.text.extend_from_slice(b":\n");
+                            self.send_position();
+                        }
                     }
                 }
             }
@@ -245,17 +264,24 @@ impl Stream {
     }
 
     /// Writes an event for each record that passes the filter, until there is enough text. The end of the own session is
-    /// the last event.
-    fn write_records(&mut self, records: &[Record], text_max: usize) -> Result<(), StreamEnd> {
+    /// the last event. `texts` are those of the records, if they were made already.
+    fn write_records(
+        &mut self,
+        records: &[Record],
+        texts: Option<&BatchText>,
+        text_max: usize,
+    ) -> Result<(), StreamEnd> {
         self.is_new = false;
         let handled = records.partition_point(|record| record.seq <= self.after);
-        for record in &records[handled..] {
+        for (position, record) in records.iter().enumerate().skip(handled) {
             if self.text.len() >= text_max {
                 return Ok(());
             }
             if self.filter.includes(&record.event) {
-                let event = event_json(record, None);
-                self.write(Some(record.seq), event.kind.verb(), &event);
+                match texts {
+                    Some(texts) => self.text.extend_from_slice(texts.of_record(position)),
+                    None => write_record(&mut self.text, record),
+                }
                 self.sent_id = record.seq;
             }
             self.after = record.seq;
@@ -302,7 +328,7 @@ impl Stream {
         self.is_new = false;
         self.after = self.head;
         let reset = wire::Reset { why: why.into(), reload: RELOAD.into(), after: self.head.0 };
-        self.write(Some(self.head), "reset", &reset);
+        write_event(&mut self.text, Some(self.head), "reset", &reset);
         self.sent_id = self.head;
     }
 
@@ -316,22 +342,25 @@ impl Stream {
         self.sent_id = self.after;
     }
 
-    fn write(&mut self, id: Option<Seq>, name: &str, data: &impl serde::Serialize) {
-        use std::io::Write;
-        if let Some(id) = id {
-            writeln!(self.text, "id: {}", id.0).expect("a Vec accepts every write");
-        }
-        write!(self.text, "event: {name}\ndata: ").expect("a Vec accepts every write");
-        // serde_json writes no line breaks, and escapes those in names.
-        serde_json::to_writer(&mut self.text, data).expect("events are plain data");
-        self.text.extend_from_slice(b"\n\n");
-    }
-
     async fn flush(&mut self) -> Result<(), StreamEnd> {
         if self.text.is_empty() {
             return Ok(());
         }
         self.blocks.send(std::mem::take(&mut self.text).into()).await.map_err(|_| None)
+    }
+}
+
+/// The next live event; never, if the client wants none. What a slow stream missed is not sent later.
+async fn next_live(live: &mut Option<broadcast::Receiver<Bytes>>) -> Bytes {
+    loop {
+        match live {
+            None => std::future::pending().await,
+            Some(receiver) => match receiver.recv().await {
+                Ok(event) => return event,
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => *live = None,
+            },
+        }
     }
 }
 

@@ -40,11 +40,7 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
         },
         None => None,
     };
-    let since = match query.one("since").map(Time::parse) {
-        Some(Some(Time(ms))) => Some(Timestamp(ms)),
-        Some(None) => return Err(wire::BadBody::field("since", "must be a time in RFC 3339").into()),
-        None => None,
-    };
+    let since = query.time("since")?.map(|Time(ms)| Timestamp(ms));
     let limit = query.page_size(PAGE_ITEMS)?;
     let cursor = query.one("cursor").map(str::to_owned);
     let query = HistoryQuery { key, fold_case: caller.repo.policy().rules.fold_case, session, since, limit, cursor };

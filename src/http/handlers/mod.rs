@@ -1,6 +1,7 @@
 //! One handler for each call, in a file named after what the call is about.
 
 pub mod check;
+pub mod contention;
 pub mod docs;
 pub mod events;
 #[cfg(test)]
@@ -17,3 +18,4 @@ pub mod reserve;
 pub mod sessions;
 pub mod stats;
 pub mod unlock_requests;
+pub mod waits;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::wire::schema::{Key, RequestMode};
-use crate::wire::{Encoding, Intent, SessionState, Time};
+use crate::wire::{Encoding, HotspotWindow, Intent, SessionState, Time};
 
 /// The session in a path.
 #[derive(IntoParams)]
@@ -98,6 +98,29 @@ pub struct EventParams {
     /// The events after this one. Default: only new events.
     #[param(required = false, pattern = "^[0-9]{1,19}$", example = "0")]
     after: String,
+    /// `1` also sends the event `live`: deadlines and signs of life that changed without a record.
+    #[param(required = false, pattern = "^[01]$", example = "0")]
+    live: String,
+}
+
+/// Query parameters of `GET /api/refusals`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct RefusalQuery {
+    /// Only refusals at or after this time.
+    #[param(required = false, value_type = Time, example = "2026-01-31T09:30:00.250Z")]
+    since: String,
+}
+
+/// Query parameters of `GET /api/hotspots`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only described")]
+pub struct HotspotQuery {
+    /// How far to look back. Default: an hour.
+    #[param(required = false, inline, example = "day")]
+    window: HotspotWindow,
 }
 
 /// The position of a client that reconnects.

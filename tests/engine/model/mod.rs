@@ -355,7 +355,9 @@ impl Model {
                 Ok(Outcome::Done)
             }
             ModelCommand::Request { id, key, reason } => self.request(session, *id, *key, reason, now),
-            ModelCommand::Respond { id, answer, hand_over } => self.respond(session, *id, *answer, *hand_over, now),
+            ModelCommand::Respond { id, answer, hand_over } => {
+                self.respond((session, matches!(who, ModelActor::Admin)), *id, *answer, *hand_over, now)
+            }
             ModelCommand::Tick => {
                 self.tick(now, &hint.lost);
                 Ok(Outcome::Done)

@@ -39,6 +39,7 @@ impl Model {
             answer: None,
             answered_at: None,
             answered_by: None,
+            answered_by_admin: None,
             note: None,
         };
         self.requests.push(request.clone());
@@ -47,7 +48,7 @@ impl Model {
 
     pub(super) fn respond(
         &mut self,
-        session: usize,
+        (session, is_admin): (usize, bool),
         id: Uuid,
         answer: UnlockAnswer,
         hand_over: Option<ReservationId>,
@@ -73,7 +74,7 @@ impl Model {
                 Err(Refusal::AnsweredBefore(Box::new(request)))
             };
         }
-        let by = Some(me.clone());
+        let by = if is_admin { None } else { Some(me.clone()) };
         if answer == UnlockAnswer::Approved {
             let held = self.held.iter().position(|held| held.id == request.reservation).unwrap();
             let asker = self.sessions.iter().position(|session| session.id == request.by).unwrap();
@@ -81,14 +82,18 @@ impl Model {
             if let Some(new) = hand_over {
                 self.can_hand_over(&given, asker, new)?;
             }
-            self.answer(at, answer, by, now);
-            self.let_go(held, &Why::Approved { request: id }, now);
+            self.answer_as(at, answer, by, is_admin, now);
+            let why = match is_admin {
+                true => Why::Overridden { by: "admin".into(), reason: request.reason.clone() },
+                false => Why::Approved { request: id },
+            };
+            self.let_go(held, &why, now);
             if let Some(new) = hand_over {
                 let ask = self.hand(&given, asker, new, Some(request.reason.clone()));
                 self.grant(&ask, now);
             }
         } else {
-            self.answer(at, answer, by, now);
+            self.answer_as(at, answer, by, is_admin, now);
         }
         Ok(Outcome::Request(Box::new(self.requests[at].clone())))
     }
@@ -132,7 +137,12 @@ impl Model {
     }
 
     pub(super) fn answer(&mut self, at: usize, answer: UnlockAnswer, by: Option<SessionId>, now: Timestamp) {
+        self.answer_as(at, answer, by, false, now);
+    }
+
+    fn answer_as(&mut self, at: usize, answer: UnlockAnswer, by: Option<SessionId>, is_admin: bool, now: Timestamp) {
         let request = &mut self.requests[at];
+        request.answered_by_admin = is_admin.then(|| "admin".into());
         (request.answer, request.answered_at, request.answered_by) = (Some(answer), Some(now), by);
         let request = request.clone();
         if answer != UnlockAnswer::Withdrawn {

@@ -1,0 +1,537 @@
+//! Contention: which requests were refused or had to wait, and for which keys.
+//!
+//! A refusal is no record, because it changes nothing. So the last hour of them is kept in a list here, and longer times as
+//! counts by key and by session. Both are bounded in numbers and in bytes. The desk only appends a short note; the notes are
+//! counted by the thread that reads the result, or by the desk when there are many.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Conflict, CycleStep, HOLDERS_LISTED, LeftWhy, Refusal, SessionId, SessionName, Text, Timestamp};
+
+/// How long a refusal stays in the list, how many there are at most, and how many bytes of keys and names they have.
+const LIST_TIME: Duration = Duration::from_secs(3600);
+const LIST_MAX: usize = 1_000;
+const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What one refusal lists: of its own keys, and of the sessions in its way.
+const LISTED_MAX: usize = 10;
+
+/// The keys and sessions that are counted, and the bytes of the keys. The one with the fewest counts makes room.
+const COUNTED_MAX: usize = 2_000;
+const COUNTED_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Notes that wait to be counted. The desk counts them itself when there are more than this.
+const NOTES_MAX: usize = 1_024;
+
+/// About how many keys of one request are counted.
+pub(super) const KEYS_OF_REQUEST_MAX: usize = 100;
+
+/// Counts are kept for slots of ten minutes, and after two hours for slots of an hour.
+const SLOT_MS: i64 = 600_000;
+const SLOTS_OF_HOUR: i64 = 6;
+const FINE_SLOTS: i64 = 12;
+
+/// The longest time that counts are kept.
+pub const COUNTED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    Locked,
+    TimedOut,
+    Deadlock,
+    Paused,
+}
+
+/// A session in the way of a request, and the key that it holds or waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusalBlocker {
+    pub who: SessionName,
+    pub key: Option<String>,
+}
+
+/// A request that was refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusedRequest {
+    pub at: Timestamp,
+    pub who: SessionName,
+    pub kind: RefusalKind,
+    /// The first of the keys that were not free.
+    pub keys: Vec<String>,
+    pub blockers: Vec<RefusalBlocker>,
+    /// The sessions that would have waited for each other.
+    pub cycle: Vec<CycleStep>,
+}
+
+/// What the counts of some time say.
+#[derive(Debug, Default, PartialEq)]
+pub struct ContentionReport {
+    /// The keys with the most conflicts, the most first.
+    pub keys: Vec<(String, KeyCounts)>,
+    /// The sessions whose reservations expired most often, the most first.
+    pub expired: Vec<(SessionId, Option<Text>, u64)>,
+    pub total: KeyCounts,
+}
+
+/// How often a key was not free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyCounts {
+    /// Requests that were refused.
+    pub conflicts: u64,
+    /// Requests that waited, and for how long.
+    pub waits: u64,
+    pub waited_ms: u64,
+}
+
+impl KeyCounts {
+    fn add(&mut self, other: KeyCounts) {
+        self.conflicts += other.conflicts;
+        self.waits += other.waits;
+        self.waited_ms += other.waited_ms;
+    }
+
+    /// What decides the order: conflicts and waits alike.
+    fn weight(self) -> u64 {
+        self.conflicts + self.waits
+    }
+}
+
+/// Something that the desk saw.
+enum Note {
+    Refused(RefusedRequest),
+    Waited { at: Timestamp, keys: Vec<String>, time: Duration },
+    Expired { at: Timestamp, who: SessionName },
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Contention {
+    notes: Mutex<Vec<Note>>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// The oldest first.
+    list: VecDeque<RefusedRequest>,
+    list_bytes: usize,
+    /// Refusals that made room for others although they were not an hour old.
+    dropped: u64,
+    keys: Table<String, KeyCounts>,
+    expired: Table<SessionId, ExpiredCount>,
+    /// Something was counted since the counts were last saved.
+    is_changed: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct ExpiredCount {
+    name: Option<Text>,
+    count: u64,
+}
+
+/// The counts as they are saved.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SavedCounts {
+    keys: Vec<(String, Vec<(i64, KeyCounts)>)>,
+    expired: Vec<(String, Vec<(i64, ExpiredCount)>)>,
+}
+
+impl Contention {
+    /// Notes a refusal, if it is one that another session caused.
+    pub(super) fn note_refusal(&self, at: Timestamp, who: SessionName, refusal: &Refusal) {
+        let (kind, cycle): (_, &[CycleStep]) = match refusal {
+            Refusal::Locked(_) => (RefusalKind::Locked, &[]),
+            Refusal::WaitOver { why: LeftWhy::TimedOut, .. } => (RefusalKind::TimedOut, &[]),
+            Refusal::Deadlock(cycle) => (RefusalKind::Deadlock, cycle),
+            Refusal::Paused(_) => (RefusalKind::Paused, &[]),
+            _ => return,
+        };
+        let conflicts: &[Conflict] = match refusal {
+            Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. } => conflicts,
+            _ => &[],
+        };
+        let mut keys: Vec<String> = Vec::new();
+        for conflict in conflicts.iter().take(HOLDERS_LISTED * KEYS_OF_REQUEST_MAX) {
+            keys.push(conflict.asked.shown());
+        }
+        keys.dedup();
+        let own_step = cycle.iter().find(|step| step.session == who.session);
+        keys.extend(own_step.map(|step| step.wants.shown()));
+        let blocker =
+            |conflict: &Conflict| RefusalBlocker { who: conflict.who.clone(), key: Some(conflict.key.shown()) };
+        let mut blockers: Vec<_> = conflicts.iter().take(LISTED_MAX).map(blocker).collect();
+        if let Refusal::Paused(pause) = refusal {
+            blockers.push(RefusalBlocker { who: pause.by.clone(), key: None });
+        }
+        let cycle = cycle.iter().take(LISTED_MAX).cloned().collect();
+        self.note(Note::Refused(RefusedRequest { at, who, kind, keys, blockers, cycle }));
+    }
+
+    /// Notes that a request waited.
+    pub(super) fn note_wait(&self, at: Timestamp, keys: Vec<String>, time: Duration) {
+        self.note(Note::Waited { at, keys, time });
+    }
+
+    /// Notes that a reservation of the session expired.
+    pub(super) fn note_expired(&self, at: Timestamp, who: SessionName) {
+        self.note(Note::Expired { at, who });
+    }
+
+    fn note(&self, note: Note) {
+        let mut notes = lock(&self.notes);
+        notes.push(note);
+        if notes.len() > NOTES_MAX {
+            let notes = std::mem::take(&mut *notes);
+            lock(&self.counts).take(notes);
+        }
+    }
+
+    /// Refused requests since then, the newest first, and how many of the last hour are missing.
+    pub fn refusals(&self, now: Timestamp, since: Option<Timestamp>) -> (Vec<RefusedRequest>, u64) {
+        let mut counts = self.current();
+        counts.drop_old(now);
+        let is_wanted = |refused: &&RefusedRequest| since.is_none_or(|since| refused.at >= since);
+        (counts.list.iter().rev().take_while(is_wanted).cloned().collect(), counts.dropped)
+    }
+
+    /// The counts of the time since then: of the `most` keys and sessions with the highest ones.
+    pub fn report(&self, since: Timestamp, most: usize) -> ContentionReport {
+        let counts = self.current();
+        let from = since.0.div_euclid(SLOT_MS);
+        let mut report = ContentionReport::default();
+        for (key, slots) in &counts.keys.rows {
+            let mut sum = KeyCounts::default();
+            recent(slots, from).for_each(|count| sum.add(*count));
+            report.total.add(sum);
+            if sum.weight() > 0 {
+                report.keys.push((key.clone(), sum));
+            }
+        }
+        for (session, slots) in &counts.expired.rows {
+            let (mut sum, mut name) = (0, None);
+            recent(slots, from).for_each(|slot| (sum, name) = (sum + slot.count, slot.name.clone()));
+            if sum > 0 {
+                report.expired.push((session.clone(), name, sum));
+            }
+        }
+        report.keys.sort_by(|(a, x), (b, y)| y.weight().cmp(&x.weight()).then_with(|| a.cmp(b)));
+        report.expired.sort_by(|(a, _, x), (b, _, y)| y.cmp(x).then_with(|| a.as_str().cmp(b.as_str())));
+        report.keys.truncate(most);
+        report.expired.truncate(most);
+        report
+    }
+
+    /// The counts as text for a file, if they changed since the last time.
+    pub fn save(&self) -> Option<Vec<u8>> {
+        let mut counts = self.current();
+        if !std::mem::take(&mut counts.is_changed) {
+            return None;
+        }
+        let keys = counts.keys.rows.iter().map(|(key, slots)| (key.clone(), slots.clone())).collect();
+        let expired = counts.expired.rows.iter().map(|(id, slots)| (id.to_string(), slots.clone())).collect();
+        Some(serde_json::to_vec(&SavedCounts { keys, expired }).expect("counts are plain data"))
+    }
+
+    /// Continues with counts that were saved. Text that is none is ignored: the counts then begin anew.
+    pub fn restore(&self, text: &[u8]) {
+        let Ok(saved) = serde_json::from_slice::<SavedCounts>(text) else { return };
+        let mut counts = lock(&self.counts);
+        for (key, slots) in saved.keys.into_iter().take(COUNTED_MAX) {
+            counts.keys.bytes += key.len();
+            counts.keys.rows.insert(key, slots);
+        }
+        for (id, slots) in saved.expired.into_iter().take(COUNTED_MAX) {
+            if let Some(id) = SessionId::parse(&id) {
+                counts.expired.bytes += id.as_str().len();
+                counts.expired.rows.insert(id, slots);
+            }
+        }
+    }
+
+    /// The counts with everything noted so far.
+    fn current(&self) -> MutexGuard<'_, Counts> {
+        let notes = std::mem::take(&mut *lock(&self.notes));
+        let mut counts = lock(&self.counts);
+        counts.take(notes);
+        counts
+    }
+}
+
+impl Counts {
+    fn take(&mut self, notes: Vec<Note>) {
+        self.is_changed |= !notes.is_empty();
+        for note in notes {
+            match note {
+                Note::Refused(refused) => {
+                    let count = KeyCounts { conflicts: 1, ..KeyCounts::default() };
+                    for key in &refused.keys {
+                        self.keys.count(key.clone(), refused.at, |sum| sum.add(count));
+                    }
+                    self.list(refused);
+                }
+                Note::Waited { at, keys, time } => {
+                    let waited_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                    let count = KeyCounts { waits: 1, waited_ms, ..KeyCounts::default() };
+                    keys.into_iter().for_each(|key| self.keys.count(key, at, |sum| sum.add(count)));
+                }
+                Note::Expired { at, who } => self.expired.count(who.session, at, |sum| {
+                    sum.count += 1;
+                    sum.name = who.name.clone();
+                }),
+            }
+        }
+    }
+
+    fn list(&mut self, mut refused: RefusedRequest) {
+        refused.keys.truncate(LISTED_MAX);
+        self.drop_old(refused.at);
+        self.list_bytes += bytes_of(&refused);
+        self.list.push_back(refused);
+        while self.list.len() > LIST_MAX || self.list_bytes > LIST_BYTES_MAX {
+            self.drop_oldest();
+            self.dropped += 1;
+        }
+    }
+
+    fn drop_old(&mut self, now: Timestamp) {
+        while self.list.front().is_some_and(|oldest| oldest.at.until(now) > LIST_TIME) {
+            self.drop_oldest();
+        }
+        if self.list.is_empty() {
+            self.dropped = 0;
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.list.pop_front();
+        self.list_bytes -= oldest.as_ref().map_or(0, bytes_of);
+    }
+}
+
+fn bytes_of(refused: &RefusedRequest) -> usize {
+    let keys = refused.keys.iter().chain(refused.blockers.iter().filter_map(|blocker| blocker.key.as_ref()));
+    let steps = refused.cycle.iter().flat_map(|step| [&step.holds, &step.wants]);
+    keys.map(String::len).sum::<usize>() + steps.map(|key| key.text_bytes()).sum::<usize>()
+}
+
+/// Counts by time, for a bounded number of names.
+struct Table<K, C> {
+    rows: HashMap<K, Vec<(i64, C)>>,
+    /// The bytes of the names.
+    bytes: usize,
+}
+
+impl<K, C> Default for Table<K, C> {
+    fn default() -> Self {
+        Self { rows: HashMap::new(), bytes: 0 }
+    }
+}
+
+trait Name: std::hash::Hash + Eq + Clone {
+    fn size(&self) -> usize;
+}
+
+impl Name for String {
+    fn size(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Name for SessionId {
+    fn size(&self) -> usize {
+        self.as_str().len()
+    }
+}
+
+impl<K: Name, C: Default + Weighted> Table<K, C> {
+    fn count(&mut self, name: K, at: Timestamp, add: impl FnOnce(&mut C)) {
+        let slot = at.0.div_euclid(SLOT_MS);
+        if !self.rows.contains_key(&name) {
+            self.make_room(name.size());
+            self.bytes += name.size();
+        }
+        let slots = self.rows.entry(name).or_default();
+        match slots.last_mut() {
+            Some((last, count)) if *last >= slot => return add(count),
+            _ => {}
+        }
+        let oldest = slot - i64::try_from(COUNTED_TIME.as_millis()).unwrap_or(i64::MAX) / SLOT_MS;
+        slots.retain(|(slot, _)| *slot > oldest);
+        merge_hours(slots, slot - FINE_SLOTS);
+        let mut count = C::default();
+        add(&mut count);
+        slots.push((slot, count));
+    }
+
+    /// Removes names with the lowest counts until one of this size fits.
+    fn make_room(&mut self, size: usize) {
+        if self.rows.len() < COUNTED_MAX && self.bytes + size <= COUNTED_BYTES_MAX {
+            return;
+        }
+        let mut by_weight: Vec<(u64, K)> =
+            self.rows.iter().map(|(name, slots)| (slots.iter().map(|(_, c)| c.weight()).sum(), name.clone())).collect();
+        by_weight.sort_unstable_by_key(|(weight, _)| *weight);
+        // A tenth at once, so that a flood of new names does not sort the table for each of them.
+        let (many, mut freed) = (by_weight.len().div_ceil(10), 0);
+        for (count, (_, name)) in by_weight.into_iter().enumerate() {
+            if count >= many && freed >= size {
+                return;
+            }
+            freed += name.size();
+            self.bytes -= name.size();
+            self.rows.remove(&name);
+        }
+    }
+}
+
+/// Counts that can be compared and merged.
+trait Weighted {
+    fn weight(&self) -> u64;
+    fn merge(&mut self, other: Self);
+}
+
+impl Weighted for KeyCounts {
+    fn weight(&self) -> u64 {
+        KeyCounts::weight(*self)
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.add(other);
+    }
+}
+
+impl Weighted for ExpiredCount {
+    fn weight(&self) -> u64 {
+        self.count
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.name = other.name.or(self.name.take());
+    }
+}
+
+/// Merges the slots before `fine` that are in the same hour.
+fn merge_hours<C: Weighted>(slots: &mut Vec<(i64, C)>, fine: i64) {
+    let mut merged: Vec<(i64, C)> = Vec::with_capacity(slots.len() + 1);
+    for (slot, count) in slots.drain(..) {
+        match merged.last_mut() {
+            Some((last, sum)) if slot < fine && last.div_euclid(SLOTS_OF_HOUR) == slot.div_euclid(SLOTS_OF_HOUR) => {
+                sum.merge(count);
+                // A merged slot counts as its newest part.
+                *last = slot;
+            }
+            _ => merged.push((slot, count)),
+        }
+    }
+    *slots = merged;
+}
+
+fn recent<C>(slots: &[(i64, C)], from: i64) -> impl Iterator<Item = &C> {
+    slots.iter().filter(move |(slot, _)| *slot >= from).map(|(_, count)| count)
+}
+
+/// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    fn who(id: &str) -> SessionName {
+        SessionName { session: SessionId::parse(id).unwrap(), name: None }
+    }
+
+    fn refuse(contention: &Contention, minute: i64, text: &str) {
+        let at = Timestamp(minute * MINUTE);
+        let (kind, keys) = (RefusalKind::Locked, vec![text.to_owned()]);
+        let refused = RefusedRequest { at, who: who("bo"), kind, keys, blockers: Vec::new(), cycle: Vec::new() };
+        contention.note(Note::Refused(refused));
+    }
+
+    fn conflicts(contention: &Contention, since_minute: i64) -> Vec<(String, u64)> {
+        let report = contention.report(Timestamp(since_minute * MINUTE), 10);
+        report.keys.into_iter().map(|(key, counts)| (key, counts.conflicts)).collect()
+    }
+
+    #[test]
+    fn refusals_of_the_last_hour_are_listed_the_newest_first() {
+        let contention = Contention::default();
+        for minute in [0, 30, 70] {
+            refuse(&contention, minute, &format!("f{minute}"));
+        }
+        let listed = |since| {
+            let (list, _) = contention.refusals(Timestamp(75 * MINUTE), since);
+            list.iter().map(|refused| refused.at.0 / MINUTE).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(None), [70, 30]);
+        assert_eq!(listed(Some(Timestamp(60 * MINUTE))), [70]);
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_says_how_many_are_missing() {
+        let contention = Contention::default();
+        (0..LIST_MAX + 7).for_each(|_| refuse(&contention, 1, "a"));
+        let (list, dropped) = contention.refusals(Timestamp(MINUTE), None);
+        assert_eq!((list.len(), dropped), (LIST_MAX, 7));
+        let long = vec!["x".repeat(200); 20].join("/");
+        (0..LIST_MAX + 7).for_each(|_| refuse(&contention, 1, &long));
+        let counts = contention.current();
+        assert!(counts.list_bytes <= LIST_BYTES_MAX);
+        assert_eq!(counts.list_bytes, counts.list.iter().map(bytes_of).sum::<usize>());
+    }
+
+    #[test]
+    fn counts_are_kept_by_time_and_survive_a_restart() {
+        let contention = Contention::default();
+        let day = 24 * 60;
+        for minute in [0, 5, 3 * day, 3 * day + 20, 3 * day + 40] {
+            refuse(&contention, minute, "a");
+        }
+        refuse(&contention, 3 * day + 45, "b");
+        contention.note_wait(Timestamp((3 * day + 45) * MINUTE), vec!["b".to_owned()], Duration::from_secs(4));
+        let restored = Contention::default();
+        restored.restore(&contention.save().unwrap());
+        assert_eq!(contention.save(), None, "nothing changed since");
+        for contention in [contention, restored] {
+            assert_eq!(conflicts(&contention, 0), [("a".to_owned(), 5), ("b".to_owned(), 1)]);
+            assert_eq!(conflicts(&contention, 3 * day + 30), [("b".to_owned(), 1), ("a".to_owned(), 1)]);
+            let report = contention.report(Timestamp(0), 1);
+            assert_eq!((report.keys.len(), report.total.conflicts), (1, 6));
+            assert_eq!((report.total.waits, report.total.waited_ms), (1, 4_000));
+            // A week later only the new one counts.
+            refuse(&contention, 11 * day, "a");
+            assert_eq!(contention.current().keys.rows["a"].len(), 1);
+        }
+        Contention::default().restore(b"{not json");
+    }
+
+    #[test]
+    fn a_flood_of_names_removes_those_with_the_lowest_counts() {
+        let contention = Contention::default();
+        (0..3).for_each(|_| refuse(&contention, 1, "hot"));
+        (0..3 * COUNTED_MAX).for_each(|n| refuse(&contention, 1, &format!("cold{n}")));
+        let counts = contention.current();
+        assert!(counts.keys.rows.len() <= COUNTED_MAX && counts.keys.rows.contains_key("hot"));
+        assert_eq!(counts.keys.bytes, counts.keys.rows.keys().map(String::len).sum::<usize>());
+    }
+
+    #[test]
+    fn expired_reservations_count_for_their_session() {
+        let contention = Contention::default();
+        for id in ["ana", "bo", "bo"] {
+            contention.note_expired(Timestamp(MINUTE), who(id));
+        }
+        let expired = contention.report(Timestamp(0), 10).expired;
+        assert_eq!(expired.iter().map(|(id, _, n)| (id.as_str(), *n)).collect::<Vec<_>>(), [("bo", 2), ("ana", 1)]);
+    }
+}

@@ -1,0 +1,73 @@
+//! Who waits for whom: every wait with what blocks it, for people who look. Nothing is decided here.
+
+use std::ops::Bound;
+
+use super::command::SessionName;
+use super::ids::{Timestamp, WaiterId};
+use super::state::Engine;
+use super::work::KEY_WORK;
+use crate::key::Key;
+
+/// The keys of one wait that are listed and looked at.
+const KEYS_LISTED: usize = 10;
+
+/// The blockers of one wait that are listed.
+const BLOCKERS_LISTED: usize = 10;
+
+/// A wait, with some of what blocks it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockedWait {
+    pub waiter: WaiterId,
+    pub who: SessionName,
+    /// The first of its keys.
+    pub keys: Vec<Key>,
+    pub since: Timestamp,
+    /// When it gives up.
+    pub until: Timestamp,
+    pub blockers: Vec<WaitBlocker>,
+}
+
+/// A session that blocks a wait, and the key that it holds or waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitBlocker {
+    pub who: SessionName,
+    pub key: Key,
+    /// It waits itself, ahead in the queue.
+    pub waits: bool,
+}
+
+impl Engine {
+    /// The first keys of a wait.
+    pub fn waited_keys(&self, id: WaiterId, most: usize) -> impl Iterator<Item = &Key> {
+        self.waiters.get(&id).into_iter().flat_map(move |waiter| waiter.wants.iter().take(most).map(|want| &want.key))
+    }
+
+    /// The next waits after this one, at most `most` of them, in the order of the queue. Of each wait only the first keys are
+    /// looked at.
+    pub fn blocked_waits(&self, after: Option<WaiterId>, most: usize) -> Vec<BlockedWait> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let waiters = self.waiters.range((start, Bound::Unbounded)).take(most);
+        self.index.meter.begin(KEY_WORK, true);
+        let list = waiters
+            .map(|(id, waiter)| {
+                let wants = &waiter.wants[..waiter.wants.len().min(KEYS_LISTED)];
+                let conflicts = self.conflicts(waiter.session, wants, waiter.mode, *id);
+                let blocker = |conflict: super::command::Conflict| WaitBlocker {
+                    who: conflict.who,
+                    key: conflict.key,
+                    waits: conflict.waiting,
+                };
+                BlockedWait {
+                    waiter: *id,
+                    who: self.session_name(waiter.session),
+                    keys: wants.iter().map(|want| want.key.clone()).collect(),
+                    since: waiter.since,
+                    until: self.real(waiter.until),
+                    blockers: conflicts.into_iter().take(BLOCKERS_LISTED).map(blocker).collect(),
+                }
+            })
+            .collect();
+        self.index.meter.end();
+        list
+    }
+}

@@ -1,0 +1,129 @@
+//! `GET /api/refusals` and `GET /api/hotspots`: which keys sessions compete for.
+
+use std::collections::BTreeMap;
+
+use crate::desk::{KeyCounts, RefusalKind};
+use crate::engine::{self, Timestamp};
+use crate::http::caller::Caller;
+use crate::http::error::ApiResult;
+use crate::http::extract::{Json, QueryParams};
+use crate::http::openapi::{params, refusals};
+use crate::http::outcome::{self, time};
+use crate::http::submit::read_state;
+use crate::wire::{self, Code, HotspotWindow, Text, Time};
+
+/// The keys, directories and sessions that `GET /api/hotspots` lists.
+const LISTED_MAX: usize = 100;
+
+/// The keys that directories are counted from.
+const KEYS_MAX: usize = 2_000;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// List the requests that were refused in the last hour.
+///
+/// Refusals are no events: they change nothing. The list is in memory and begins anew when the server starts.
+#[utoipa::path(
+    get,
+    path = "/api/refusals",
+    operation_id = "listRefusals",
+    tag = "Monitoring and administration",
+    params(params::RefusalQuery),
+    responses((status = 200, description = "The newest first.", body = wire::Refusals), refusals::Look),
+)]
+pub async fn list_refusals(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Refusals>> {
+    let since = query.time("since")?.map(|Time(ms)| Timestamp(ms));
+    let reply = read_state(&caller.repo.desk, caller.look(), |_, now| now).await?;
+    let (list, dropped) = caller.repo.desk.contention().refusals(reply.value, since);
+    let refusals = list.into_iter().map(refused_request).collect();
+    Ok(Json(wire::Refusals { refusals, dropped, notices: outcome::notices(reply.notices) }))
+}
+
+fn refused_request(refused: crate::desk::RefusedRequest) -> wire::RefusedRequest {
+    let step = |step: &engine::CycleStep| wire::CycleStep {
+        session: step.session.as_str().into(),
+        holds: step.holds.shown(),
+        wants: step.wants.shown(),
+    };
+    let blockers = refused.blockers.into_iter().map(|blocker| wire::Blocker {
+        session_id: blocker.who.session.as_str().into(),
+        session_name: blocker.who.name,
+        key: blocker.key,
+    });
+    wire::RefusedRequest {
+        at: time(refused.at),
+        session_id: refused.who.session.as_str().into(),
+        session_name: refused.who.name,
+        code: match refused.kind {
+            RefusalKind::Locked => Code::ResourceLocked,
+            RefusalKind::TimedOut => Code::LockAcquisitionFailed,
+            RefusalKind::Deadlock => Code::PossibleDeadlock,
+            RefusalKind::Paused => Code::FeaturePaused,
+        },
+        keys: refused.keys,
+        blockers: blockers.collect(),
+        cycle: refused.cycle.iter().map(step).collect(),
+    }
+}
+
+/// Find out which files sessions compete for.
+///
+/// Counts of refused and waiting requests of the last hour, day or week, by key and by directory, and of reservations that
+/// expired without a release. They are saved every minute, and the keys with the lowest counts make room for new ones.
+#[utoipa::path(
+    get,
+    path = "/api/hotspots",
+    operation_id = "listHotspots",
+    tag = "Monitoring and administration",
+    params(params::HotspotQuery),
+    responses((status = 200, description = "The highest counts first.", body = wire::Hotspots), refusals::Look),
+)]
+pub async fn hotspots(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hotspots>> {
+    let windows = [("hour", HotspotWindow::Hour), ("day", HotspotWindow::Day), ("week", HotspotWindow::Week)];
+    let window = query.word("window", &windows)?.unwrap_or(HotspotWindow::Hour);
+    let hours = match window {
+        HotspotWindow::Hour => 1,
+        HotspotWindow::Day => 24,
+        HotspotWindow::Week => 7 * 24,
+    };
+    let reply = read_state(&caller.repo.desk, caller.look(), |_, now| now).await?;
+    let since = Timestamp(reply.value.0 - hours * HOUR_MS);
+    let report = caller.repo.desk.contention().report(since, KEYS_MAX);
+    let directories = directories(&report.keys);
+    let expired = report.expired.into_iter().take(LISTED_MAX).map(|(id, name, expired)| wire::ExpiringSession {
+        session_id: Text::from(id.as_str()),
+        session_name: name,
+        expired,
+    });
+    Ok(Json(wire::Hotspots {
+        window,
+        since: time(since),
+        paths: report.keys.into_iter().take(LISTED_MAX).map(hot_path).collect(),
+        directories,
+        sessions: expired.collect(),
+        total_conflicts: report.total.conflicts + report.total.waits,
+        notices: outcome::notices(reply.notices),
+    }))
+}
+
+fn hot_path((key, counts): (String, KeyCounts)) -> wire::HotPath {
+    let average_wait_seconds = match counts.waits {
+        0 => 0.0,
+        waits => counts.waited_ms as f64 / 1000.0 / waits as f64,
+    };
+    wire::HotPath { key, conflicts: counts.conflicts, waits: counts.waits, average_wait_seconds }
+}
+
+/// The counts by directory, the highest first. Only file names are in one.
+fn directories(keys: &[(String, KeyCounts)]) -> Vec<wire::HotDirectory> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (key, count) in keys.iter().filter(|(key, _)| !key.contains(':')) {
+        let directory = key.rsplit_once('/').map_or(".", |(directory, _)| directory);
+        *counts.entry(directory).or_default() += count.conflicts + count.waits;
+    }
+    let row = |(directory, conflicts): (&str, u64)| wire::HotDirectory { directory: directory.to_owned(), conflicts };
+    let mut rows: Vec<_> = counts.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.conflicts));
+    rows.truncate(LISTED_MAX);
+    rows
+}
