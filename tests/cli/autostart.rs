@@ -251,7 +251,8 @@ fn no_server_is_started_for_another_users_repository_or_in_a_directory_that_cann
     fs::set_permissions(world.path("app/.git"), PermissionsExt::from_mode(0o555)).unwrap();
     // The program under test may be where this user cannot go.
     let program = world.path("git-dibs");
-    fs::copy(PROGRAM, &program).unwrap();
+    // By another process: a file that this one has written cannot run while another thread starts a program.
+    world.command("cp", "").args([Path::new(PROGRAM), &program]).run();
     let mut command = world.command(&program, "app");
     let said = Said::from(command.arg("status").uid(OTHER_USER).gid(OTHER_USER).run());
     assert_eq!(said.code, Some(5), "{said:?}");
