@@ -38,13 +38,13 @@
 //! | [`local`] | where am I (repository, server), who am I (session, token), what did I type (paths) | printing, clap |
 //! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
 //! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
-//! | [`agent`] | which coding agents there are, what their models are told | rules, git hooks |
+//! | [`agent`] | which coding agents there are, what their models are told, their configuration | rules, git hooks |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
 //! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
-//! `text, wire, git, client, local, judge ← hook` · `text, wire, local ← agent` ·
+//! `text, wire, git, client, local, judge ← hook` · `text, wire, git, local ← agent` ·
 //! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
 //! `text, key, token, wire, git, client, local, judge, hook, agent, serve ← cli`.
 //! `tests/rooms.rs` keeps these arrows true, without exceptions. One dependency is not an arrow: the journal keeps the

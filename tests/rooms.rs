@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("local", &["text", "token", "wire", "git", "client"]),
     ("judge", &["text", "wire", "git", "client", "local"]),
     ("hook", &["text", "wire", "git", "client", "local", "judge"]),
-    ("agent", &["text", "wire", "local"]),
+    ("agent", &["text", "wire", "git", "local"]),
     (
         "serve",
         &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"],

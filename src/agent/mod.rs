@@ -4,5 +4,6 @@
 
 mod name;
 pub mod preamble;
+pub mod setup;
 
 pub use name::{Agent, UnknownAgent};

@@ -134,6 +134,12 @@ enum Command {
     Uninstall(uninstall::Args),
     /// Test every hook in every worktree and the server, and say what does not work
     Doctor(doctor::Args),
+    /// Make coding agents call git-dibs: their edits then reserve files by themselves
+    ///
+    /// Writes the hooks and the MCP server into the agent's configuration and shows the difference. Everything else in the
+    /// files stays as it is, and the old files are copied first. Setting up again changes nothing. The commands do nothing
+    /// on a machine without git-dibs, so the files can be committed. Trusting the hooks is left to you; the command says how.
+    Setup(setup::Args),
     /// Print what a model is told about git-dibs, for AGENTS.md, CLAUDE.md or a prompt
     Preamble(preamble::Args),
     /// Run a git hook; used by the installed scripts
@@ -188,6 +194,7 @@ pub fn main() -> ExitCode {
         Command::Install(args) => install::run(args),
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Setup(args) => setup::run(args),
         Command::Preamble(args) => preamble::run(args),
         Command::Hook(args) => hook::run(args),
         Command::Completions(args) => completions::run(args),

@@ -99,14 +99,24 @@ impl History {
         self.below(tip).iter().any(|commit| commit.steps.iter().any(|step| step.path == *path))
     }
 
-    /// For each commit, whether it is based on no commit outside of this history, and so on none that others know.
-    pub fn unrelated(&self) -> Vec<bool> {
+    /// The commits outside of this history on which it is based, each once.
+    pub fn edges(&self) -> HashSet<&Oid> {
+        let at = self.positions();
+        self.commits.iter().flat_map(|commit| &commit.parents).filter(|parent| !at.contains_key(parent)).collect()
+    }
+
+    /// For each commit, whether it is based on no commit outside of this history except `foreign` ones. Others know those
+    /// outside; `foreign` are commits of another project.
+    pub fn unrelated(&self, foreign: &HashSet<Oid>) -> Vec<bool> {
         let at = self.positions();
         let mut unrelated = vec![false; self.commits.len()];
         // A commit is listed before its parents unless clocks were wrong; then it counts as related.
         for (n, commit) in self.commits.iter().enumerate().rev() {
-            let known = |parent: &Oid| at.get(parent).is_some_and(|&parent| parent > n && unrelated[parent]);
-            unrelated[n] = commit.oid.is_some() && commit.parents.iter().all(known);
+            let is_unrelated = |parent: &Oid| match at.get(parent) {
+                Some(&parent) => parent > n && unrelated[parent],
+                None => foreign.contains(parent),
+            };
+            unrelated[n] = commit.oid.is_some() && commit.parents.iter().all(is_unrelated);
         }
         unrelated
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::changed::{After, Change, Step, between};
 use super::history::History;
 use super::known_refs::KnownRefs;
+use super::library::Library;
 use super::nearby;
 use super::remote::{self, Protected, REMOTE_LIMIT};
 use super::{GitError, Oid, Path, Repo};
@@ -34,8 +35,10 @@ pub struct Range {
     pub moved: Vec<(Oid, Oid)>,
     /// New branches: the commit of the main branch on the other side, as far as that is known, and their own.
     pub added: Vec<(Oid, Oid)>,
-    /// The main branch of the protected repository, if the other side is not known to be that repository.
-    pub home: Option<Oid>,
+    /// The main branch of the protected repository, as far as it is known.
+    pub main: Option<Oid>,
+    /// The other side is none of the names of the protected repository.
+    pub is_elsewhere: bool,
 }
 
 /// What a range changes.
@@ -181,9 +184,10 @@ impl Range {
         url: &OsStr,
         updates: &[Update],
     ) -> Result<(Range, Vec<KnownRefs>), GitError> {
-        let Protected { addresses, tracking, own_tracking, home } = Protected::of_push(repo, remote, url, updates)?;
-        let home = home.iter().find_map(|name| main_branch(repo, name.as_ref(), &[]));
-        Ok((Range { known_refs: tracking, remotes: addresses, home, ..self }, own_tracking))
+        let protected = Protected::of_push(repo, remote, url, updates)?;
+        let Protected { addresses: remotes, tracking: known_refs, own_tracking, names, is_elsewhere } = protected;
+        let main = names.iter().find_map(|name| main_branch(repo, name.as_ref(), &[]));
+        Ok((Range { known_refs, remotes, main, is_elsewhere, ..self }, own_tracking))
     }
 
     fn with_main_branch(mut self, repo: &Repo, remote: &OsStr, updates: &[Update]) -> Range {
@@ -210,7 +214,8 @@ impl Range {
                 moved.push((update.old.clone(), update.new.clone()));
             }
         }
-        Ok(Some(Range { tips, known_refs, near, moved, ..Range::default() }))
+        let main = repo.library().and_then(Library::head);
+        Ok(Some(Range { tips, known_refs, near, moved, main, ..Range::default() }))
     }
 
     /// What a ref transaction makes visible: commits on branches and tags (or a detached HEAD) that none of them had before.

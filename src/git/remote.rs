@@ -21,8 +21,10 @@ pub struct Protected {
     pub tracking: Vec<KnownRefs>,
     /// The same for the remote that is pushed to, alone.
     pub own_tracking: Vec<KnownRefs>,
-    /// The names of the protected repository, if what is pushed to is none of them.
-    pub home: Vec<String>,
+    /// The names of the protected repository.
+    pub names: Vec<String>,
+    /// What is pushed to is none of them.
+    pub is_elsewhere: bool,
 }
 
 /// The name and the URLs of a remote.
@@ -66,8 +68,8 @@ impl Protected {
                 own_tracking.clone_from(&tracking);
             }
         }
-        let home = if is_home { Vec::new() } else { by_name.into_iter().map(str::to_owned).collect() };
-        Ok(Protected { addresses, tracking, own_tracking, home })
+        let names = target.into_iter().filter(|_| is_home).chain(by_name).map(str::to_owned).collect();
+        Ok(Protected { addresses, tracking, own_tracking, names, is_elsewhere: !is_home })
     }
 }
 

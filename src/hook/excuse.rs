@@ -8,8 +8,8 @@
 //! | going back to what the protected repository has, or had where the branch began | the upstream, the range's edges |
 //! | content that the holder has committed itself, unless it goes back to an earlier version | the server's memory |
 //! | commits that the remote has, although no tracking ref tells it | `git fetch --negotiate-only` |
-//! | the history of a library that is added below a directory of its own | commits without a common ancestor |
-//! | commits of another project, pushed to its own repository | they are not based on this project's first commit |
+//! | the history of a library that is added or updated below a directory of its own | not based on this project's first commit |
+//! | commits of another project, pushed to its own repository | the same |
 //!
 //! Undoing must stay possible, or a blocked push could never be repaired; undoing what the holder committed must not.
 
@@ -182,18 +182,25 @@ impl Inquiry<'_> {
         lost: &[(Oid, Step)],
         undo: &[Base],
     ) -> Result<Excused, GitError> {
-        let first = self.excused_in(range, history, lost, undo, None)?;
-        let mut excused = Excused { paths: first, notes: Vec::new() };
+        let related = HashSet::new();
+        let paths = self.excused_in(range, history, lost, undo, None, &related)?;
+        let mut excused = Excused { paths, notes: Vec::new() };
         let all_excused = |paths: &HashSet<Path>| self.suspects.iter().all(|path| paths.contains(path));
         if all_excused(&excused.paths) {
             return Ok(excused);
         }
-        if let Some(home) = &range.home
-            && project::are_foreign(self.repo, home, &range.tips)?
+        let first = range.main.as_ref().and_then(|main| project::first_commit(self.repo, main));
+        if let Some(first) = &first
+            && range.is_elsewhere
+            && project::are_foreign(self.repo, first, &range.tips)?
         {
             excused.paths.extend(self.suspects.iter().cloned());
             return Ok(excused);
         }
+        let foreign = match &first {
+            Some(first) => project::foreign_edges(self.repo, first, history)?,
+            None => related,
+        };
         let mut known = range.clone();
         for address in &range.remotes {
             let answer = match time_for_remote(self.helpers.deadline) {
@@ -210,14 +217,15 @@ impl Inquiry<'_> {
         if self.repo.common_dir.join("objects/info/alternates").exists() && range.remotes.is_empty() {
             known.known_refs.push(KnownRefs::Alternates);
         }
-        if known != *range {
+        if known != *range || !foreign.is_empty() {
             let new = known.commits(self.repo)?;
-            excused.paths.extend(self.excused_in(&known, history, lost, undo, Some(&new))?);
+            excused.paths.extend(self.excused_in(&known, history, lost, undo, Some(&new), &foreign)?);
         }
         Ok(excused)
     }
 
-    /// The paths at which every change has an excuse. `new` are the commits that are new, if not all of the history are.
+    /// The paths at which every change has an excuse. `new` are the commits that are new, if not all of the history are;
+    /// `foreign` those commits of another project on which the history is based.
     fn excused_in(
         &self,
         range: &Range,
@@ -225,12 +233,14 @@ impl Inquiry<'_> {
         lost: &[(Oid, Step)],
         undo: &[Base],
         new: Option<&HashSet<Oid>>,
+        foreign: &HashSet<Oid>,
     ) -> Result<HashSet<Path>, GitError> {
         let edges = range.edges(self.repo)?.into_iter();
         let old = range.moved.iter().map(|(old, _)| old.clone()).filter(|old| self.repo.has(old));
         let mut bases: Vec<Base> = edges.chain(old).map(|commit| Base { commit, is_tip: true }).collect();
         bases.extend_from_slice(undo);
-        let evidence = self.evidence(history, lost, bases, &range.tips)?;
+        let mut evidence = self.evidence(history, lost, bases, &range.tips)?;
+        evidence.unrelated = history.unrelated(foreign);
         let mut excused: HashSet<Path> = self.suspects.iter().cloned().collect();
         for (n, commit) in history.commits.iter().enumerate() {
             if commit.oid.as_ref().is_some_and(|oid| new.is_some_and(|new| !new.contains(oid))) {
@@ -277,7 +287,7 @@ impl Inquiry<'_> {
         question.sort_unstable();
         question.dedup();
         let by_holder = (self.helpers.committed_by_holder)(&question);
-        Ok(Evidence { repo: self.repo, history, unrelated: history.unrelated(), bases, tips, by_holder })
+        Ok(Evidence { repo: self.repo, history, unrelated: vec![false; history.commits.len()], bases, tips, by_holder })
     }
 }
 

@@ -13,6 +13,7 @@ mod preamble;
 mod rlock;
 mod run;
 mod sessions;
+mod setup;
 mod trouble;
 mod unlock;
 mod world;

@@ -247,6 +247,9 @@ situations! {
     push_of_an_orphan_to_the_same_repository: "git checkout -q --orphan site; git rm -rfq .; echo 1 >a; git add a; git commit -qm site", "git push -q origin site" => "pre-push a";
     push_of_a_branch_of_this_project_to_an_unknown_place: "git init -q --bare ../mirror.git; git push -q ../mirror.git main; echo 1 >>a; git commit -qam m", "git push -q ../mirror.git main" => "pre-push a";
 
+    push_of_an_updated_library: "git init -q ../lib; (cd ../lib; echo lib >a; git add a; git commit -qm lib); git fetch -q ../lib main; git merge -q -s ours --no-commit --allow-unrelated-histories FETCH_HEAD >/dev/null 2>&1; git read-tree --prefix=vendor/ -u FETCH_HEAD; git commit -qm vendor; git push -q; (cd ../lib; echo more >>a; git commit -qam more); git fetch -q ../lib main; git merge -q -X subtree=vendor -m update FETCH_HEAD",
+        "git push -q" => "pre-push ~a vendor/a";
+
     // ---- what the remote already has ----
     push_from_a_bare_clone_whose_remote_moved_on: &["git clone -q --bare $TOP/origin.git ../bare.git; git -C ../bare.git worktree add -q -b mine ../tree main; (cd ../tree; $TOP/install);", THEIRS, "cd ../tree; echo 1 >>a; git commit -qam mine"].concat(),
         "cd ../tree; git push -q origin mine" => "pre-push a";

@@ -22,6 +22,7 @@ pub mod rlock;
 pub mod run;
 pub mod serve;
 pub mod session;
+pub mod setup;
 pub mod status;
 pub mod stop;
 pub mod token;
