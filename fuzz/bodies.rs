@@ -7,7 +7,10 @@ use std::sync::OnceLock;
 use git_dibs::git::range::Update;
 use git_dibs::key::{Claim, Key, KeyRules, Kind};
 use git_dibs::token::{Keyring, KeyringConfig};
-use git_dibs::{cli, git, wire};
+use git_dibs::tools::protocol::{self, Action};
+use git_dibs::tools::rpc::{self, Message};
+use git_dibs::tools::{Aside, ToolError};
+use git_dibs::{cli, git, text, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -139,6 +142,26 @@ pub fn index(data: &[u8]) {
             assert!(changed.is_none_or(|paths| paths.is_sorted()));
         }
     });
+}
+
+/// Any bytes as a message of an MCP client: the reply has the id of the request, and no text in it that could control a
+/// terminal or hide from a reader.
+pub fn tool_message(data: &[u8]) {
+    let Ok(Message::Request(request)) = rpc::read(data) else { return };
+    let reply = match protocol::answer(&request, "instructions") {
+        Ok(Action::Reply(result)) => request.result(result),
+        Err(error) => request.error(&error),
+        Ok(Action::Use(tool_use)) => {
+            let failed = ToolError::Failed(String::from_utf8_lossy(data).into_owned());
+            let result = tool_use.result(Some("ana"), Err(failed), Aside::default(), wire::Time(0));
+            let text = result["content"][0]["text"].as_str().expect("every result has a text");
+            assert!(!text.chars().any(|c| c != '\n' && text::terminal::is_harmful(c)), "{text:?}");
+            assert!(result["structuredContent"].is_object() && result["isError"] == true, "{result}");
+            request.result(result)
+        }
+    };
+    assert_eq!(reply["id"], request.id);
+    assert_ne!(reply.get("result").is_some(), reply.get("error").is_some(), "{reply}");
 }
 
 /// A repository with the tree of the first index files: `a`, `dir/x` and `dir/y`, all empty.

@@ -15,9 +15,10 @@
 //!
 //! ```text
 //! cli  ┐                                  http ─► desk ─► engine ─► key
-//! hook ┴─► judge ─► local ─► client ────►   │      ├────► journal ─► ledger   history in git, its own repository
-//!                    (wire: JSON shapes)    │      └────► feed ─► event streams of http
+//! hook ┼─► judge ─► local ─► client ────►   │      ├────► journal ─► ledger   history in git, its own repository
+//! mcp  ┘             (wire: JSON shapes)    │      └────► feed ─► event streams of http
 //!                                           └────► token
+//! mcp, http ─► tools, the MCP messages and tools that both serve
 //! cli ─► serve, which reads the configuration and wires the rooms of the server together
 //! ```
 //!
@@ -31,22 +32,26 @@
 //! | [`ledger`] | writes the history, and what is held now, into a git repository | how decisions are made |
 //! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
 //! | [`wire`] | request, response and event shapes, shared by `http` and `client` | frameworks, rules |
+//! | [`tools`] | MCP without a transport: the tools, the API calls they stand for, results for a model | transports, rules |
 //! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`; `event_json.rs` writes events as JSON | the journal |
 //! | [`serve`] | configuration, start, reload, signals, stop, offline upkeep; wires the rooms of the server | rules |
 //! | [`git`] | repositories, settings, changed paths | reservations |
 //! | [`client`] | HTTP calls to a server | git, settings |
 //! | [`local`] | where am I (repository, server), who am I (session, token), what did I type (paths) | printing, clap |
 //! | [`judge`] | may this change go ahead: ask the server, apply the repository's policy, explain | which git hook runs |
+//! | [`mcp`] | MCP over stdin and stdout; finds or opens the session of the connection | rules |
 //! | [`hook`] | when git calls us, what a change touches, installation, doctor | rules |
 //! | [`agent`] | which coding agents there are, what their models are told, their configuration | rules, git hooks |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
 //! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
-//! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, key, engine, desk, token, wire ← http` ·
+//! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
+//! `text, key, engine, desk, token, wire, tools ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
 //! `text, wire, git, client, local, judge ← hook` · `text, wire, git, local ← agent` ·
+//! `wire, git, client, local, tools ← mcp` ·
 //! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
-//! `text, key, token, wire, git, client, local, judge, hook, agent, serve ← cli`.
+//! `text, key, token, wire, git, client, local, judge, hook, agent, mcp, serve ← cli`.
 //! `tests/rooms.rs` keeps these arrows true, without exceptions. One dependency is not an arrow: the journal keeps the
 //! records that the ledger has not written yet. `serve` passes the ledger's position on, and truncation waits for it.
 //!
@@ -91,7 +96,9 @@ pub mod judge;
 pub mod key;
 pub mod ledger;
 pub mod local;
+pub mod mcp;
 pub mod serve;
 pub mod text;
 pub mod token;
+pub mod tools;
 pub mod wire;

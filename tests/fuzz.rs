@@ -110,6 +110,26 @@ fn overlaps() {
 }
 
 #[test]
+fn tool_messages() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp");
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let mut corpus: Vec<Vec<u8>> = files.flat_map(|text| texts(&text.lines().collect::<Vec<_>>())).collect();
+    let call = |tool: &str, arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
+        )
+    };
+    corpus.extend(texts(&[
+        &call("wait", r#"{"paths":["a","b/"],"seconds":5,"mode":"shared","reason":"x","ttl_seconds":9}"#),
+        &call("release", r#"{"all":true}"#),
+        &call("answer_unlock", r#"{"request_id":"x","approve":false,"note":"no"}"#),
+        &call("acquire_lock", r#"{"file_path":"a","ttl_minutes":5,"agent_id":"x"}"#),
+        &call("check_locks", r#"{"file_paths":["a"]}"#),
+    ]));
+    try_for_a_while(bodies::tool_message, &corpus);
+}
+
+#[test]
 fn tokens() {
     let header = r#"{"alg":"HS256","typ":"JWT"}"#;
     let payload = r#"{"sub":"s","sid":"t","exp":1800000060,"nbf":1,"iat":1.5,"scope":"admin","repo":"r","aud":["a","b"],"iss":"i","name":"n"}"#;

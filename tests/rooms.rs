@@ -21,19 +21,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("desk", &["journal", "engine"]),
     ("token", &["text", "engine"]),
     ("wire", &[]),
+    ("tools", &["text", "wire"]),
     ("git", &[]),
     ("ledger", &["text", "key", "engine", "journal", "git"]),
-    ("http", &["text", "key", "engine", "desk", "token", "wire"]),
+    ("http", &["text", "key", "engine", "desk", "token", "wire", "tools"]),
     ("client", &["wire"]),
     ("local", &["text", "token", "wire", "git", "client"]),
     ("judge", &["text", "wire", "git", "client", "local"]),
     ("hook", &["text", "wire", "git", "client", "local", "judge"]),
     ("agent", &["text", "wire", "git", "local"]),
+    ("mcp", &["wire", "git", "client", "local", "tools"]),
     (
         "serve",
         &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"],
     ),
-    ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "agent", "serve"]),
+    ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "agent", "mcp", "serve"]),
 ];
 
 /// What a room must not use, and why.
@@ -51,6 +53,9 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("ledger", ASYNC, "async is for http and client"),
     ("git", ASYNC, "async is for http and client"),
     ("wire", ASYNC, "shapes depend on no framework"),
+    ("tools", ASYNC, "tools depend on no transport"),
+    ("tools", SYSTEM, "tools depend on no transport"),
+    ("mcp", ASYNC, "async is for http and client"),
 ];
 
 const SYSTEM: &[&str] = &["std::fs", "std::net", "std::io", "std::env", "std::process", "std::thread"];

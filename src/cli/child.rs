@@ -9,6 +9,9 @@ use std::process::{Child, Command};
 const FORWARDED: [libc::c_int; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
 
+/// Those of them that end a process that has nothing to forward them to.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildExit {
@@ -68,6 +71,16 @@ impl Signals {
             // The terminal sends a signal to the child too; forwarded, it would arrive twice.
             if FORWARDED.contains(&signal) && !from_terminal {
                 forward(&child, signal);
+            }
+        }
+    }
+
+    /// Waits for a signal that would end this process, and returns it.
+    pub fn wait(&self) -> libc::c_int {
+        loop {
+            let (signal, _) = self.next();
+            if ENDING.contains(&signal) {
+                return signal;
             }
         }
     }

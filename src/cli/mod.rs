@@ -125,6 +125,12 @@ enum Command {
     Reject(reject::Args),
     /// Take back your own request
     Withdraw(withdraw::Args),
+    /// Serve the tools for agents over stdin and stdout (MCP)
+    ///
+    /// An agent starts this by itself, from its MCP configuration: command git-dibs, argument mcp. The tools reserve, check,
+    /// release and wait for files as the session that runs the agent. If there is none, the connection has a session of
+    /// its own, which ends with it.
+    Mcp(mcp::Args),
     /// Install the git hooks in every worktree of the current repository
     ///
     /// A hook that exists already is kept and still runs. If a hook manager owns the hooks, the command prints what to add
@@ -191,6 +197,7 @@ pub fn main() -> ExitCode {
         Command::Approve(args) => approve::run(args),
         Command::Reject(args) => reject::run(args),
         Command::Withdraw(args) => withdraw::run(args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Install(args) => install::run(args),
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -16,6 +16,18 @@ pub struct ReservationFilter {
     pub session: Option<String>,
 }
 
+impl ReservationFilter {
+    fn query(&self, limit: usize) -> String {
+        let mut query = format!("/api/reservations?limit={limit}");
+        for (name, value) in [("prefix", &self.prefix), ("session", &self.session)] {
+            if let Some(value) = value {
+                query.push_str(&format!("&{name}={}", part(value)));
+            }
+        }
+        query
+    }
+}
+
 /// Which events of the history to list; all of them by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryFilter {
@@ -81,18 +93,16 @@ impl Client {
 
     /// Lists the reservations of the repository, from all pages.
     pub fn reservations(&mut self, filter: &ReservationFilter) -> Result<Vec<wire::Reservation>, ClientError> {
-        let mut query = format!("/api/reservations?limit={PAGE_ITEMS_MAX}");
-        for (name, value) in [("prefix", &filter.prefix), ("session", &filter.session)] {
-            if let Some(value) = value {
-                query.push_str(&format!("&{name}={}", part(value)));
-            }
-        }
-        self.pages(&query, "reservations")
+        self.pages(&filter.query(PAGE_ITEMS_MAX as usize), "reservations")
     }
 
     /// Lists the oldest reservations of the repository, at most this many.
-    pub fn oldest_reservations(&mut self, limit: usize) -> Result<wire::ReservationList, ClientError> {
-        self.get(&format!("/api/reservations?limit={limit}"))
+    pub fn oldest_reservations(
+        &mut self,
+        filter: &ReservationFilter,
+        limit: usize,
+    ) -> Result<wire::ReservationList, ClientError> {
+        self.get(&filter.query(limit))
     }
 
     /// Takes a reservation away from its holder (admin).

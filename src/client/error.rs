@@ -13,6 +13,8 @@ pub enum ClientError {
     OtherUser { at: String },
     /// A server accepted the connection and did not reply in time. The call may have had its effect.
     TimedOut { at: String, limit: Duration },
+    /// The caller cancelled the call. It may have had its effect.
+    Cancelled,
     /// The server refused the call.
     Refused {
         /// The HTTP status.
@@ -55,6 +57,7 @@ impl std::fmt::Display for ClientError {
             ClientError::TimedOut { at, limit } => {
                 write!(f, "the server at {at} did not reply within {} s", limit.as_secs_f64())
             }
+            ClientError::Cancelled => f.write_str("the call was cancelled"),
             ClientError::Refused { body, .. } => f.write_str(&body.error),
             ClientError::Garbage { at, what } => {
                 write!(f, "the server at {at} sent {what}; is that a git-dibs server?")

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::address::part;
-use super::{Address, ClientError, Credential, Endpoint, peer, tls};
+use super::{Address, Cancel, ClientError, Credential, Endpoint, peer, tls};
 use crate::wire::{ErrorBody, Time};
 
 /// The most pages of one list. A list of a million entries has a thousand.
@@ -67,6 +67,8 @@ pub struct Client {
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
+    /// Ends calls from another thread.
+    cancel: Option<Cancel>,
     /// A file with more authorities that certificates may be signed by.
     ca_file: Option<PathBuf>,
     /// Made for the first HTTPS connection.
@@ -161,6 +163,7 @@ impl Client {
             idle_connection: None,
             repo: None,
             latest,
+            cancel: None,
             ca_file: None,
             tls: OnceCell::new(),
             partial: Vec::new(),
@@ -178,6 +181,12 @@ impl Client {
     /// The same client, which starts the server if none answers.
     pub fn starting_with(mut self, starter: Option<Starter>) -> Client {
         self.starter = starter;
+        self
+    }
+
+    /// The same client, whose calls end when `cancel` is cancelled.
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Client {
+        self.cancel = Some(cancel);
         self
     }
 
@@ -311,7 +320,17 @@ impl Client {
         let mut received = Vec::new();
         let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
-            let outcome = timeout(limit, self.exchange(method, path, body, &mut received)).await;
+            let cancel = self.cancel.clone();
+            let exchange = timeout(limit, self.exchange(method, path, body, &mut received));
+            let outcome = match cancel {
+                None => Some(exchange.await),
+                Some(cancel) => tokio::select! {
+                    // A reply that has arrived counts.
+                    biased;
+                    outcome = exchange => Some(outcome),
+                    () = cancel.cancelled() => None,
+                },
+            };
             // Tasks run only during calls, so an abandoned connection must be closed now: for the server, a closed
             // connection means that the request leaves the queue.
             tokio::task::yield_now().await;
@@ -319,7 +338,10 @@ impl Client {
         });
         self.runtime = Some(runtime);
         self.partial = received;
-        outcome.unwrap_or_else(|_| Err(ClientError::TimedOut { at: self.at(), limit }))
+        match outcome {
+            Some(outcome) => outcome.unwrap_or_else(|_| Err(ClientError::TimedOut { at: self.at(), limit })),
+            None => Err(ClientError::Cancelled),
+        }
     }
 
     /// Sends and receives; if the idle connection turns out to be closed, again on a new one.

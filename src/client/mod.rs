@@ -7,6 +7,7 @@
 
 mod address;
 mod calls;
+mod cancel;
 mod credential;
 mod error;
 mod exchange;
@@ -19,6 +20,7 @@ mod tls;
 
 pub use address::{Address, Endpoint};
 pub use calls::{HistoryFilter, ReservationFilter};
+pub use cancel::Cancel;
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
 pub use exchange::{Client, Limits, Starter};

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use super::byte_budget::ByteBudget;
 use super::event_texts::EventTexts;
 use super::extract::{BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX};
+use super::handlers::mcp::ToolWaits;
 use super::handlers::metrics::Gauge;
 use super::handlers::reserve::{WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX};
 use super::history_backend::HistoryBackend;
@@ -94,6 +95,8 @@ pub struct App {
     pub(super) replies: ByteBudget,
     /// The keys of large requests that wait in a queue.
     pub(super) waits: ByteBudget,
+    /// Tool calls that wait in a queue and can be cancelled.
+    pub(super) tool_waits: ToolWaits,
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     public_url: ArcSwap<Option<Text>>,
@@ -118,6 +121,7 @@ impl App {
             bodies: ByteBudget::new(BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX),
             replies: ByteBudget::new(REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX),
             waits: ByteBudget::new(WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX),
+            tool_waits: ToolWaits::default(),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             public_url: ArcSwap::default(),

@@ -10,11 +10,13 @@ use http::request::Parts;
 use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
 use super::extract::{BodyOwner, query_values};
+use super::handlers::mcp::MCP_PATH;
 use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
 /// The sender of a request with a valid token.
+#[derive(Clone)]
 pub struct Caller {
     pub claims: Claims,
     /// The repository that the request is about.
@@ -113,6 +115,9 @@ impl Caller {
             return Ok(());
         }
         let session_in_path = || {
+            if parts.uri.path() == MCP_PATH {
+                return SessionId::parse(&query_values(parts, "session").ok()?.pop()?);
+            }
             let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
             // As the handler reads it: `%61na` is `ana`.
             SessionId::parse(&percent_encoding::percent_decode_str(id).decode_utf8().ok()?)

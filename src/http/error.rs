@@ -52,6 +52,16 @@ impl ApiError {
     pub fn code(&self) -> Code {
         self.0.body.code
     }
+
+    /// The sentence for people.
+    pub fn sentence(&self) -> &str {
+        &self.0.body.error
+    }
+
+    /// The body, to be sent in another form; the error itself if nothing may be sent.
+    pub fn into_body(self) -> Result<ErrorBody, ApiError> {
+        if self.0.close_without_reply { Err(self) } else { Ok(self.0.body) }
+    }
 }
 
 impl From<ErrorBody> for ApiError {

@@ -84,10 +84,18 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for LargeJson<
 }
 
 async fn read_json<T: DeserializeOwned>(request: Request, app: &App, max: usize) -> ApiResult<(T, BytePermit)> {
+    let check_paths_max = app.limits().keys_per_check;
+    let (bytes, permit) = read_body(request, app, max).await?;
+    let body = without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read_limited(&bytes, check_paths_max))?;
+    Ok((body, permit))
+}
+
+/// Reads a body of at most `max` bytes that is declared as JSON, and its share of the budget for large bodies.
+pub async fn read_body(request: Request, app: &App, max: usize) -> ApiResult<(Bytes, BytePermit)> {
     let is_json = is_json(request.headers());
-    let (size_max, time_max, check_paths_max) = {
+    let (size_max, time_max) = {
         let limits = app.limits();
-        (max.min(limits.body_bytes), limits.body_time, limits.keys_per_check)
+        (max.min(limits.body_bytes), limits.body_time)
     };
     let (bytes, permit) = match tokio::time::timeout(time_max, read_bytes(request, app, size_max)).await {
         Ok(read) => read?,
@@ -97,8 +105,7 @@ async fn read_json<T: DeserializeOwned>(request: Request, app: &App, max: usize)
         let sentence = "the body must be JSON; send it with Content-Type: application/json";
         return Err(ApiError::new(Code::UnsupportedMediaType, sentence));
     }
-    let body = without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read_limited(&bytes, check_paths_max))?;
-    Ok((body, permit))
+    Ok((bytes, permit))
 }
 
 /// Reads a body of at most `size_max` bytes. What is too large by its own account is refused before it is read; the

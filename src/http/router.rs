@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, events, health, held, history, metrics, pushes, release, renew, reservations, reserve,
-    sessions, stats, unlock_requests, waits,
+    check, contention, docs, events, health, held, history, mcp, metrics, pushes, release, renew, reservations,
+    reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
@@ -61,8 +61,11 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 /// All calls of the app, for a listener of this kind.
 pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
-    app.requests.set_routes(document.paths.paths.keys());
+    let mcp_path = mcp::MCP_PATH.to_owned();
+    app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]));
     router
+        // Not in the document: it has another protocol, with descriptions of its own.
+        .route(mcp::MCP_PATH, axum::routing::post(mcp::post).fallback(mcp::other_method))
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")

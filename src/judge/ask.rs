@@ -64,7 +64,9 @@ impl From<ClientError> for CheckError {
     fn from(error: ClientError) -> CheckError {
         let sentence = error.to_string();
         match &error {
-            ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => CheckError::Unreachable(sentence),
+            ClientError::Unreachable { .. } | ClientError::TimedOut { .. } | ClientError::Cancelled => {
+                CheckError::Unreachable(sentence)
+            }
             ClientError::OtherUser { .. } => CheckError::Unauthorized(sentence),
             ClientError::Garbage { .. } => CheckError::BadReply(sentence),
             ClientError::Refused { status, body, .. } => match (body.code, status) {

@@ -21,6 +21,11 @@ impl Environment {
         Environment(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 
+    /// Sets a variable that the environment does not have.
+    pub fn set_missing(&mut self, name: &str, value: &str) {
+        self.0.entry(name.into()).or_insert_with(|| value.into());
+    }
+
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)

@@ -21,6 +21,7 @@ pub mod describe;
 mod destination;
 mod discover;
 mod environment;
+pub mod heartbeat;
 mod identity;
 mod last_server;
 mod names;

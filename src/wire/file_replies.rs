@@ -42,6 +42,15 @@ pub struct Reserved {
     pub notices: Vec<Notice>,
 }
 
+impl Reserved {
+    /// Whether this request granted it. What the session held before was renewed, and so ends later than its TTL after it
+    /// began.
+    pub fn is_new(&self) -> bool {
+        let first_end = self.reserved_at.0.saturating_add_unsigned(self.ttl_seconds.saturating_mul(1000));
+        self.expires_at.0 <= first_end
+    }
+}
+
 /// Several keys were reserved, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -302,6 +311,8 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&reserved).unwrap(), shown);
         assert_eq!(serde_json::from_value::<Reserved>(shown).unwrap(), reserved);
+        assert!(reserved.is_new());
+        assert!(!Reserved { expires_at: Time(60_001), ..reserved }.is_new(), "renewed a moment after it was granted");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::world::{Run, Said, World};
 
 /// Commands that print no result of their own, or are hidden.
-const WITHOUT_JSON: [&str; 5] = ["run", "completions", "hook", "man", "help"];
+const WITHOUT_JSON: [&str; 6] = ["run", "mcp", "completions", "hook", "man", "help"];
 
 #[test]
 fn every_command_takes_json() {
@@ -24,7 +24,7 @@ fn every_command_takes_json() {
     let without: Vec<_> = all.iter().filter(|(_, has_json)| !has_json).collect();
     assert_eq!(without, Vec::<&(String, bool)>::new());
     let readme = include_str!("../../README.md");
-    assert!(readme.contains("Every command takes `--json`, except `run`, `completions`, and `rlock`"));
+    assert!(readme.contains("Every command takes `--json`, except `run`, `mcp`, `completions`, and `rlock`"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod documented;
 mod files;
 mod help;
 mod history;
+mod mcp;
 mod packages;
 mod preamble;
 mod rlock;

@@ -148,3 +148,15 @@ fn git_lfs_installed_after_us_still_uploads() {
     assert_eq!(stored.trim(), "1");
     protects(&world);
 }
+
+#[test]
+fn git_lfs_installed_before_us_keeps_all_its_hooks() {
+    let Some(world) = with("git-lfs") else { return };
+    // As docs/teams.md says for a repository where it came later.
+    world.install("work", &[]);
+    world.shell("work", "git-dibs uninstall && git lfs install --local && git-dibs install");
+    for hook in ["post-checkout", "post-commit", "post-merge", "pre-push.dibs-next"] {
+        assert!(world.path(&format!("work/.git/hooks/{hook}")).exists(), "{hook}");
+    }
+    protects(&world);
+}

@@ -42,6 +42,11 @@ mod metrics;
 
 mod openapi;
 
+mod mcp;
+mod mcp_clients;
+
+mod clients;
+
 mod bad_input;
 mod restart;
 

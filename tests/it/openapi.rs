@@ -11,7 +11,8 @@ use crate::document::{Document, FILE};
 use crate::http::Response;
 use crate::world::{World, text};
 
-/// The document as it is checked in. `UPDATE_OPENAPI=1` writes it anew, so that a changed call is a readable diff.
+/// The document as it is checked in. `UPDATE_OPENAPI=1` writes it anew, so that a changed call is a readable diff, and the
+/// types of the clients with it.
 #[test]
 fn the_served_document_is_the_one_checked_in() {
     let world = World::new();
@@ -19,6 +20,8 @@ fn the_served_document_is_the_one_checked_in() {
     let shown = format!("{}\n", serde_json::to_string_pretty(&served).unwrap());
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
         std::fs::write(FILE, &shown).unwrap();
+        let generate = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/generate");
+        assert!(std::process::Command::new(generate).status().unwrap().success());
     }
     let checked_in = std::fs::read_to_string(FILE).unwrap();
     let same = checked_in == shown;

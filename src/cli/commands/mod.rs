@@ -11,6 +11,7 @@ pub mod install_commands;
 pub mod ledger;
 pub mod log;
 pub mod man;
+pub mod mcp;
 pub mod preamble;
 pub mod reject;
 pub mod release;

@@ -7,6 +7,7 @@ use crate::agent::Agent;
 use crate::agent::preamble::{self, Edits, LOOK_MAX};
 use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::{Exit, talk};
+use crate::client::ReservationFilter;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -39,7 +40,7 @@ fn at_start(agent: Agent, server: ServerArgs) -> String {
     let held = || {
         let mut context = Context::open(&CommonArgs { json: false, session: None, server }).ok()?;
         let own = context.access.session.clone();
-        let list = context.client.oldest_reservations(LOOK_MAX).ok()?;
+        let list = context.client.oldest_reservations(&ReservationFilter::default(), LOOK_MAX).ok()?;
         Some(preamble::with_holders(edits, &list.reservations, own.as_deref(), context.now()))
     };
     held().unwrap_or_else(|| preamble::instructions(edits))

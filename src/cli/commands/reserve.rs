@@ -137,7 +137,10 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
 fn is_temporary(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } => true,
-        ClientError::TimedOut { .. } | ClientError::Garbage { .. } | ClientError::OtherUser { .. } => false,
+        ClientError::TimedOut { .. }
+        | ClientError::Garbage { .. }
+        | ClientError::OtherUser { .. }
+        | ClientError::Cancelled => false,
         ClientError::Refused { body, .. } => matches!(
             body.code,
             Code::ResourceLocked

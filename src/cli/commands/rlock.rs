@@ -195,7 +195,7 @@ fn refused(error: &ClientError) -> CallError {
         ClientError::Unreachable { .. } => Status::Unreachable,
         ClientError::OtherUser { .. } => Status::Auth,
         ClientError::TimedOut { .. } => Status::Timeout,
-        ClientError::Garbage { .. } => Status::Other,
+        ClientError::Garbage { .. } | ClientError::Cancelled => Status::Other,
         ClientError::Refused { body, .. } => match body.code {
             Code::ResourceLocked
             | Code::PossibleDeadlock

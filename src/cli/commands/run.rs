@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Result;
 
@@ -23,16 +22,9 @@ use crate::client::{Client, ClientError, Endpoint, Limits};
 use crate::git::Repo;
 use crate::local::session::CreatedSession;
 use crate::local::session_file::{RUN_VARIABLE, RunFile};
-use crate::local::{clock, describe, notices};
+use crate::local::{describe, heartbeat, notices};
 use crate::text::terminal::clean;
-use crate::wire::{Code, EndSession, EndState, Time};
-
-/// The longest time between two heartbeats; `--help` promises it. A key that is reserved right after a heartbeat must last
-/// until the next one. The default of 60 s for a file survives five lost heartbeats.
-const BEAT_MAX: Duration = Duration::from_secs(10);
-
-/// The shortest time between two heartbeats, so that a reservation of one second does not keep the server busy.
-const BEAT_MIN: Duration = Duration::from_millis(250);
+use crate::wire::{Code, EndSession, EndState};
 
 /// The most released paths that are listed; the others are counted.
 const NAMED_MAX: usize = 10;
@@ -181,7 +173,7 @@ fn send_heartbeats(
     repo: Option<&Repo>,
     stopped: &Receiver<()>,
 ) -> Option<ClientError> {
-    let mut pause = BEAT_MIN;
+    let mut pause = heartbeat::MIN;
     let mut last_error = None;
     loop {
         match stopped.recv_timeout(pause) {
@@ -194,36 +186,16 @@ fn send_heartbeats(
                 if let Some(repo) = repo {
                     notices::save(repo, session, &reply.notices);
                 }
-                pause = until_next(reply.expires_at, client.server_time());
+                pause = heartbeat::until_next(reply.expires_at, client.server_time());
                 None
             }
             Err(error) => {
-                pause = BEAT_MAX / 3;
+                pause = heartbeat::MAX / 3;
                 Some(error)
             }
         };
         if last_error.as_ref().is_some_and(|error| error.code() == Some(Code::SessionEnded)) {
             return last_error;
         }
-    }
-}
-
-/// A third of the time left, so that one or two lost heartbeats do no harm.
-fn until_next(expires: Time, now: Option<Time>) -> Duration {
-    (clock::between(now.unwrap_or_else(clock::now), expires) / 3).clamp(BEAT_MIN, BEAT_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_heartbeat_comes_before_anything_expires() {
-        let next = |ms| until_next(Time(ms), Some(Time(0)));
-        assert_eq!(next(60_000), Duration::from_secs(10));
-        assert_eq!(next(15_000), Duration::from_secs(5));
-        assert_eq!(next(100), BEAT_MIN);
-        assert_eq!(next(-5), BEAT_MIN);
-        assert_eq!(next(i64::MAX), BEAT_MAX);
     }
 }

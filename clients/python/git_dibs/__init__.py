@@ -1,0 +1,20 @@
+"""A client for the git-dibs server: reserve files before you change them. Standard library only.
+
+`Client` blocks; `AsyncClient` is the same for asyncio. What they send and receive is typed in `git_dibs.api`."""
+
+from .aio import AsyncClient, AsyncReservation
+from .client import Client, Reservation
+from .errors import ConflictError, DeadlockError, DibsError, PausedError, SessionEndedError, UnreachableError
+
+__all__ = [
+    "AsyncClient",
+    "AsyncReservation",
+    "Client",
+    "ConflictError",
+    "DeadlockError",
+    "DibsError",
+    "PausedError",
+    "Reservation",
+    "SessionEndedError",
+    "UnreachableError",
+]
