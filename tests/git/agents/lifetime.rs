@@ -158,7 +158,7 @@ fn a_server_that_starts_anew_gets_a_new_session() {
 
 #[test]
 fn an_edit_starts_the_server_that_it_needs() {
-    let mut world = World::with_hooks(false);
+    let mut world = World::new();
     world.autostart();
     // Only where git-dibs is set up.
     let untouched = FakeAgent::start(&world, "codex", "z1");
