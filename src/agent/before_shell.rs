@@ -13,13 +13,13 @@ use super::answer::Answer;
 use super::call::{COMMIT, HookCall, PUSH};
 use super::command_line::{GitUse, GitWork, PathArgs, git_uses};
 use super::event::Event;
-use super::session::{find_server, handles};
+use super::session::{Need, find_server, handles};
 use super::words;
 use crate::git::changed::{self, Change};
 use crate::git::range::{Range, Update};
 use crate::git::{self, GitError, Oid, Place, Repo, status_typed};
 use crate::judge::{self, Occasion};
-use crate::local::{Environment, clock};
+use crate::local::{DiscoverError, Environment, clock};
 use crate::wire::CheckReply;
 
 /// Checks the commits and pushes in a command.
@@ -82,8 +82,11 @@ impl HookCall<'_> {
         if changes.is_empty() {
             return Ok(CheckReply::default());
         }
-        let access = find_server(self.place, self.environment, &self.settings, &handles(event));
-        let mut access = access.map_err(|error| error.to_string())?;
+        let access = find_server(self.place, self.environment, &self.settings, &handles(event), Need::Check);
+        let mut access = match access {
+            Err(DiscoverError::NothingHeld) => return Ok(CheckReply::default()),
+            access => access.map_err(|error| error.to_string())?,
+        };
         let deadline = Instant::now() + judge::ASK_TIME_MIN;
         judge::ask_about(&mut access, changes, false, deadline).map_err(|error| error.to_string())
     }

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::call::{EDIT, HookCall};
 use super::event::Event;
 use super::reserve::{Refused, Reserved, request, save_notices};
-use super::session::{AgentSession, find_server, handles};
+use super::session::{AgentSession, Need, find_server, handles};
 use super::state::SessionState;
 use super::target::targets;
 use super::words;
@@ -55,7 +55,7 @@ enum Renewal {
 fn renew(place: &Place, paths: &[git::Path], event: &Event, environment: &Environment) -> Renewal {
     let handles = handles(event);
     // Settings may name another server. The local one needs none.
-    let access = find_server(place, environment, &Settings::default(), &handles);
+    let access = find_server(place, environment, &Settings::default(), &handles, Need::IfRunning);
     let Some(access) = access.ok().filter(|access| access.is_local) else { return Renewal::Unclear };
     let (Some(session), Some(credential)) = (&access.session, &access.credential) else { return Renewal::Unclear };
     let Some(state) = SessionState::of(&place.common_dir, session) else { return Renewal::Unclear };

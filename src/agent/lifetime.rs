@@ -6,7 +6,7 @@ use super::event::Event;
 use super::look;
 use super::preamble::{self, Edits};
 use super::reserve::release;
-use super::session::{AgentSession, NoSession, handles};
+use super::session::{AgentSession, Need, NoSession, handles};
 use crate::client::{Client, Limits, ReservationFilter};
 use crate::git::Place;
 use crate::local::{Environment, clock, notices};
@@ -35,7 +35,9 @@ pub fn session_end(event: &Event, environment: &Environment) -> Answer {
     let is_subagent = event.parent.is_some();
     let Some(place) = Place::around(&event.cwd).filter(|_| !is_subagent) else { return Answer::Allow };
     let Ok(Some(call)) = HookCall::open(event.agent, environment, &place, EDIT) else { return Answer::Allow };
-    let Ok((_, Some(session))) = AgentSession::find(&call, &handles(event)) else { return Answer::Allow };
+    let Ok((_, Some(session))) = AgentSession::find(&call, &handles(event), Need::IfRunning) else {
+        return Answer::Allow;
+    };
     let Ok(mut client) = session.access.client(Limits::default()) else { return Answer::Allow };
     if session.is_own {
         // If the server does not answer, the keeper tries again when the agent is gone.

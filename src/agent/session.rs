@@ -50,27 +50,41 @@ pub fn handles(event: &Event) -> Vec<Handle> {
     ids.map(|id| Handle::of_agent(event.agent.name(), id)).collect()
 }
 
+/// How much a hook needs a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// To reserve: if none runs, one is started.
+    Start,
+    /// To check: if none runs and the last one said that nothing is held, none is needed.
+    Check,
+    /// If none runs, there is nothing to do.
+    IfRunning,
+}
+
 /// The server, and the session as far as there is one.
 pub fn find_server(
     place: &Place,
     environment: &Environment,
     settings: &Settings,
     handles: &[Handle],
+    need: Need,
 ) -> Result<ServerAccess, DiscoverError> {
     let (git_dir, common_dir) = (Some(&*place.git_dir), Some(&*place.common_dir));
-    discover(&Lookup { handles, git_dir, common_dir, ..Lookup::new(None, environment, settings) })
+    let (may_start, is_check) = (need != Need::IfRunning, need == Need::Check);
+    let lookup = Lookup::new(None, environment, settings);
+    discover(&Lookup { handles, git_dir, common_dir, may_start, is_check, ..lookup })
 }
 
 impl AgentSession {
     /// The session that exists, or a new one.
     pub fn find_or_open(call: &HookCall<'_>, event: &Event) -> Result<AgentSession, NoSession> {
         let handles = handles(event);
-        let session = match AgentSession::find(call, &handles)? {
+        let session = match AgentSession::find(call, &handles, Need::Start)? {
             (_, Some(session)) => session,
             _ => {
                 let _lock = agent_file::lock_opening(&call.place.common_dir);
                 // Another hook of this agent may have opened it meanwhile.
-                match AgentSession::find(call, &handles)? {
+                match AgentSession::find(call, &handles, Need::Start)? {
                     (_, Some(session)) => session,
                     (access, None) => AgentSession::open(call, access, &handles)?,
                 }
@@ -84,8 +98,9 @@ impl AgentSession {
     pub fn find(
         call: &HookCall<'_>,
         handles: &[Handle],
+        need: Need,
     ) -> Result<(ServerAccess, Option<AgentSession>), DiscoverError> {
-        let access = find_server(call.place, call.environment, &call.settings, handles)?;
+        let access = find_server(call.place, call.environment, &call.settings, handles, need)?;
         let found = access.session.clone().filter(|_| access.credential.is_some());
         let session = found.map(|id| AgentSession::new(&call.place.common_dir, access.clone(), id, handles));
         Ok((access, session))
@@ -127,7 +142,7 @@ impl AgentSession {
             // Another hook was faster, or nothing can be written. A session that no later hook finds must not stay.
             let mut client = access.client_as(Some(created.credential), Limits::default())?;
             let _ = client.end(&created.id, &EndSession { state: Some(EndState::Stopped) });
-            let (_, session) = AgentSession::find(call, handles)?;
+            let (_, session) = AgentSession::find(call, handles, Need::Start)?;
             let sentence = "the session file of this agent cannot be written";
             return session.ok_or_else(|| CheckError::Unreachable(sentence.to_owned()).into());
         }

@@ -88,9 +88,11 @@ impl From<std::io::Error> for Failure {
 impl From<DiscoverError> for Failure {
     fn from(error: DiscoverError) -> Failure {
         let exit = match error {
-            DiscoverError::NoServer | DiscoverError::NoRepository(_) | DiscoverError::BadRecord { .. } => {
-                Exit::Unreachable
-            }
+            DiscoverError::NoServer
+            | DiscoverError::NotStarted(_)
+            | DiscoverError::NothingHeld
+            | DiscoverError::NoRepository(_)
+            | DiscoverError::BadRecord { .. } => Exit::Unreachable,
             DiscoverError::BadAddress { .. } => Exit::Usage,
             DiscoverError::BadToken { .. } => Exit::Auth,
         };

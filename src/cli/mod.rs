@@ -3,6 +3,7 @@
 //! Each command has a file in `commands`, with its arguments and its work. A setting comes from a flag, else from a `DIBS_*`
 //! variable, else from a file, else from a default.
 
+mod background;
 mod backoff;
 mod browser;
 mod child;
@@ -75,6 +76,11 @@ struct Args {
 enum Command {
     /// Serve reservations for the current repository
     Serve(serve::Args),
+    /// Stop the server of the current repository
+    ///
+    /// What is held stays held. The next command or commit that needs the server starts it again; git config dibs.autostart
+    /// false keeps it off.
+    Stop(stop::Args),
     /// Sign a token with the local server's secret
     Token(token::Args),
     /// Run a command in a session of its own
@@ -193,6 +199,7 @@ pub fn main() -> ExitCode {
     // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
     let result = match Args::parse().command {
         Command::Serve(args) => serve::run(args),
+        Command::Stop(args) => stop::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
         Command::Session(args) => session::run(args),

@@ -51,6 +51,13 @@ impl Default for Limits {
     }
 }
 
+/// How often one call starts the server. After a server was killed, a program that it was about to start may have its sockets
+/// for a moment, and accept a connection that nothing answers.
+const START_TRIES: usize = 3;
+
+/// Starts the server if none runs. Returns its addresses, or why there is none, if there is something to say.
+pub type Starter = Box<dyn Fn() -> Result<Vec<Endpoint>, Option<String>> + Send>;
+
 /// Calls one server, one call at a time. Keeps the connection for the next call.
 pub struct Client {
     endpoints: Vec<Endpoint>,
@@ -68,6 +75,8 @@ pub struct Client {
     tls: OnceCell<TlsConnector>,
     /// What arrived of the body of the latest reply, if it did not arrive completely.
     partial: Vec<u8>,
+    /// Used when no server answers, before the call is repeated.
+    starter: Option<Starter>,
     /// `None` only during a call and while the client is dropped.
     runtime: Option<Runtime>,
 }
@@ -158,6 +167,7 @@ impl Client {
             ca_file: None,
             tls: OnceCell::new(),
             partial: Vec::new(),
+            starter: None,
             runtime: Some(runtime),
         })
     }
@@ -165,6 +175,12 @@ impl Client {
     /// The same client, which also trusts the certificate authorities in this file.
     pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
         self.ca_file = ca_file;
+        self
+    }
+
+    /// The same client, which starts the server if none answers.
+    pub fn starting_with(mut self, starter: Option<Starter>) -> Client {
+        self.starter = starter;
         self
     }
 
@@ -271,13 +287,41 @@ impl Client {
         waiting: Duration,
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
+        let mut outcome = self.call_within(limit, &method, path, body.clone());
+        for _ in 0..START_TRIES {
+            let (Err(ClientError::Unreachable { at, why }), Some(start)) = (&outcome, &self.starter) else { break };
+            // Every call is safe to repeat.
+            match start() {
+                Ok(endpoints) => {
+                    self.endpoints = endpoints;
+                    outcome = self.call_within(limit, &method, path, body.clone());
+                }
+                Err(None) => break,
+                Err(Some(more)) => {
+                    let why = format!("{why}; none was started: {more}");
+                    return Err(ClientError::Unreachable { at: at.clone(), why });
+                }
+            }
+        }
+        let reply = outcome?;
+        self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
+        parse(reply, || self.at())
+    }
+
+    fn call_within(
+        &mut self,
+        limit: Duration,
+        method: &Method,
+        path: &str,
+        body: Option<Bytes>,
+    ) -> Result<RawReply, ClientError> {
         self.latest = LatestReply::default();
         self.partial = Vec::new();
         let mut received = Vec::new();
         let runtime = self.runtime.take().expect("the runtime is only taken during a call");
         let outcome = runtime.block_on(async {
             let cancel = self.cancel.clone();
-            let exchange = timeout(limit, self.exchange(&method, path, body, &mut received));
+            let exchange = timeout(limit, self.exchange(method, path, body, &mut received));
             let outcome = match cancel {
                 None => Some(exchange.await),
                 Some(cancel) => tokio::select! {
@@ -295,12 +339,7 @@ impl Client {
         self.runtime = Some(runtime);
         self.partial = received;
         match outcome {
-            Some(Ok(reply)) => {
-                let reply = reply?;
-                self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
-                parse(reply, || self.at())
-            }
-            Some(Err(_)) => Err(ClientError::TimedOut { at: self.at(), limit }),
+            Some(outcome) => outcome.unwrap_or_else(|_| Err(ClientError::TimedOut { at: self.at(), limit })),
             None => Err(ClientError::Cancelled),
         }
     }

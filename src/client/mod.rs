@@ -23,6 +23,6 @@ pub use calls::{HistoryFilter, ReservationFilter};
 pub use cancel::Cancel;
 pub use credential::{Credential, Origin, is_absent};
 pub use error::ClientError;
-pub use exchange::{Client, Limits};
+pub use exchange::{Client, Limits, Starter};
 pub use partial::known_conflicts;
-pub use quick::{QuickCall, QuickReply, quick_announce, quick_check, quick_held, quick_reserve};
+pub use quick::{QuickCall, QuickReply, accepts, quick_announce, quick_check, quick_held, quick_reserve};

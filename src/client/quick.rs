@@ -97,12 +97,20 @@ fn exchange<T: DeserializeOwned>(
     }
 }
 
-/// Connects to a socket or an IP address. A host name is left to the full client, because a name lookup has no time limit;
-/// so is HTTPS.
+/// Whether a server accepts connections there.
+pub fn accepts(address: &Address) -> bool {
+    open(address, Limits::default().connect).is_some()
+}
+
+/// Connects to a server. HTTPS is left to the full client.
 fn connect(address: &Address, limit: Duration) -> Option<Socket> {
+    if address.is_tls() { None } else { open(address, limit) }
+}
+
+/// Connects to a socket or an IP address. A host name is left to the full client, because a name lookup has no time limit.
+fn open(address: &Address, limit: Duration) -> Option<Socket> {
     let (domain, address) = match address {
         Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path).ok()?),
-        Address::Tcp { tls: true, .. } => return None,
         Address::Tcp { host, port, .. } => {
             let address = SocketAddr::new(host.parse::<IpAddr>().ok()?, *port);
             (Domain::for_address(address), address.into())

@@ -247,7 +247,9 @@ impl Findings {
                 "This process may not connect to anything, as in the sandbox of some agents. Commits there follow \
                  dibs.onUnreachable; allow the agent network access to have them checked."
             }
-            CheckError::Unreachable(_) => "Start it with: git dibs serve, or correct dibs.url or DIBS_URL.",
+            CheckError::Unreachable(_) => {
+                "Start it with: git dibs serve --background, or correct dibs.url or DIBS_URL."
+            }
             CheckError::Unauthorized(_) | CheckError::SessionEnded(_) => "Start a session with: git dibs session start",
             CheckError::BadReply(_) => "Check that dibs.url or DIBS_URL names a git-dibs server.",
         };
@@ -273,7 +275,7 @@ fn reach(
     environment: &Environment,
     settings: &Settings,
 ) -> Result<(ServerAccess, ServerStatus), CheckError> {
-    let access = discover(&Lookup::new(Some(repo), environment, settings))?;
+    let access = discover(&Lookup { may_start: true, ..Lookup::new(Some(repo), environment, settings) })?;
     if let Some(problem) = access.token_problem {
         return Err(CheckError::Unauthorized(problem));
     }

@@ -30,8 +30,8 @@ use once::Source;
 use crate::git::range::Update;
 use crate::git::remote::REMOTE_LIMIT;
 use crate::git::{self, Repo, Settings, SettingsCall};
-use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Unchecked, Verdict};
-use crate::local::{Environment, Lookup, ServerAccess, Side, discover};
+use crate::judge::{self, ASK_TIME_MIN, CheckError, CheckPolicy, Enforce, Require, Unchecked, Verdict};
+use crate::local::{DiscoverError, Environment, Lookup, ServerAccess, Side, discover};
 
 /// If this variable is set, a hook only tells the doctor that it was reached.
 pub const PROBE: &str = "DIBS_PROBE";
@@ -177,19 +177,35 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
     if policy.enforce.value == Enforce::Off || (nothing_changes && input.moment != Moment::PrePush) {
         return Verdict::Pass.into();
     }
-    let access = find_server(&repo, input, &settings);
+    let access = find_server(&repo, input, &settings, policy.require.value == Require::None);
+    let access = match access {
+        Err(DiscoverError::NothingHeld) => return Verdict::Pass.into(),
+        access => access.map_err(CheckError::from),
+    };
     if nothing_changes && !access.as_ref().is_ok_and(|access| access.session.is_some()) {
         return Verdict::Pass.into();
     }
     ChangeCheck { repo: &repo, input, plan: &plan, policy: &policy, deadline }.run(nearby, access)
 }
 
-fn find_server(repo: &Repo, input: HookInput<'_>, settings: &Settings) -> Result<ServerAccess, CheckError> {
+/// `is_check`: nothing speaks against the change if nothing is held.
+fn find_server(
+    repo: &Repo,
+    input: HookInput<'_>,
+    settings: &Settings,
+    is_check: bool,
+) -> Result<ServerAccess, DiscoverError> {
     let side = match input.moment {
         Moment::PreReceive => Side::Receiver { pushed_token: input.environment.push_option("dibs-token") },
         _ => Side::Worktree,
     };
-    Ok(discover(&Lookup { side, ..Lookup::new(Some(repo), input.environment, settings) })?)
+    let may_start = side == Side::Worktree && !receives_push(input.environment);
+    discover(&Lookup { side, may_start, is_check, ..Lookup::new(Some(repo), input.environment, settings) })
+}
+
+/// Whether git runs the hook because a push arrives here. It then works in the git directory itself.
+fn receives_push(environment: &Environment) -> bool {
+    environment.get("GIT_QUARANTINE_PATH").is_some() || environment.text("GIT_DIR").as_deref() == Some(".")
 }
 
 #[cfg(test)]
@@ -218,9 +234,10 @@ mod tests {
         }
 
         fn find(&self, moment: Moment, variables: &[(&str, &str)]) -> Result<ServerAccess, CheckError> {
+            let variables = [&[("DIBS_AUTOSTART", "0")], variables].concat();
             let environment = Environment::from_pairs(variables.iter().copied());
             let input = HookInput { moment, args: &[], stdin: b"", environment: &environment };
-            find_server(&self.repo, input, &Settings::default())
+            Ok(find_server(&self.repo, input, &Settings::default(), false)?)
         }
 
         fn token(&self, moment: Moment, variables: &[(&str, &str)]) -> Option<String> {

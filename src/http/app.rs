@@ -176,6 +176,11 @@ impl App {
         all.next().is_none().then_some(first)
     }
 
+    /// How many requests were answered so far.
+    pub fn answered_requests(&self) -> u64 {
+        self.requests.total()
+    }
+
     /// Makes `/readyz` fail and ends event streams.
     pub fn set_stopping(&self) {
         self.stopping.send_replace(true);

@@ -34,6 +34,11 @@ pub fn secret(dir: &Path) -> PathBuf {
     dir.join("secret")
 }
 
+/// Where a server in the background logs.
+pub fn log(dir: &Path) -> PathBuf {
+    dir.join("server.log")
+}
+
 /// Where a running server tells about itself.
 pub fn server_record(dir: &Path) -> PathBuf {
     dir.join("server.json")

@@ -7,11 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::autostart::{Autostart, StartError};
 use super::destination::Destination;
 use super::environment::Environment;
 use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
-use super::server;
 use super::session_file::Handle;
+use super::{nothing_held, server};
 use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
 use crate::git::{Repo, Settings};
 use crate::text::shell;
@@ -33,6 +34,10 @@ pub struct Lookup<'a> {
     pub git_dir: Option<&'a Path>,
     /// The git directory that all worktrees of the repository share.
     pub common_dir: Option<&'a Path>,
+    /// Whether the repository's server is started if none runs.
+    pub may_start: bool,
+    /// Whether it only matters what is held: then no server is needed where the last one said that nothing is.
+    pub is_check: bool,
 }
 
 impl<'a> Lookup<'a> {
@@ -46,6 +51,8 @@ impl<'a> Lookup<'a> {
             handles: &[],
             git_dir: repo.map(|repo| repo.git_dir.as_path()),
             common_dir: repo.map(|repo| repo.common_dir.as_path()),
+            may_start: false,
+            is_check: false,
         }
     }
 
@@ -98,6 +105,8 @@ pub struct ServerAccess {
     pub ca_file: Option<PathBuf>,
     /// The longest time for a reply, if the server failed a moment ago.
     pub reply_limit: Option<Duration>,
+    /// How to start the server if it does not answer.
+    pub autostart: Option<Autostart>,
 }
 
 impl ServerAccess {
@@ -109,7 +118,8 @@ impl ServerAccess {
     /// A client for this server, with another token.
     pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> io::Result<Client> {
         let client = Client::new(self.endpoints.clone(), credential, limits)?;
-        Ok(client.for_repo(self.repo.clone()).trusting(self.ca_file.clone()))
+        let starter = self.autostart.clone().map(Autostart::into_starter);
+        Ok(client.for_repo(self.repo.clone()).trusting(self.ca_file.clone()).starting_with(starter))
     }
 
     /// A token that belongs to no session, with which a person can look.
@@ -175,16 +185,26 @@ impl ServerAccess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoverError {
     #[error(
-        "no server is configured here; start one with: git dibs serve, or name one in DIBS_URL or git config dibs.url"
+        "no server is configured here; start one with: git dibs serve --background, or name one in DIBS_URL or git config \
+         dibs.url"
     )]
     NoServer,
+    /// No server runs for the repository, and none could be started.
+    #[error(
+        "no server runs here, and none was started: {0}; start one with: git dibs serve --background, or name one in \
+         DIBS_URL or git config dibs.url"
+    )]
+    NotStarted(String),
+    /// No server runs for the repository, and the last one said that nothing is held. Only a check gets this.
+    #[error("no server runs here, and nothing is held")]
+    NothingHeld,
     /// There is no repository that could name a server.
     #[error("{0}")]
     NoRepository(String),
     #[error("{from} is {text:?}, which is not an address: {why}")]
     BadAddress { from: &'static str, text: String, why: &'static str },
     /// The file that a local server wrote cannot be used.
-    #[error("{} {why}; start the server again to write a new one: git dibs serve", path.display())]
+    #[error("{} {why}; start the server again to write a new one: git dibs stop && git dibs serve --background", path.display())]
     BadRecord { path: PathBuf, why: String },
     #[error("the token in {from} {why}")]
     BadToken { from: Origin, why: String },
@@ -193,7 +213,20 @@ pub enum DiscoverError {
 /// Finds the server, the token and the session.
 pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
     let own = identity::own_token(lookup)?;
-    let server = server::find(lookup, &own)?;
+    let autostart = Autostart::of(lookup);
+    let server = match server::find(lookup, &own) {
+        Err(DiscoverError::NoServer) if lookup.is_check && lookup.common_dir.is_some_and(nothing_held::is_told) => {
+            return Err(DiscoverError::NothingHeld);
+        }
+        Err(error @ (DiscoverError::NoServer | DiscoverError::BadRecord { .. })) => {
+            match autostart.as_ref().map(Autostart::start) {
+                None | Some(Err(StartError::Off)) => return Err(error),
+                Some(Err(StartError::Because(why))) => return Err(DiscoverError::NotStarted(why)),
+                Some(Ok(())) => server::find(lookup, &own)?,
+            }
+        }
+        found => found?,
+    };
     let destination = server.destination();
     let person = PersonTokens::of(lookup, server.is_local, destination.clone());
     let (credential, session, token_problem) = match own {
@@ -229,6 +262,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         destination,
         ca_file: identity::ca_file(lookup),
         reply_limit: None,
+        autostart: autostart.filter(|_| server.may_start),
     })
 }
 
@@ -256,6 +290,7 @@ mod tests {
         user_settings: Vec<(&'static str, String)>,
         flags: Flags,
         side: Side,
+        is_check: bool,
     }
 
     impl Place {
@@ -267,6 +302,7 @@ mod tests {
                 user_settings: Vec::new(),
                 flags: Flags::default(),
                 side: Side::default(),
+                is_check: false,
             }
         }
 
@@ -327,6 +363,8 @@ mod tests {
                 handles: &[],
                 git_dir: Some(&self.path().join("worktree")),
                 common_dir: Some(&self.path().join("common")),
+                may_start: false,
+                is_check: self.is_check,
             })
         }
 
@@ -358,6 +396,19 @@ mod tests {
         assert_eq!(configured.endpoints(), ["http://team:1"]);
         assert_eq!(configured.env("DIBS_URL", "http://env:2").endpoints(), ["http://env:2"]);
         assert_eq!(Place::new().served().env("DIBS_URL", "").endpoints(), BOTH, "empty counts as unset");
+    }
+
+    #[test]
+    fn a_check_needs_no_server_where_the_last_one_said_that_nothing_is_held() {
+        let mut place = Place::new().file("common/dibs/nothing-held", "");
+        assert_eq!(place.discover(), Err(DiscoverError::NoServer));
+        place.is_check = true;
+        assert_eq!(place.discover(), Err(DiscoverError::NothingHeld));
+        let named = place.env("DIBS_URL", "http://team:1");
+        assert_eq!(named.endpoints(), ["http://team:1"], "another server may hold something");
+        let mut started = Place::new().file("common/dibs/nothing-held", "").served();
+        started.is_check = true;
+        assert_eq!(started.endpoints(), BOTH, "a server that has started since is asked");
     }
 
     #[test]

@@ -215,6 +215,6 @@ pub fn repair(from: &Origin) -> String {
         Origin::SessionFile(variable) => format!("unset {variable} && git dibs session start"),
         Origin::Worktree(_) => "git dibs session start".to_owned(),
         Origin::TokenFile(_) => "write a valid token into it, or: git config --unset dibs.tokenFile".to_owned(),
-        Origin::LocalServer(_) => "start the server again: git dibs serve".to_owned(),
+        Origin::LocalServer(_) => "start the server again: git dibs stop && git dibs serve --background".to_owned(),
     }
 }

@@ -10,6 +10,7 @@
 //! | the session file of an agent's session, what its hooks could not read | [`agent_file`], [`agent_trouble`] |
 //! | server, token and session in one call | [`discover()`] |
 //! | an admin's token, for the owner of a local server | [`admin`] |
+//! | no server runs: start one, or know that nothing is held | [`autostart`], [`nothing_held`] |
 //! | what a typed path or key means | `names.rs` |
 //! | which session the worktree is bound to, what a session should know | [`worktree`], [`notices`] |
 //!
@@ -18,6 +19,7 @@
 pub mod admin;
 pub mod agent_file;
 pub mod agent_trouble;
+pub mod autostart;
 pub mod clock;
 pub mod data_dir;
 pub mod describe;
@@ -26,10 +28,13 @@ mod discover;
 mod environment;
 pub mod heartbeat;
 mod identity;
+mod last_server;
 mod names;
+pub mod nothing_held;
 pub mod notices;
 pub mod process;
 mod server;
+pub mod server_lock;
 pub mod session;
 pub mod session_file;
 mod workspace;
@@ -38,6 +43,7 @@ pub mod worktree;
 pub use discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 pub use environment::Environment;
 pub use identity::{PersonTokens, READ_TOKEN_FILE, Side, TOKEN_FILE, repair};
+pub use last_server::LastServer;
 pub use names::{BadName, Cwd, Names, split_paths};
 pub use server::{SERVER_FILE, ServerRecord};
 pub use workspace::Workspace;

@@ -45,6 +45,9 @@ pub struct ServerRecord {
     /// The names of all repositories that it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<String>,
+    /// Whether it runs in the background, and ends by itself when it is not used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
 }
 
 impl ServerRecord {
@@ -63,6 +66,8 @@ pub(super) struct Server {
     pub repo: Option<String>,
     pub secret_file: Option<PathBuf>,
     pub id: Option<String>,
+    /// Whether it may be started if it does not run: it is the repository's, and no setting names its address.
+    pub may_start: bool,
 }
 
 impl Server {
@@ -73,7 +78,15 @@ impl Server {
 
     /// A server that is not known to be on this machine.
     fn elsewhere(endpoint: Endpoint, source: String) -> Server {
-        Server { endpoints: vec![endpoint], source, is_local: false, repo: None, secret_file: None, id: None }
+        Server {
+            endpoints: vec![endpoint],
+            source,
+            is_local: false,
+            repo: None,
+            secret_file: None,
+            id: None,
+            may_start: false,
+        }
     }
 }
 
@@ -102,6 +115,8 @@ pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, Discov
     match (record, own) {
         (Some(Recorded { path, record, .. }), _) if !local.is_empty() => Ok(Server {
             endpoints: local,
+            // `git-dibs run` gives the address to its command in DIBS_URL.
+            may_start: source.as_deref().is_none_or(|from| from == URL_VARIABLE),
             source: source.unwrap_or_else(|| path.display().to_string()),
             is_local: true,
             repo: record.repo,
@@ -128,7 +143,7 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, En
         _ => None,
     };
     let by_flag = lookup.flags.url.clone().map(|text| ("--url", text));
-    let by_variable = || lookup.variable("DIBS_URL").map(|text| ("DIBS_URL", text));
+    let by_variable = || lookup.variable(URL_VARIABLE).map(|text| (URL_VARIABLE, text));
     let by_token = || of_token().map(|text| ("the session file", text));
     let by_setting = || lookup.setting("url").map(|text| (URL_SETTING, text.to_owned()));
     let text = by_flag.or_else(by_variable).or_else(by_token).or_else(by_setting);
@@ -141,6 +156,8 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, En
     let by_user = from != URL_SETTING || lookup.settings.of_user("url").iter().any(is_same);
     Ok(Some((from, Endpoint { address, own_server_only: !by_user })))
 }
+
+const URL_VARIABLE: &str = "DIBS_URL";
 
 /// What messages call the setting.
 const URL_SETTING: &str = "git config dibs.url";

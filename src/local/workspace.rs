@@ -36,7 +36,8 @@ impl Workspace {
 
     /// Finds the server, the token and the session.
     pub fn discover(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
-        let lookup = Lookup { flags, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
+        let lookup =
+            Lookup { flags, may_start: true, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
         discover(&lookup).map_err(|error| match (error, &self.no_repo) {
             (DiscoverError::NoServer, Some(sentence)) => DiscoverError::NoRepository(sentence.clone()),
             (error, _) => error,

@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::repositories::ServedRepository;
 use super::unix_seconds;
 use crate::engine::Text;
-use crate::local::{READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
+use crate::local::{LastServer, READ_TOKEN_FILE, SERVER_FILE, ServerRecord, data_dir};
 use crate::token::{Keyring, NewToken, Scope};
 
 /// How long a read token is valid.
@@ -48,7 +48,6 @@ impl DiscoveryFiles {
         for (name, dir) in &self.directories {
             let record = ServerRecord { repo: Some(name.to_string()), ..record.clone() };
             data_dir::make_private(dir)?;
-            data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
             let now = unix_seconds();
             let token = self.keyring.sign(&NewToken {
                 subject: "local".into(),
@@ -59,6 +58,18 @@ impl DiscoveryFiles {
                 ..NewToken::default()
             })?;
             data_dir::write_private(&read_token_file(dir), token.as_bytes())?;
+            // Last: a client that finds the server also finds its token.
+            data_dir::write_private(&server_file(dir), &serde_json::to_vec(&record)?)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the port, and whether a server without settings would be another one, for the next server.
+    pub fn remember(&self, has_own_settings: bool) -> Result<()> {
+        let url = self.record.lock().unwrap_or_else(PoisonError::into_inner).url.clone();
+        let port = url.as_deref().and_then(|url| url.rsplit_once(':')?.1.parse().ok());
+        for (_, dir) in &self.directories {
+            LastServer { port, has_own_settings }.write(dir)?;
         }
         Ok(())
     }

@@ -33,16 +33,18 @@ pub struct ServerSockets {
     pub unix_path: Option<PathBuf>,
 }
 
-/// Uses the inherited sockets; if there are none, opens an address and a Unix socket.
+/// Uses the inherited sockets; if there are none, opens an address and a Unix socket. `last_port` is the port of the last
+/// server; it is taken again if no address is configured and it is free.
 pub async fn listen(
     fixed: &FixedSettings,
+    last_port: Option<u16>,
     tls: Option<TlsIdentity>,
     home: &Path,
     inherited: Vec<OwnedFd>,
 ) -> Result<ServerSockets> {
     let mut sockets = ServerSockets { tls, ..ServerSockets::default() };
     if inherited.is_empty() {
-        sockets.open_tcp(fixed).await?;
+        sockets.open_tcp(fixed, last_port).await?;
         sockets.open_unix(fixed, home)?;
     }
     for fd in inherited {
@@ -82,16 +84,9 @@ impl ServerSockets {
         Ok(())
     }
 
-    async fn open_tcp(&mut self, fixed: &FixedSettings) -> Result<()> {
+    async fn open_tcp(&mut self, fixed: &FixedSettings, last_port: Option<u16>) -> Result<()> {
         let tcp = match fixed.listen.as_ref().map(|listen| &listen.value) {
-            None => match TcpListener::bind(DEFAULT_ADDRESS).await {
-                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                    TcpListener::bind((DEFAULT_ADDRESS.ip(), 0))
-                        .await
-                        .context("cannot listen on any port of 127.0.0.1")?
-                }
-                bound => bound.with_context(|| format!("cannot listen on {DEFAULT_ADDRESS}"))?,
-            },
+            None => bind_default(last_port).await?,
             Some(text) => {
                 let addresses = tokio::net::lookup_host(text).await;
                 let addresses: Vec<_> = addresses.with_context(|| not_an_address(text))?.collect();
@@ -149,6 +144,23 @@ impl ServerSockets {
             }
             _ => bail!(odd),
         }
+    }
+}
+
+/// Listens on the last server's port, else on the default one, else on any that is free.
+async fn bind_default(last_port: Option<u16>) -> Result<TcpListener> {
+    let ip = DEFAULT_ADDRESS.ip();
+    // Any failure with the last port leads to the others: it is only a preference.
+    if let Some(port) = last_port
+        && let Ok(bound) = TcpListener::bind((ip, port)).await
+    {
+        return Ok(bound);
+    }
+    match TcpListener::bind(DEFAULT_ADDRESS).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind((ip, 0)).await.context("cannot listen on any port of 127.0.0.1")
+        }
+        bound => bound.with_context(|| format!("cannot listen on {DEFAULT_ADDRESS}")),
     }
 }
 

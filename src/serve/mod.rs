@@ -8,6 +8,7 @@
 //! * `discovery` writes the files by which clients on this machine find the server.
 //! * `contention_file` keeps the counts of refused and waiting requests over a restart.
 //! * `tls` reads the certificate with which the server speaks TLS.
+//! * `idle` ends a server that is not used; `log_file` is the log of a server in the background.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
 //! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
@@ -16,8 +17,10 @@ mod contention_file;
 mod deleted_files;
 mod discovery;
 mod history;
+mod idle;
 mod key_files;
 mod listen;
+mod log_file;
 mod logging;
 mod open;
 mod reload;
@@ -30,6 +33,7 @@ mod tls;
 pub mod upkeep;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,12 +44,12 @@ pub use config::{CommandLine, ConfigValue, Options, check_config};
 pub use logging::LogFormat;
 
 use crate::http::{App, HttpServer, runtime};
-use crate::local::ServerRecord;
-use crate::local::data_dir;
+use crate::local::{LastServer, ServerRecord, data_dir, nothing_held};
 use crate::token::Keyring;
 use crate::wire::Time;
 use config::ServerSettings;
 use discovery::DiscoveryFiles;
+use log_file::LogFile;
 use open::Workers;
 use reload::Reloader;
 use repositories::ServedRepository;
@@ -54,14 +58,15 @@ use shutdown::Shutdown;
 
 /// A server that accepts connections from now on.
 pub struct Started<'a> {
-    /// The names of the repositories it serves.
-    pub repositories: Vec<&'a str>,
-    /// The process and its addresses.
+    /// The process, its addresses and its repositories.
     pub record: &'a ServerRecord,
+    /// The server's own directory.
+    pub data: &'a Path,
 }
 
-/// Runs a server until it gets SIGTERM or SIGINT, or until a journal cannot be written any more, which is an error. It logs
-/// to `log_to`, and calls `on_start` once, as soon as it accepts connections.
+/// Runs a server until it gets SIGTERM or SIGINT, until it was not used for the configured time, or until a journal cannot
+/// be written any more, which is an error. It logs to `log_to`, in the background to a file of its own, and calls `on_start`
+/// once, as soon as it accepts connections.
 pub fn run(
     command_line: CommandLine,
     log_to: Box<dyn Write + Send>,
@@ -74,8 +79,6 @@ pub fn run(
         let lines: Vec<String> = problems.iter().map(|problem| settings.describe(problem)).collect();
         bail!("the server does not start, because its configuration has errors\n{}", lines.join("\n"));
     }
-    // Kept until the end, because dropping it writes the last lines.
-    let log = logging::start(settings.fixed.log, settings.reloadable.log_level.as_deref(), log_to)?;
     raise_open_file_limit();
 
     let fixed = settings.fixed.clone();
@@ -86,6 +89,12 @@ pub fn run(
     // Before anything is written, and until the end.
     let _locks = served.iter().map(|served| RepositoryLock::take(&served.repo)).collect::<Result<Vec<_>>>()?;
     data_dir::make_private(&home)?;
+    let log_to = match fixed.in_background {
+        true => Box::new(open_log_file(&home)?),
+        false => log_to,
+    };
+    // Kept until the end, because dropping it writes the last lines.
+    let log = logging::start(settings.fixed.log, settings.reloadable.log_level.as_deref(), log_to)?;
     let default_secret_file = data_dir::secret(&home);
     let keys = settings.reloadable.keyring(default_secret_file.clone())?;
     let secret_file = keys.secret_file.clone();
@@ -93,14 +102,16 @@ pub fn run(
 
     let tls = tls::load(&settings.reloadable)?.map(|config| Arc::new(ArcSwap::from(config)));
 
+    let has_own_settings = settings.are_own() || !inherited.is_empty();
+    let last_port = LastServer::read(&data_dir::dibs_dir(&served[0].repo)).port;
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
     let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
     let runtime = runtime().context("cannot start the server's threads")?;
-    let discovery = runtime.block_on(async {
-        let sockets = listen::listen(&fixed, tls.clone(), &home, inherited).await?;
+    let (discovery, unused) = runtime.block_on(async {
+        let sockets = listen::listen(&fixed, last_port, tls.clone(), &home, inherited).await?;
         let (pid, started_at) = (std::process::id(), Time(unix_seconds() * 1000));
         let (url, socket) = (sockets.url, sockets.unix_path);
         let record = ServerRecord {
@@ -113,16 +124,20 @@ pub fn run(
             id: keyring.server_id(),
             public_url: settings.reloadable.public_url.as_ref().map(|url| url.value.clone()),
             repositories: served.iter().map(|repository| repository.name.to_string()).collect(),
+            background: fixed.in_background,
         };
         let discovery = Arc::new(DiscoveryFiles::new(&served, &home, record.clone(), keyring.clone()));
         discovery.write()?;
-        let names = served.iter().map(|repository| &*repository.name).collect();
-        on_start(&Started { repositories: names, record: &record })?;
+        discovery.remember(has_own_settings)?;
+        on_start(&Started { record: &record, data: &home })?;
 
         tokio::spawn(contention_file::save_regularly(workers.contention_files.clone()));
         tokio::spawn(key_files::watch(keyring.clone(), discovery.clone()));
         tokio::spawn(discovery::renew_read_tokens(discovery.clone()));
         tokio::spawn(deleted_files::watch(journals, files_gone, discovery.clone(), app.clone()));
+        if let Some(timeout) = fixed.idle_timeout {
+            tokio::spawn(idle::watch(app.clone(), timeout, shutdown.clone()));
+        }
         let reloader = Reloader {
             command_line,
             settings,
@@ -141,11 +156,34 @@ pub fn run(
             workers.close();
         };
         HttpServer::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
-        anyhow::Ok(discovery)
+        let unused = if fixed.in_background { unused(&served, &app).await } else { Vec::new() };
+        anyhow::Ok((discovery, unused))
     })?;
     workers.stop();
+    // Nothing is decided any more, and no other server can start before this process has ended.
+    for repository in unused.into_iter().filter(|_| shutdown.result().is_ok()) {
+        if let Err(error) = nothing_held::tell(&repository.dir, Time(unix_seconds() * 1000)) {
+            tracing::warn!("{error:#}; the next check starts a server");
+        }
+    }
     discovery.remove();
     shutdown.result()
+}
+
+/// The repositories in which nothing is held, and whose journal is in their own directory. There is no request any more.
+async fn unused<'a>(served: &'a [ServedRepository], app: &App) -> Vec<&'a ServedRepository> {
+    let mut unused = Vec::new();
+    for repository in served.iter().filter(|served| served.dir == data_dir::dibs_dir(&served.repo)) {
+        if idle::is_unused(&app.repositories[&repository.name]).await {
+            unused.push(repository);
+        }
+    }
+    unused
+}
+
+fn open_log_file(home: &Path) -> Result<LogFile> {
+    let path = data_dir::log(home);
+    LogFile::open(&path).with_context(|| format!("cannot open the log {}", path.display()))
 }
 
 /// Opens every repository and puts them behind one HTTP application.

@@ -105,7 +105,8 @@ fn default_name(repo: &Repo) -> Text {
         _ => &repo.common_dir,
     };
     let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.strip_suffix(".git").unwrap_or(&name).into()
+    // A token can name no repository with a control character in its name.
+    name.strip_suffix(".git").unwrap_or(&name).replace(char::is_control, "_").into()
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail};
 use crate::git::Repo;
 use crate::journal::lock_soon;
 use crate::local::data_dir::{dibs_dir, make_private};
-use crate::local::{SERVER_FILE, ServerRecord};
+use crate::local::server_lock::lock_file;
+use crate::local::{SERVER_FILE, ServerRecord, nothing_held};
 
 pub struct RepositoryLock {
     _locked: File,
@@ -29,17 +30,19 @@ impl RepositoryLock {
             // Network file systems lock only what is open for writing, and no directory can be.
             make_private(&dibs_dir(repo))?;
             let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).to_owned();
-            locked = options.open(dibs_dir(repo).join("server.lock")).with_context(failed)?;
+            locked = options.open(lock_file(&dibs_dir(repo))).with_context(failed)?;
             result = lock_soon(&locked);
         }
         match result {
             Ok(()) => {
                 // Left over from a server that was killed. A second server must not name it as the owner.
                 let _ = std::fs::remove_file(common_dir.join(SERVER_FILE));
+                // From now on something may be held.
+                nothing_held::take_back(&dibs_dir(repo))?;
                 Ok(RepositoryLock { _locked: locked })
             }
             Err(TryLockError::WouldBlock) => bail!(
-                "the repository {} is already served{}; one server is enough for all its worktrees",
+                "the repository {} is already served{}; one server is enough for all its worktrees; to stop it: git dibs stop",
                 common_dir.display(),
                 owner(common_dir, &locked)
             ),

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod autostart;
 mod clients;
 mod documented;
 mod files;

@@ -5,6 +5,7 @@
 mod support;
 
 mod agents;
+mod autostart;
 mod doctor;
 mod failures;
 mod holder;

@@ -143,7 +143,7 @@ fn messages_of_install_doctor_and_uninstall() {
           Run: git dibs install
     good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
     bad   no server answers at http://127.0.0.1:1 (connection refused); is git dibs serve running?
-          Start it with: git dibs serve, or correct dibs.url or DIBS_URL.
+          Start it with: git dibs serve --background, or correct dibs.url or DIBS_URL.
     exit 1
     git-dibs: 2 things do not work
     ");

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,6 +24,9 @@ use super::session::Session;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_git-dibs");
+
+/// Whether programs start a server if none runs.
+const AUTOSTART: &str = "DIBS_AUTOSTART";
 
 /// The user's git configuration: a name, and what makes tests fast and repeatable.
 const SETTINGS: &str = "\
@@ -85,6 +89,29 @@ impl World {
         self.variables.push((name.to_owned(), value.into()));
     }
 
+    /// From now on programs start a server if none runs. The world kills such servers when it ends.
+    pub fn autostart(&mut self) {
+        self.set_variable(AUTOSTART, "1");
+    }
+
+    /// The processes of servers in the background that work in this world.
+    pub fn background_servers(&self) -> Vec<i32> {
+        let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse::<i32>().ok();
+        let all = fs::read_dir("/proc").unwrap().filter_map(number);
+        all.filter(|pid| self.is_background_server(*pid)).collect()
+    }
+
+    fn is_background_server(&self, pid: i32) -> bool {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if !command.split(|&b| b == 0).any(|arg| arg == b"--detached") {
+            return false;
+        }
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut open = files.filter_map(|file| fs::read_link(file.path()).ok());
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        cwd.starts_with(self.dir()) || open.any(|file| file.starts_with(self.dir()))
+    }
+
     /// A program in a directory of this world, with an environment of its own and nothing on stdin.
     pub fn command(&self, program: impl AsRef<OsStr>, dir: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program);
@@ -95,6 +122,8 @@ impl World {
             }
         }
         command.env("HOME", self.path("home")).env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8");
+        // A test has a server if it starts one, unless it is about servers that start by themselves.
+        command.env(AUTOSTART, "0");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -336,6 +365,12 @@ impl Drop for World {
     fn drop(&mut self) {
         // Ends the server first, so that nothing of its log is missing.
         drop(self.server.take());
+        if self.variables.iter().any(|(name, _)| name == AUTOSTART) {
+            for pid in self.background_servers() {
+                // SAFETY: takes plain numbers. The process works in our directory.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
         if std::thread::panicking()
             && let Some(log) = &self.log
         {

@@ -29,6 +29,7 @@ pub mod serve;
 pub mod session;
 pub mod setup;
 pub mod status;
+pub mod stop;
 pub mod token;
 pub mod uninstall;
 pub mod wait;

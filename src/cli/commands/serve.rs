@@ -7,12 +7,21 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::cli::{Exit, talk};
-use crate::serve::{self, CommandLine, ConfigValue, LogFormat, Options, Started};
+use crate::cli::{Exit, background, talk};
+use crate::git::Repo;
+use crate::local::{ServerRecord, autostart};
+use crate::serve::{self, CommandLine, ConfigValue, LogFormat, Options};
 
 /// Serves reservations until it gets SIGTERM or Ctrl-C.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Return when the server is ready, and leave it in the background. It logs to server.log in the data directory, and
+    /// ends when it is not used; see --idle-timeout.
+    #[arg(long, conflicts_with = "detached")]
+    background: bool,
+    /// This is the process in the background that --background or another command started.
+    #[arg(long, hide = true)]
+    detached: bool,
     /// A repository to serve, as PATH or NAME=PATH; may be given several times. The default is the repository you are in.
     #[arg(long, value_name = "[NAME=]PATH")]
     repo: Vec<String>,
@@ -62,6 +71,10 @@ pub struct Args {
     /// End a session that sends nothing for this many seconds, and release everything it holds.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
     session_timeout: Option<u64>,
+    /// End the server when no session lives, nothing is held and no request has come for this many seconds; 0 never ends
+    /// it. The default is 0, or 3600 in the background.
+    #[arg(long, value_name = "SECONDS", env = "DIBS_IDLE_TIMEOUT")]
+    idle_timeout: Option<u64>,
     /// Log every decision to stderr, in this format. Without it, only warnings and errors are logged, as text.
     #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT", value_parser = log_format())]
     log: Option<LogFormat>,
@@ -78,11 +91,30 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let (check_config, json) = (args.check_config, args.json);
-    let command_line = args.command_line();
+    if args.background && !check_config {
+        if let Some(record) = Repo::from_environment().ok().and_then(|repo| autostart::running(&repo.common_dir)) {
+            announce(&record, json)?;
+            talk::say("it runs already; to start it with other settings, stop it first: git dibs stop");
+            return Ok(Exit::Ok);
+        }
+        announce(&background::start()?, json)?;
+        return Ok(Exit::Ok);
+    }
+    let detached = args.detached;
+    if detached {
+        background::close_inherited_files();
+    }
+    let command_line = args.command_line()?;
     if check_config {
         return report(&serve::check_config(&command_line));
     }
-    serve::run(command_line, Box::new(io::stderr()), |started| announce(started, json))?;
+    serve::run(command_line, Box::new(io::stderr()), |started| {
+        announce(started.record, json)?;
+        if detached {
+            background::leave_starter(started.data)?;
+        }
+        Ok(())
+    })?;
     Ok(Exit::Ok)
 }
 
@@ -96,14 +128,13 @@ fn report(errors: &[String]) -> Result<Exit> {
 }
 
 /// Prints the names of the repositories and the addresses of the server.
-fn announce(started: &Started<'_>, json: bool) -> Result<()> {
-    let record = started.record;
+fn announce(record: &ServerRecord, json: bool) -> Result<()> {
     if json {
         return Ok(talk::document(&serde_json::to_vec(record)?)?);
     }
     let socket = record.socket.as_ref().map(|path| path.display().to_string());
     let addresses: Vec<String> = record.url.clone().into_iter().chain(socket).collect();
-    let names = started.repositories.join(", ");
+    let names = record.repositories.join(", ");
     talk::data(&format!("git-dibs serves {names} at {}\n", addresses.join("\nand at ")))?;
     if record.socket.is_none() && record.url.is_some() {
         talk::say("there is no Unix socket, because its path would be too long; choose a shorter one with --socket");
@@ -112,30 +143,36 @@ fn announce(started: &Started<'_>, json: bool) -> Result<()> {
 }
 
 impl Args {
-    fn command_line(self) -> CommandLine {
+    /// The flags, with paths that stay valid when the process leaves its directory.
+    fn command_line(self) -> io::Result<CommandLine> {
         fn value<T>(flag: Option<T>) -> Option<ConfigValue<T>> {
             flag.map(ConfigValue::from_flag)
         }
+        let detached = self.detached;
+        let absolute = |file: Option<PathBuf>| -> io::Result<Option<PathBuf>> {
+            file.map(|file| if detached { std::path::absolute(file) } else { Ok(file) }).transpose()
+        };
         let options = Options {
             repo: self.repo.into_iter().map(ConfigValue::from_flag).collect(),
             listen: value(self.listen),
-            socket: value(self.socket),
-            data: value(self.data),
+            socket: value(absolute(self.socket)?),
+            data: value(absolute(self.data)?),
             behind_proxy: value(self.behind_proxy),
-            tls_cert: value(self.tls_cert),
-            tls_key: value(self.tls_key),
+            tls_cert: value(absolute(self.tls_cert)?),
+            tls_key: value(absolute(self.tls_key)?),
             public_url: value(self.public_url),
             host: self.host.into_iter().map(ConfigValue::from_flag).collect(),
-            secret_file: value(self.secret_file),
-            jwks: value(self.jwks),
+            secret_file: value(absolute(self.secret_file)?),
+            jwks: value(absolute(self.jwks)?),
             issuer: value(self.issuer),
             audience: value(self.audience),
             session_timeout: value(self.session_timeout),
+            idle_timeout: value(self.idle_timeout),
             no_ledger: value(self.no_ledger),
             log: value(self.log),
             log_level: value(self.log_level),
         };
-        CommandLine { config: self.config, options }
+        Ok(CommandLine { config: absolute(self.config)?, options, in_background: self.detached })
     }
 }
 

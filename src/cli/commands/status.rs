@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cli::context::{CommonArgs, Context, ServerArgs};
 use crate::cli::{Exit, talk};
 use crate::client::ReservationFilter;
-use crate::local::describe;
+use crate::local::{autostart, describe};
 use crate::text::terminal::time_left;
 use crate::wire::{Mode, Reservation};
 
@@ -38,6 +38,9 @@ pub fn run(args: Args) -> Result<Exit> {
         let filter = ReservationFilter { prefix: None, session: args.holder };
         context.look(|client, _| client.reservations(&filter))?
     };
+    if !context.json {
+        say_where(&context);
+    }
     if held.is_empty() && !context.json {
         talk::say("nothing is reserved");
         context.print_notices();
@@ -63,6 +66,17 @@ pub fn run(args: Args) -> Result<Exit> {
         talk::say("* marks what your session holds");
     }
     Ok(Exit::Ok)
+}
+
+/// Says where the repository's own server runs, and since when.
+fn say_where(context: &Context) {
+    let repo = context.workspace.repo.as_ref().filter(|_| context.access.is_local);
+    let Some(record) = repo.and_then(|repo| autostart::running(&repo.common_dir)) else { return };
+    let socket = || record.socket.as_ref().map(|path| format!("unix:{}", path.display()));
+    let address = record.url.clone().or_else(socket).unwrap_or_default();
+    // Without the fractions of a second, so that it fits a line.
+    let since = record.started_at.to_string();
+    talk::say(&format!("server {address} since {}Z, pid {}", &since[..19], record.pid));
 }
 
 /// The holder in as little space as possible: the id alone, if it begins with the name.

@@ -56,6 +56,13 @@ impl RequestCounts {
         CountedRequest { route: known.unwrap_or(&self.other), method }
     }
 
+    /// The sum of all counters.
+    pub fn total(&self) -> u64 {
+        let routes = self.routes.get().into_iter().flat_map(HashMap::values);
+        let counters = routes.chain([&self.other]).flat_map(|RouteCounts(counts)| counts.iter().flatten());
+        counters.map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// Every counter that is not zero, in the order of its labels.
     pub fn read(&self) -> Vec<RequestCount<'_>> {
         let routes = self.routes.get().into_iter().flatten().map(|(route, counts)| (&**route, counts));
@@ -111,5 +118,6 @@ mod tests {
             routes.iter().enumerate().map(|(n, route)| label("POST", &**route, "200", n as u64 + 1)).collect();
         expected.push(label("other", "other", "other", 2));
         assert_eq!(counts.read(), expected);
+        assert_eq!(counts.total(), (1..=40).sum::<u64>() + 2);
     }
 }

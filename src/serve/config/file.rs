@@ -81,6 +81,7 @@ impl ConfigFile {
             issuer: table.text("issuer"),
             audience: table.text("audience"),
             session_timeout: table.number("session-timeout", 1..=TTL_MAX),
+            idle_timeout: table.number("idle-timeout", 0..=TTL_MAX),
             no_ledger: table.flag("no-ledger"),
             log: table.word("log", &[("json", LogFormat::Json), ("text", LogFormat::Text)]),
             log_level: table.text("log-level"),

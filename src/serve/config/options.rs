@@ -11,6 +11,8 @@ pub struct CommandLine {
     /// The configuration file.
     pub config: Option<PathBuf>,
     pub options: Options,
+    /// Whether the server was started in the background. It logs to a file, and ends when it is not used.
+    pub in_background: bool,
 }
 
 /// The settings that have a flag, as one source gives them. What it does not give is empty.
@@ -31,6 +33,7 @@ pub struct Options {
     pub issuer: Option<ConfigValue<String>>,
     pub audience: Option<ConfigValue<String>>,
     pub session_timeout: Option<ConfigValue<u64>>,
+    pub idle_timeout: Option<ConfigValue<u64>>,
     pub no_ledger: Option<ConfigValue<bool>>,
     pub log: Option<ConfigValue<LogFormat>>,
     pub log_level: Option<ConfigValue<String>>,
@@ -54,6 +57,7 @@ impl Options {
             issuer: self.issuer.or(other.issuer),
             audience: self.audience.or(other.audience),
             session_timeout: self.session_timeout.or(other.session_timeout),
+            idle_timeout: self.idle_timeout.or(other.idle_timeout),
             no_ledger: self.no_ledger.or(other.no_ledger),
             log: self.log.or(other.log),
             log_level: self.log_level.or(other.log_level),

@@ -7,7 +7,8 @@ use super::{CommandLine, ConfigFile, ConfigProblem, ConfigValue};
 use crate::client::Address;
 use crate::engine::Policy;
 use crate::http::{KeyPolicy, ServerLimits};
-use crate::serve::LogFormat;
+use crate::serve::repositories::split_name;
+use crate::serve::{LogFormat, idle};
 use crate::token::KeyringConfig;
 use crate::token::sign::secret_from_environment;
 
@@ -32,6 +33,9 @@ pub struct FixedSettings {
     pub speaks_tls: bool,
     pub no_ledger: bool,
     pub log: Option<LogFormat>,
+    pub in_background: bool,
+    /// The server ends when it was not used for this time; none if it does not.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// Settings that SIGHUP can change.
@@ -95,6 +99,11 @@ impl ServerSettings {
             speaks_tls: options.tls_cert.is_some(),
             no_ledger: options.no_ledger.is_some_and(|flag| flag.value),
             log: options.log.map(|format| format.value),
+            in_background: command_line.in_background,
+            idle_timeout: match options.idle_timeout {
+                Some(seconds) => Some(Duration::from_secs(seconds.value)).filter(|time| !time.is_zero()),
+                None => command_line.in_background.then_some(idle::DEFAULT_TIMEOUT),
+            },
         };
         let reloadable = ReloadableSettings {
             hosts: options.host.into_iter().map(|host| host.value).collect(),
@@ -112,6 +121,16 @@ impl ServerSettings {
             engine_policy,
         };
         (ServerSettings { file: path.map(PathBuf::from), fixed, reloadable }, problems)
+    }
+
+    /// Whether a server that is started without flags would have another journal or other keys.
+    pub fn are_own(&self) -> bool {
+        let (fixed, reloadable) = (&self.fixed, &self.reloadable);
+        let has_name = |repo: &ConfigValue<String>| split_name(&repo.value).0.is_some();
+        let several = fixed.repo.len() > 1 || fixed.repo.iter().any(has_name) || fixed.data.is_some();
+        let keys = reloadable.secret_file.is_some() || reloadable.jwks.is_some() || secret_from_environment().is_some();
+        let names = reloadable.issuer.is_some() || reloadable.audience.is_some();
+        self.file.is_some() || several || keys || names || fixed.speaks_tls || fixed.behind_proxy
     }
 
     /// A problem as one line, with the name of the file it is in.
@@ -139,6 +158,7 @@ impl FixedSettings {
             ("tls-cert", self.speaks_tls == other.speaks_tls),
             ("no-ledger", self.no_ledger == other.no_ledger),
             ("log", self.log == other.log),
+            ("idle-timeout", self.idle_timeout == other.idle_timeout),
         ];
         is_same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }

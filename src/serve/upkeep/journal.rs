@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::engine::{Seq, Timestamp};
 use crate::journal::{SqliteJournal, begin_generation, db};
 use crate::ledger;
-use crate::local::data_dir;
+use crate::local::{data_dir, nothing_held};
 
 /// Copies the journal at `path` to the new file `to`, then reads the copy. Returns the number of its last record.
 pub fn backup(path: &Path, to: &Path) -> Result<Seq> {
@@ -47,6 +47,8 @@ pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
     }
     data_dir::make_private(dir)?;
     let used = ledger::end(&data_dir::ledger(dir)).unwrap_or_default();
+    // The backup may have reservations.
+    nothing_held::take_back(dir)?;
     Ok(db::restore(&path, backup, used, Timestamp(super::unix_millis()))?)
 }
 

@@ -155,3 +155,18 @@ fn a_server_that_starts_anew_gets_a_new_session() {
     let (code, text) = claude.shell("echo 1 >>a; git commit -qam m");
     assert_eq!((&*code, &*text), ("0", ""));
 }
+
+#[test]
+fn an_edit_starts_the_server_that_it_needs() {
+    let mut world = World::new();
+    world.autostart();
+    // Only where git-dibs is set up.
+    let untouched = FakeAgent::start(&world, "codex", "z1");
+    assert_eq!(untouched.edit("a"), None);
+    assert!(world.background_servers().is_empty());
+    world.shell("work", "mkdir -m 700 .git/dibs");
+    let claude = FakeAgent::start(&world, "claude", "z2");
+    assert_eq!(claude.edit("a"), None);
+    assert!(!world.background_servers().is_empty());
+    assert!(untouched.edit("a").is_some_and(|reason| reason.contains("a is held by claude-")));
+}
