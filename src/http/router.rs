@@ -13,8 +13,8 @@ use super::app::App;
 use super::compat;
 use super::error::ApiError;
 use super::handlers::{
-    check, contention, docs, entities, events, health, held, history, login, mcp, metrics, pages, ports, pushes, release,
-    renew, reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
+    check, contention, docs, entities, events, health, held, history, login, mcp, metrics, pages, ports, pushes,
+    release, renew, reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
 };
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
