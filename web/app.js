@@ -12,27 +12,27 @@ import { param, parseRoute } from "./route.js";
 import { dispatch, serverNow, set, store, subscribe, watch } from "./store.js";
 
 /** Parts that the first view does not need. They are loaded when they are, or when the page has nothing else to do. */
-const LATER = {
-  requests: () => import("./requests.js"),
-  waits: () => import("./waits.js"),
-  sessions: () => import("./sessions.js"),
-  history: () => import("./history.js"),
-  hot: () => import("./hot.js"),
-  panel: () => import("./panel.js"),
-  dialogs: () => import("./dialogs.js"),
-  signin: () => import("./signin.js"),
-};
+const LATER = ["requests", "waits", "sessions", "history", "hot", "panel", "dialogs", "signin"];
 const loaded = new Map();
+const failures = new Map();
 const FORGET_EVERY = 60;
 
-/** A part that is loaded later; nothing until it is there. */
+/** A part that is loaded later; nothing until it is there. If the server does not answer, the next drawing tries again. */
 function later(name) {
   if (!loaded.has(name)) {
     loaded.set(name, null);
-    LATER[name]().then((module) => {
-      loaded.set(name, module.default);
-      set({});
-    });
+    // Browsers remember a module that could not be loaded by its address.
+    const attempt = failures.has(name) ? `?${failures.get(name)}` : "";
+    import(`./${name}.js${attempt}`).then(
+      (module) => {
+        loaded.set(name, module.default);
+        set({});
+      },
+      () => {
+        failures.set(name, (failures.get(name) ?? 0) + 1);
+        loaded.delete(name);
+      },
+    );
   }
   return loaded.get(name) ?? (() => html`<main></main>`);
 }
@@ -70,7 +70,7 @@ function choose(repo) {
   set({ repo });
   setRepo(store.login.repositories.length > 1 ? repo : null);
   dispatch({ type: "reset" });
-  connect().then(() => (globalThis.requestIdleCallback ?? setTimeout)(() => Object.keys(LATER).forEach(later)));
+  connect().then(() => (globalThis.requestIdleCallback ?? setTimeout)(() => LATER.forEach(later)));
 }
 
 /** A code in the fragment signs in, and leaves the address at once. */

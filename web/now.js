@@ -85,7 +85,7 @@ function Rows({ rows, isTable }) {
   const first = Math.max(0, lowerBound(starts, top - MARGIN) - 1);
   const last = Math.min(rows.length, lowerBound(starts, top + innerHeight + MARGIN) + 1);
   useKeptFocus(rows, starts, body);
-  useMotion(rows, starts);
+  useMotion(rows, starts, `${param("q")}\n${param("kind")}\n${isTable}\n${param("sort")}`);
   const selected = param("id");
   return html`
     <table class="rows" role="table" aria-rowcount=${rows.length + 1} aria-label="Held now" onPointerMove=${moved} onKeyDown=${(event) => onKey(event, rows)}>

@@ -64,12 +64,12 @@ function withLeaving(old, fresh, byId) {
   return rows;
 }
 
-/** Rows that have another place than before move there. */
-export function useMotion(rows, starts) {
-  const before = useRef({ rows: null, places: new Map() });
+/** Rows that have another place than before move there; not when the person chose to see something else. */
+export function useMotion(rows, starts, choice) {
+  const before = useRef({ rows: null, places: new Map(), choice });
   useLayoutEffect(() => {
     if (before.current.rows === rows) return;
-    const { places } = before.current;
+    const places = before.current.choice === choice ? before.current.places : new Map();
     const visible = [...document.querySelectorAll("#rows tr[id]")];
     const index = new Map(visible.map((element) => [element.id.slice(4), element]));
     const next = new Map();
@@ -81,6 +81,6 @@ export function useMotion(rows, starts) {
       if (from === undefined || from === starts[n] || STILL.matches || Math.abs(from - starts[n]) > innerHeight) return;
       element.animate([{ transform: `translateY(${from - starts[n]}px)` }, { transform: "none" }], { duration: MOVE_MS, easing: "ease-out" });
     });
-    before.current = { rows, places: next };
+    before.current = { rows, places: next, choice };
   });
 }
