@@ -170,7 +170,9 @@ fn the_settings_decide_about_conflicts_and_trouble() {
         assert!(text.is_empty() || denied(&text).is_some(), "{garbage}: {text}");
     }
     let doctor = said(&crate::world::Run::run(world.program("work").arg("doctor")));
-    assert!(doctor.contains("a hook of claude could not do its work less than a second ago: the input"), "{doctor}");
+    // How long ago it was depends on how busy the machine is.
+    let line = doctor.lines().find(|line| line.contains("a hook of claude could not do its work "));
+    assert!(line.is_some_and(|line| line.contains(" ago: the input ")), "{doctor}");
 }
 
 #[test]
