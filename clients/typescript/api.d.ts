@@ -146,6 +146,12 @@ export type CreateSession = {
   url?: string | null;
 };
 
+/** The answer of `GET /api/login`. */
+export type CurrentLogin = {
+  /** Null if the browser is not signed in. That is no error: a page asks this first. */
+  login: Login | null;
+};
+
 /** One step of a cycle: this session waits for the next one. */
 export type CycleStep = {
   session: string;
@@ -290,6 +296,9 @@ export type EventKind = {
   sessionId: string;
   state: SessionState;
   event: "ended";
+} | {
+  sessionId: string;
+  event: "releasedAll";
 } | {
   reservationId: string;
   /** The key, as the holder wrote it. */
@@ -545,6 +554,33 @@ export type LockEntity = {
 
 /** The states of a reservation. */
 export type LockState = "Waiting" | "Acquired" | "Released" | "Expired" | "Failed";
+
+/** Who is signed in: the claims of the token, without the token. */
+export type Login = {
+  /** What the token permits: `session`, `worker`, `read` or `admin`. */
+  scope: string;
+  /** `sub` of the token. */
+  subject: string;
+  /** The session that the caller acts for. */
+  sessionId: string | null;
+  /** The display name. */
+  name: string | null;
+  /** The repositories that the caller may look at. A call for one of several names it with `?repo=`. */
+  repositories: string[];
+  /** When the login, or the token, is not valid any more. */
+  expiresAt: Time;
+  /** Whether this request could have changed something, as far as its token permits it. */
+  mayChange: boolean;
+  /** The version of the server. */
+  version: string;
+};
+
+/** The answer of `POST /api/login/codes`. `Debug` does not show the code. */
+export type LoginCode = {
+  /** It works once. A page gets it in the fragment of its URL, which browsers do not send to servers: `/#code=<code>`. */
+  code: string;
+  expiresAt: Time;
+};
 
 /** A range of events that are no longer stored anywhere, by their `seq`; both ends are included. */
 export type MissingEvents = {
@@ -860,6 +896,8 @@ export type ReservationList = {
   nextCursor?: string | null;
   /** In `GET /api/reservations`, the number of the last record that this page includes. To keep a list up to date, follow the events after the `seq` of the first page, and identify each reservation by its id. */
   seq?: number | null;
+  /** In `GET /api/reservations`, the clock that the times are from. */
+  serverTime?: Time | null;
   /** What the calling session should know. */
   notices?: Notice[];
 };
@@ -997,6 +1035,20 @@ export type SessionList = {
 /** The state of a session. */
 export type SessionState = "active" | "completed" | "failed" | "stopped" | "lost";
 
+/** `POST /api/login`: a code, or a token. `Debug` shows neither. */
+export type SignIn = {
+  /** A code that `POST /api/login/codes` made. */
+  code?: string | null;
+  /** A token that a person pasted. */
+  token?: string | null;
+};
+
+/** The answer of `POST /api/login`. `Debug` does not show the secret. */
+export type SignedIn = Login & {
+  /** The page sends it as `X-Dibs-Change` with every call that changes something; null if the login may only read. */
+  changeSecret?: string | null;
+};
+
 /** A state of a reservation, and when it began. */
 export type StateChange = {
   state: LockState;
@@ -1066,6 +1118,13 @@ export type UnlockRequestInfo = {
   note?: string | null;
   /** Set when `filePath` is percent-encoded. */
   encoding?: Encoding | null;
+  /** What the calling session should know. */
+  notices?: Notice[];
+};
+
+/** `GET /api/unlock-requests`. */
+export type UnlockRequestList = {
+  requests: UnlockRequestInfo[];
   /** What the calling session should know. */
   notices?: Notice[];
 };

@@ -18,7 +18,6 @@ use crate::engine::{
     WaiterId, Why,
 };
 use crate::journal::{Journal, JournalError};
-use crate::key::Key;
 
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
 const BATCH_MAX: usize = 4096;
@@ -72,7 +71,7 @@ struct WaitingCommand {
     session: SessionId,
     since: Timestamp,
     /// The first of the keys that it waits for.
-    keys: Vec<Key>,
+    keys: Vec<String>,
     on_reply: OnReply,
 }
 
@@ -260,7 +259,7 @@ impl Worker {
                     }
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
-                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).cloned().collect();
+                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
                         self.tickets.insert(ticket, seq);
                         self.waiting.insert(seq, WaitingCommand { ticket, session, since: now, keys, on_reply });
                     }
@@ -313,7 +312,7 @@ impl Worker {
             let WaitingCommand { ticket, session, since, keys, on_reply } = waiting;
             self.tickets.remove(&ticket);
             let contention = &self.shared.contention;
-            contention.note_wait(now, keys.iter().map(Key::shown).collect(), since.until(now));
+            contention.note_wait(now, keys, since.until(now));
             if let Err(refusal) = &outcome {
                 contention.note_refusal(now, self.engine.session_name_by_id(&session), refusal);
             }

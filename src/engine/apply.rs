@@ -384,8 +384,8 @@ impl Engine {
         }
         if self.index.place(place).holders.is_empty() {
             self.apply_pause_end(&key);
-            self.apply_port_end(&key);
         }
+        self.apply_port_end(&key, slot);
         if !self.index.place(place).is_live() {
             self.remember_version(place);
         }

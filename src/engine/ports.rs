@@ -80,7 +80,9 @@ impl Engine {
         let mut from = usize::from(first);
         while from + count <= usize::from(last) + 1 {
             let (low, high) = (from as u16, (from + count - 1) as u16);
-            let taken = self.ports.range(low..=high).next_back().map(|(port, _)| *port);
+            // A port of a session that has ended is free, although its release may not be recorded yet.
+            let taken =
+                self.ports.range(low..=high).rev().find(|(_, held)| self.is_live(**held)).map(|(port, _)| *port);
             match taken.max(busy.range(low..=high).next_back().copied()) {
                 Some(port) => from = usize::from(port) + 1,
                 None => return Some(low),
@@ -96,9 +98,11 @@ impl Engine {
         }
     }
 
-    /// A key has no holder any more: if it is a port, it is free.
-    pub(super) fn apply_port_end(&mut self, key: &Key) {
-        if let Some(port) = port_of(key) {
+    /// A reservation has ended: if it is a port, and no newer reservation has it, it is free.
+    pub(super) fn apply_port_end(&mut self, key: &Key, slot: ReservationSlot) {
+        if let Some(port) = port_of(key)
+            && self.ports.get(&port) == Some(&slot)
+        {
             self.ports.remove(&port);
         }
     }

@@ -43,7 +43,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let proof = Proof::of(&parts.headers, app)?;
+        let proof = proof(parts, app)?;
         let claims = proof.authorize(app, &parts.method, &parts.headers)?;
         let is_browser_read = proof.is_cookie() && matches!(parts.method, Method::GET | Method::HEAD);
         if let Some(reason) = app.unready() {
@@ -60,17 +60,14 @@ impl FromRequestParts<Arc<App>> for Caller {
 
 /// The claims of the request's token or cookie, which must be enough for its method.
 pub fn authenticate(parts: &Parts, app: &App) -> ApiResult<Claims> {
-    if let Some(token) = api_key(parts) {
-        return Ok(app.keyring.verify(token, (app.wall_clock)())?);
-    }
-    Proof::of(&parts.headers, app)?.authorize(app, &parts.method, &parts.headers)
+    proof(parts, app)?.authorize(app, &parts.method, &parts.headers)
 }
 
-/// The token in the header that clients of the coordinator use.
-fn api_key(parts: &Parts) -> Option<&str> {
-    let is_theirs = parts.uri.path().starts_with(API_KEY_PATHS);
-    let key = parts.headers.get("x-api-key").filter(|_| is_theirs && !parts.headers.contains_key(AUTHORIZATION))?;
-    key.to_str().ok()
+/// The token or cookie of a request. Clients of the coordinator send their token in a header of its own.
+fn proof<'a>(parts: &'a Parts, app: &App) -> ApiResult<Proof<'a>> {
+    let may_be_key = parts.uri.path().starts_with(API_KEY_PATHS) && !parts.headers.contains_key(AUTHORIZATION);
+    let key = parts.headers.get("x-api-key").filter(|_| may_be_key).and_then(|key| key.to_str().ok());
+    key.map_or_else(|| Proof::of(&parts.headers, app), |token| Ok(Proof::Token(token)))
 }
 
 /// The repository that a token is for. A token for several names one in `?repo=`.

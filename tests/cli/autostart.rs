@@ -299,7 +299,7 @@ fn a_server_starts_in_a_directory_of_any_name() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(world.background_servers().len(), 1);
     assert_eq!(world.dibs_command(&["stop"]).run().status.code(), Some(0));
-    assert!(world.background_servers().is_empty());
+    until("the server is gone", || world.background_servers().is_empty().then_some(()));
 }
 
 #[test]

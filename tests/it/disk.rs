@@ -72,7 +72,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     disk.remount("ro");
     let read_only = world.start_and_fail();
     assert_eq!(read_only.status.code(), Some(1));
-    assert!(read_only.stderr.contains("cannot be written"), "{}", read_only.stderr);
+    assert!(read_only.stderr.contains("Read-only file system"), "{}", read_only.stderr);
     disk.remount("rw");
     world.start();
     assert_eq!(world.held().len(), acknowledged.len() + 1);

@@ -154,6 +154,12 @@ class CreateSession(TypedDict, total=False):
     """The address that the token names as its server: `http://`, `https://` or `unix:`. The commands and hooks of git-dibs send a token only to its server. Default: the address that the server is configured with."""
 
 
+class CurrentLogin(TypedDict, total=False):
+    """The answer of `GET /api/login`."""
+
+    login: Required[Union["Login", None]]
+
+
 class CycleStep(TypedDict, total=False):
     """One step of a cycle: this session waits for the next one."""
 
@@ -367,11 +373,18 @@ class EventKindReopened(TypedDict, total=False):
 
 
 class EventKindEnded(TypedDict, total=False):
-    """A session ended. The events before this one released what it held."""
+    """A session ended, and with it everything that it held. The events of the releases follow; no request is blocked by these keys any more."""
 
     sessionId: Required[str]
     state: Required["SessionState"]
     event: Required[Literal["ended"]]
+
+
+class EventKindReleasedAll(TypedDict, total=False):
+    """A session released everything that it held, and that was much. The events of the releases follow; no request is blocked by these keys any more."""
+
+    sessionId: Required[str]
+    event: Required[Literal["releasedAll"]]
 
 
 class EventKindReserved(TypedDict, total=False):
@@ -533,7 +546,7 @@ class EventKindRestored(TypedDict, total=False):
     event: Required[Literal["restored"]]
 
 
-EventKind = Union["EventKindOpened", "EventKindBound", "EventKindReopened", "EventKindEnded", "EventKindReserved", "EventKindAmended", "EventKindReleased", "EventKindQueued", "EventKindSeated", "EventKindLeft", "EventKindCounted", "EventKindUnlockRequested", "EventKindUnlockAnswered", "EventKindCommitted", "EventKindRestored"]
+EventKind = Union["EventKindOpened", "EventKindBound", "EventKindReopened", "EventKindEnded", "EventKindReleasedAll", "EventKindReserved", "EventKindAmended", "EventKindReleased", "EventKindQueued", "EventKindSeated", "EventKindLeft", "EventKindCounted", "EventKindUnlockRequested", "EventKindUnlockAnswered", "EventKindCommitted", "EventKindRestored"]
 
 
 class ExpiringSession(TypedDict, total=False):
@@ -676,6 +689,35 @@ class LockEntity(TypedDict, total=False):
 
 
 LockState = Literal["Waiting", "Acquired", "Released", "Expired", "Failed"]
+
+
+class Login(TypedDict, total=False):
+    """Who is signed in: the claims of the token, without the token."""
+
+    scope: Required[str]
+    """What the token permits: `session`, `worker`, `read` or `admin`."""
+    subject: Required[str]
+    """`sub` of the token."""
+    sessionId: Required[Union[str, None]]
+    """The session that the caller acts for."""
+    name: Required[Union[str, None]]
+    """The display name."""
+    repositories: Required[List[str]]
+    """The repositories that the caller may look at. A call for one of several names it with `?repo=`."""
+    expiresAt: Required["Time"]
+    """When the login, or the token, is not valid any more."""
+    mayChange: Required[bool]
+    """Whether this request could have changed something, as far as its token permits it."""
+    version: Required[str]
+    """The version of the server."""
+
+
+class LoginCode(TypedDict, total=False):
+    """The answer of `POST /api/login/codes`. `Debug` does not show the code."""
+
+    code: Required[str]
+    """It works once. A page gets it in the fragment of its URL, which browsers do not send to servers: `/#code=<code>`."""
+    expiresAt: Required["Time"]
 
 
 class MissingEvents(TypedDict, total=False):
@@ -1036,6 +1078,7 @@ class ReservationList(TypedDict, total=False):
     """Send it as `cursor` to get the next page."""
     seq: Union[int, None]
     """In `GET /api/reservations`, the number of the last record that this page includes. To keep a list up to date, follow the events after the `seq` of the first page, and identify each reservation by its id."""
+    serverTime: Union["Time", None]
     notices: List["Notice"]
     """What the calling session should know."""
 
@@ -1177,6 +1220,38 @@ class SessionList(TypedDict, total=False):
 SessionState = Literal["active", "completed", "failed", "stopped", "lost"]
 
 
+class SignIn(TypedDict, total=False):
+    """`POST /api/login`: a code, or a token. `Debug` shows neither."""
+
+    code: Union[str, None]
+    """A code that `POST /api/login/codes` made."""
+    token: Union[str, None]
+    """A token that a person pasted."""
+
+
+class SignedIn(TypedDict, total=False):
+    """The answer of `POST /api/login`. `Debug` does not show the secret."""
+
+    scope: Required[str]
+    """What the token permits: `session`, `worker`, `read` or `admin`."""
+    subject: Required[str]
+    """`sub` of the token."""
+    sessionId: Required[Union[str, None]]
+    """The session that the caller acts for."""
+    name: Required[Union[str, None]]
+    """The display name."""
+    repositories: Required[List[str]]
+    """The repositories that the caller may look at. A call for one of several names it with `?repo=`."""
+    expiresAt: Required["Time"]
+    """When the login, or the token, is not valid any more."""
+    mayChange: Required[bool]
+    """Whether this request could have changed something, as far as its token permits it."""
+    version: Required[str]
+    """The version of the server."""
+    changeSecret: Union[str, None]
+    """The page sends it as `X-Dibs-Change` with every call that changes something; null if the login may only read."""
+
+
 class StateChange(TypedDict, total=False):
     """A state of a reservation, and when it began."""
 
@@ -1248,6 +1323,14 @@ class UnlockRequestInfo(TypedDict, total=False):
     note: Union[str, None]
     """What was added to the answer."""
     encoding: Union["Encoding", None]
+    notices: List["Notice"]
+    """What the calling session should know."""
+
+
+class UnlockRequestList(TypedDict, total=False):
+    """`GET /api/unlock-requests`."""
+
+    requests: Required[List["UnlockRequestInfo"]]
     notices: List["Notice"]
     """What the calling session should know."""
 
