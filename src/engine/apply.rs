@@ -357,7 +357,8 @@ impl Engine {
         self.reason_bytes -= self.own_bytes(&self.reservations[slot]);
         self.index.remove_holder(place, slot);
         let session = &mut self.sessions[holder];
-        if fence < session.over_until {
+        let is_over = fence < session.over_until;
+        if is_over {
             session.over.remove(&mut self.reservations, slot);
             self.apply_swept(holder);
         } else {
@@ -374,8 +375,8 @@ impl Engine {
                 self.totals.expired += 1;
                 session.lapsed.add(key.clone());
             }
-            // Before format 4.
-            Why::Ended if session.end.is_none() => session.released_at_end.add(key.clone()),
+            // Before format 4. Since then the releases may follow after the session was opened again.
+            Why::Ended if !is_over && session.end.is_none() => session.released_at_end.add(key.clone()),
             _ => {}
         }
         if matches!(why, Why::Overridden { .. }) {

@@ -292,7 +292,7 @@ impl Simulation {
             }
             let hint = Hint { queued: WaiterId::LAST, lost: Vec::new(), expired: expired(&turn.records) };
             *self.seen.entry(("expired", "in the way")).or_insert(0) += hint.expired.len();
-            self.model.expire_in_the_way(session, ask, self.now, &hint);
+            self.model.expire_in_the_way(ask, self.now, &hint);
             let settled = self.model.settled.len();
             assert_eq!(turn.settled.len(), settled, "the waits that ended");
             self.model.settled.clear();

@@ -405,9 +405,8 @@ impl Model {
     }
 
     /// Ends what is overdue and in the way of a request, unless something else is in its way in any case.
-    pub fn expire_in_the_way(&mut self, session: &SessionId, ask: &ModelCommand, now: Timestamp, hint: &Hint) {
+    pub fn expire_in_the_way(&mut self, ask: &ModelCommand, now: Timestamp, hint: &Hint) {
         let ModelCommand::Reserve { .. } = ask else { return };
-        assert!(hint.expired.is_empty() || self.sessions.iter().any(|known| known.id == *session));
         self.expire(&hint.expired, now);
         self.settle(now);
         self.freed.clear();
