@@ -55,7 +55,7 @@ pub struct Numbers {
 pub struct EntityView {
     /// Where several sessions share it, the first.
     pub lock: Option<(SessionName, Grant)>,
-    /// Requests to release it, the oldest first; at most the newest [`ENTITY_REQUESTS_LISTED`].
+    /// Requests to release it, the oldest first; at most the newest `ENTITY_REQUESTS_LISTED`.
     pub requests: Vec<UnlockRequest>,
 }
 

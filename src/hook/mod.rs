@@ -1,6 +1,6 @@
 //! The git hooks: when git calls us, what a change touches, installing the hooks, and the doctor.
 //!
-//! [`main`] runs one hook: [`collect`] lists the changed paths, [`check`] asks the server about them, and the room [`judge`]
+//! [`main`] runs one hook: [`collect`] lists the changed paths, `check` asks the server about them, and the room [`judge`]
 //! decides. No rule about reservations is in here.
 
 mod check;

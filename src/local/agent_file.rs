@@ -75,7 +75,7 @@ pub fn others_live_in(common_dir: &Path, top: &Path, token: &str) -> bool {
 }
 
 /// Lets one hook at a time open a session, for as long as the result lives. Without a lock, or if another hook takes
-/// longer than [`OPENING_MAX`], two hooks may open two sessions, of which one ends at once.
+/// longer than `OPENING_MAX`, two hooks may open two sessions, of which one ends at once.
 pub fn lock_opening(common_dir: &Path) -> Option<File> {
     let dir = common_dir.join(DIRECTORY);
     data_dir::make_private(&dir).ok()?;

@@ -1,6 +1,6 @@
 //! What the hooks of agents could not do. A hook cannot say it: what it prints is an answer to the agent. The doctor does.
 //!
-//! Each agent has one small file with its latest trouble. It is shown for [`SHOWN`].
+//! Each agent has one small file with its latest trouble. It is shown for `SHOWN`.
 
 use std::fs;
 use std::io::Read;

@@ -22,7 +22,7 @@ impl ProcessIdentity {
         start_of(pid).map(|started| ProcessIdentity { pid, started })
     }
 
-    /// The processes above this one, the nearest first, with their names. At most [`ANCESTORS_MAX`].
+    /// The processes above this one, the nearest first, with their names. At most `ANCESTORS_MAX`.
     pub fn ancestors() -> impl Iterator<Item = (ProcessIdentity, String)> {
         let mut pid = std::os::unix::process::parent_id();
         std::iter::from_fn(move || {

@@ -280,7 +280,7 @@ impl Simulation {
 
     /// What is overdue and in the way of a request ends first, as at the desk.
     fn expire_in_the_way(&mut self, session: &SessionId, ask: &ModelCommand) {
-        if !self.engine.next_due().is_some_and(|due| due <= self.now) {
+        if self.engine.next_due().is_none_or(|due| due > self.now) {
             return;
         }
         let (_, command) = self.engine_command(ModelActor::Desk, session, ask);
