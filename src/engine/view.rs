@@ -135,12 +135,12 @@ impl Engine {
         (next < self.sessions.slots()).then_some(next)
     }
 
-    /// The sessions of one slice of the table that called after `since`, and when. Returns where the next slice begins, if
+    /// The sessions of one slice of the table that called at `since` or after it, and when. Returns where the next slice begins, if
     /// there is one.
     pub fn seen_since(&self, slice: usize, since: Timestamp, found: &mut Vec<(SessionId, Timestamp)>) -> Option<usize> {
         self.index.meter.spend(SCANNED_AT_ONCE as u64 * NODE_WORK);
         let sessions = self.sessions.range(slice, SCANNED_AT_ONCE);
-        let is_new = |session: &&Session| session.end.is_none() && session.last_seen > since;
+        let is_new = |session: &&Session| session.end.is_none() && session.last_seen >= since;
         found.extend(sessions.filter(is_new).map(|session| (session.id.clone(), session.last_seen)));
         let next = slice + SCANNED_AT_ONCE;
         (next < self.sessions.slots()).then_some(next)
