@@ -15,9 +15,12 @@ use crate::engine::{
     Actor, Command, EntityView, Grant, KeyName, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, SessionName,
     Text, UnlockAnswer, UnlockRequest, Want,
 };
-use crate::key::{Key, Kind};
+use crate::key::Key;
 use crate::wire::limits::NAME_CHARS_MAX;
 use crate::wire::{self, Code};
+
+/// The longest kind of an entity.
+const KIND_BYTES_MAX: usize = 32;
 
 /// One entity, and the caller of the call about it.
 pub struct EntityCall<'a> {
@@ -27,12 +30,17 @@ pub struct EntityCall<'a> {
 
 impl<'a> EntityCall<'a> {
     pub fn new(caller: &'a Caller, kind: &str, id: &str) -> ApiResult<Self> {
-        let text = format!("{kind}://{id}");
-        let key = Key::parse(&text, &caller.repo.policy().rules)?;
-        if key.kind() != Kind::Uri {
+        let is_word = kind.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        if !is_word || !(2..=KIND_BYTES_MAX).contains(&kind.len()) || kind.as_bytes()[0].is_ascii_digit() {
             let sentence = format!("{kind:?} is not a kind of entity; use a word such as job or mr");
             return Err(ApiError::new(Code::InvalidKey, sentence));
         }
+        // Ids of entities are written like those of sessions.
+        if SessionId::parse(id).is_none() {
+            let sentence = format!("{id:?} is not the id of an entity; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
+            return Err(ApiError::new(Code::InvalidKey, sentence));
+        }
+        let key = Key::parse(&format!("{kind}://{id}"), &caller.repo.policy().rules)?;
         Ok(EntityCall { caller, key })
     }
 

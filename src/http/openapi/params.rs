@@ -23,7 +23,7 @@ pub struct SessionAt {
 #[expect(dead_code, reason = "only described")]
 pub struct EntityAt {
     /// The kind of entity.
-    #[param(pattern = "^[a-z][a-z0-9]{0,31}$", example = "job")]
+    #[param(pattern = "^[a-z][a-z0-9]{1,31}$", example = "job")]
     kind: String,
     /// The id of the entity in its own system.
     #[param(pattern = "^[A-Za-z0-9_.-]{1,128}$", example = "42")]
