@@ -5,11 +5,12 @@
 //! counted by the thread that reads the result, or by the desk when there are many.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::feed::lock;
 use crate::engine::{Conflict, CycleStep, HOLDERS_LISTED, LeftWhy, Refusal, SessionId, SessionName, Text, Timestamp};
 
 /// How long a refusal stays in the list, how many there are at most, and how many bytes of keys and names they have.
@@ -434,11 +435,6 @@ fn merge_hours<C: Weighted>(slots: &mut Vec<(i64, C)>, fine: i64) {
 
 fn recent<C>(slots: &[(i64, C)], from: i64) -> impl Iterator<Item = &C> {
     slots.iter().filter(move |(slot, _)| *slot >= from).map(|(_, count)| count)
-}
-
-/// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

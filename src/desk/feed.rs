@@ -207,7 +207,7 @@ impl Drop for Follower {
 }
 
 /// No panic leaves a half-changed value behind, so a poisoned lock is taken as it is.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

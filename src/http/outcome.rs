@@ -48,11 +48,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::new(Code::Unavailable, sentence).retry_after(1)
         }
         Refusal::Deadlock(cycle) => {
-            let steps = cycle.iter().map(|step| wire::CycleStep {
-                session: step.session.as_str().into(),
-                holds: step.holds.shown(),
-                wants: step.wants.shown(),
-            });
+            let steps = cycle.iter().map(cycle_step);
             let names: Vec<&str> = cycle.iter().map(|step| step.session.as_str()).collect();
             let sentence = format!("deadlock: {} would wait for each other; release a key first", names.join(", "));
             let body = ErrorBody { cycle: Some(steps.collect()), ..ErrorBody::new(Code::PossibleDeadlock, sentence) };
@@ -140,6 +136,11 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::from(body).retry_after(1)
         }
     }
+}
+
+/// One session in a cycle of sessions that would wait for each other.
+pub fn cycle_step(step: &engine::CycleStep) -> wire::CycleStep {
+    wire::CycleStep { session: step.session.as_str().into(), holds: step.holds.shown(), wants: step.wants.shown() }
 }
 
 /// The error for a request that other sessions block.

@@ -19,7 +19,7 @@ use crate::wire::{EndSession, EndState, Release, ReserveReply, Reserved};
 const LIMITS: Limits =
     Limits { connect: Duration::from_secs(2), total: Duration::from_secs(30), answer_bytes: 64 << 20 };
 
-/// For ending the session: whoever ended the connection may kill this process soon.
+/// For ending the session: the program that ended the connection may kill this process soon.
 const END_LIMITS: Limits =
     Limits { connect: Duration::from_millis(200), total: Duration::from_secs(1), answer_bytes: 16 << 20 };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::desk::{KeyCounts, RefusalKind};
-use crate::engine::{self, Timestamp};
+use crate::engine::Timestamp;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
 use crate::http::extract::{Json, QueryParams};
@@ -40,11 +40,6 @@ pub async fn list_refusals(caller: Caller, query: QueryParams) -> ApiResult<Json
 }
 
 fn refused_request(refused: crate::desk::RefusedRequest) -> wire::RefusedRequest {
-    let step = |step: &engine::CycleStep| wire::CycleStep {
-        session: step.session.as_str().into(),
-        holds: step.holds.shown(),
-        wants: step.wants.shown(),
-    };
     let blockers = refused.blockers.into_iter().map(|blocker| wire::Blocker {
         session_id: blocker.who.session.as_str().into(),
         session_name: blocker.who.name,
@@ -62,7 +57,7 @@ fn refused_request(refused: crate::desk::RefusedRequest) -> wire::RefusedRequest
         },
         keys: refused.keys,
         blockers: blockers.collect(),
-        cycle: refused.cycle.iter().map(step).collect(),
+        cycle: refused.cycle.iter().map(outcome::cycle_step).collect(),
     }
 }
 

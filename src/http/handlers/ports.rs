@@ -61,7 +61,7 @@ pub async fn allocate(
             Ok(Outcome::Granted(grants)) => grants,
             other => return Err(not_done(other, reply.now).with_notices(notices)),
         };
-        // Another session was quicker, and this one got ports that nobody has checked.
+        // Another session was quicker, and this one got ports that were not checked.
         let is_new = |grant: &&Grant| policy.check && grant.renewals == 0 && !checked.contains(&number(grant));
         let in_use: Vec<&Grant> = grants.iter().filter(is_new).filter(|grant| !is_free(number(grant))).collect();
         if in_use.is_empty() {
@@ -189,7 +189,7 @@ fn is_free(port: u16) -> bool {
     let can_bind = |address: IpAddr| {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let Ok(socket) = socket else { return true };
-        // Connections that have just been closed are in nobody's way.
+        // Connections that have just been closed do not block a port.
         let _ = socket.set_reuseaddr(true);
         let is_in_use = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
         !socket.bind((address, port).into()).is_err_and(is_in_use)
