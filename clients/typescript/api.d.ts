@@ -189,12 +189,14 @@ export type Ended = {
 export type Entity = {
   /** Null while it is free. */
   lock: EntityLock | null;
-  /** The oldest first; at most the newest 1,000. */
+  /** The oldest first; at most the newest 100. Reasons of older ones are shortened. */
   requests: EntityRequest[];
   /** In the reply to a new request: that one. */
   request?: EntityRequest | null;
   /** In the reply to an answer: whether it released the lock. */
   releaseLock?: boolean | null;
+  /** In the reply to an unlock: `LOCK_TIMEOUT` if the lock of this session had expired before. */
+  code?: Code | null;
   /** What the calling session should know. */
   notices?: Notice[];
 };
@@ -216,6 +218,10 @@ export type EntityLock = {
   reason: string | null;
   /** When it ends unless the holder calls. */
   expiresAt: Time;
+  /** How long it lasts without another call; without `ttlSeconds` in the request, without a sign of life of its session. */
+  ttlSeconds: number;
+  /** One more each time the entity is unlocked. */
+  version: number;
   reservationId: string;
   /** The fencing number: grows with every grant in the repository and is never reused. */
   fence: number;
@@ -262,6 +268,10 @@ export type ErrorBody = {
   field?: string | null;
   /** The current version of the key. */
   version?: number | null;
+  /** Of a wait that ended without a grant: the ids that the reservations would have had, one for each key. Their history can be asked. */
+  reservationIds?: string[] | null;
+  /** Of `LOCK_NOT_HELD`: the key, if this session held it until it expired. */
+  expired?: string[] | null;
 };
 
 /** One event: a record as every session of the repository may see it. */
@@ -359,6 +369,8 @@ export type EventKind = {
   sessionId: string;
   /** The keys it waits for. It gets all of them at once. A long list is shortened. */
   filePaths: string[];
+  /** The ids that their reservations will have. A request that is refused in the end has a history under them too. */
+  reservationIds?: string[];
   /** How many more keys it waits for. */
   moreFilePaths?: number | null;
   mode: Mode;
@@ -376,7 +388,7 @@ export type EventKind = {
 } | {
   /** The session that waited. */
   sessionId: string;
-  /** The `seq` of the `queued` event. */
+  /** The `seq` of the `queued` event, which has the ids of the reservations. */
   waiter: number;
   /** Why: `timedOut`, `gone` (the client disconnected), `stopped` (the server), `ended` (the session), `version`, `paused` or `deadlock`. */
   why: string;
@@ -407,6 +419,8 @@ export type EventKind = {
   byAdmin?: boolean;
   /** What it added to its answer. */
   note?: string | null;
+  /** The session that asked got the reservation with the answer. */
+  handedOver?: boolean;
   event: "unlockAnswered";
 } | {
   sessionId: string;
@@ -487,16 +501,16 @@ export type HistoryReply = {
 export type HotDirectory = {
   /** Without a slash at its end; `.` is the top of the repository. */
   directory: string;
-  /** Requests that were refused or waited. */
+  /** Requests that found one of its files not free. */
   conflicts: number;
 };
 
 /** A key that sessions compete for. */
 export type HotPath = {
   key: string;
-  /** Requests that were refused. */
+  /** Requests that found it not free. Each counts once, whether it was refused or waited. */
   conflicts: number;
-  /** Requests that waited. */
+  /** Those of them that waited. */
   waits: number;
   /** How long they waited on average. */
   averageWaitSeconds: number;
@@ -691,6 +705,10 @@ export type Ports = {
   ports: number[];
   /** When the first of them expires unless the session asks again; null if it has none. */
   expiresAt: Time | null;
+  /** How long they last without another call; null if there are none. */
+  ttlSeconds: number | null;
+  /** The sum of their versions: how often these ports were freed before. */
+  version: number;
   /** The same for an environment: a variable for each port, and a name for a compose project. */
   env: Record<string, never>;
   /** What the calling session should know. */
@@ -719,7 +737,7 @@ export type RefUpdate = {
 export type Refusals = {
   /** Of the last hour, the newest first. */
   refusals: RefusedRequest[];
-  /** How many of the last hour are not listed, because there were too many. */
+  /** How many refused requests of the last hour are not listed, because there were too many. */
   dropped: number;
   /** What the calling session should know. */
   notices?: Notice[];
@@ -727,7 +745,12 @@ export type Refusals = {
 
 /** A request that was refused because of other sessions. */
 export type RefusedRequest = {
+  /** The last time that the session tried it. */
   at: Time;
+  /** The first time. */
+  firstAt: Time;
+  /** How often the same request was refused: of the same session, for the same keys. */
+  count: number;
   /** The session that asked. */
   sessionId: string;
   /** Its display name. */
@@ -946,8 +969,6 @@ export type Reserved = {
   ttlSeconds: number;
   /** It lasts while the session gives signs of life: every call of the session moves `expiresAt`. */
   whileSession?: boolean;
-  /** With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it holds. */
-  sessionTimeoutSeconds?: number | null;
   /** The fencing number: grows with every grant in the repository and is never reused. */
   fence: number;
   /** The version of the key: one more each time a holder releases it. */
@@ -1067,7 +1088,7 @@ export type Stats = {
   activeLocks: number;
   /** Reservations that expired. */
   expiredLocks: number;
-  /** Requests refused or queued because another session held a key. */
+  /** Requests refused because another session held a key or was ahead in the queue, also those that would have waited forever, and waits that timed out. Recorded every 10 seconds and when the server stops: one that is killed loses the last of them. */
   conflictsDetected: number;
   /** The average duration of the reservations that have ended, in seconds. */
   averageHoldTime: number;
@@ -1116,6 +1137,8 @@ export type UnlockRequestInfo = {
   respondedBy: string | null;
   /** What was added to the answer. */
   note?: string | null;
+  /** The session that asked got the reservation with the answer. */
+  handedOver?: boolean;
   /** Set when `filePath` is percent-encoded. */
   encoding?: Encoding | null;
   /** What the calling session should know. */
@@ -1151,6 +1174,8 @@ export type Wait = {
   sessionName: string | null;
   /** The first of its keys. */
   keys: string[];
+  /** The ids that the reservations of these keys will have, and under which their history can be asked. */
+  reservationIds?: string[];
   since: Time;
   /** When it is refused unless it is granted before. */
   givesUpAt: Time;

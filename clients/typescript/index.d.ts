@@ -38,9 +38,9 @@ export interface ReserveOptions extends Omit<Api.Reserve, "filePath" | "filePath
 }
 
 export interface RetryOptions extends Omit<ReserveOptions, "mode" | "waitSeconds"> {
-  /** How often to try again. Default: 5. */
+  /** How often to try again where the server's queue cannot be used. Default: 5, or with `timeoutMs` until its end. */
   maxRetries?: number;
-  /** How long to wait in all. Without it, the server's queue is not used. */
+  /** How long to wait in all, also beyond `maxRetries` for a key that another session holds. Without it, the server's queue is not used. */
   timeoutMs?: number;
 }
 
@@ -63,7 +63,7 @@ export class DibsClient {
   ): Promise<T>;
   /**
    * Acquires one resource. With `timeoutMs` it waits in the server's queue; where that is not possible, it tries again
-   * after 100, 200, 400, 800, 1000 ms, up to a quarter longer or shorter, at most `maxRetries` times.
+   * after 100, 200, 400, 800, 1000 ms, up to a quarter longer or shorter. A deadlock is not waited for.
    */
   acquireWithRetry(resource: string, mode?: Api.RequestMode, options?: RetryOptions): Promise<Reservation>;
   /** Releases keys. Releasing what the session does not hold is no error. */
@@ -107,11 +107,14 @@ export class Reservation {
   readonly fence: number;
   /** The version of the first key: one more each time a holder releases it. */
   readonly version: number;
-  /** Aborted when the keys are lost: they expired, an admin took them away, or the session ended. */
+  /**
+   * Aborted when the keys are lost: they expired, an admin took them away, or the session ended; also when their time has
+   * passed since the last renewal that got through. Its reason is a SessionEndedError. With `renew: false` nothing watches.
+   */
   readonly lost: AbortSignal;
   /** Renews now. Fails with SessionEndedError if a key has expired in the meantime. */
   renew(): Promise<void>;
-  /** Releases the keys and stops renewing them. Releasing again does nothing. */
+  /** Releases the keys and stops renewing them. If it fails, it can be repeated; once they are released or lost, it does nothing. */
   release(): Promise<void>;
 }
 

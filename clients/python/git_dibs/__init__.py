@@ -2,6 +2,7 @@
 
 `Client` blocks; `AsyncClient` is the same for asyncio. What they send and receive is typed in `git_dibs.api`."""
 
+from ._calls import Call
 from .aio import AsyncClient, AsyncReservation
 from .client import Client, Reservation
 from .errors import ConflictError, DeadlockError, DibsError, PausedError, SessionEndedError, UnreachableError
@@ -9,6 +10,7 @@ from .errors import ConflictError, DeadlockError, DibsError, PausedError, Sessio
 __all__ = [
     "AsyncClient",
     "AsyncReservation",
+    "Call",
     "Client",
     "ConflictError",
     "DeadlockError",

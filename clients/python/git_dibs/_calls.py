@@ -14,7 +14,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 from . import api
-from .errors import ConflictError, DibsError, SessionEndedError, UnreachableError, is_temporary, refusal
+from .errors import ConflictError, DeadlockError, DibsError, SessionEndedError, UnreachableError
+from .errors import is_refusal, is_temporary, refusal
 
 Paths = Union[str, Sequence[str]]
 
@@ -88,6 +89,9 @@ class Server:
     def answer(self, request: str, what: str, body: Mapping[str, Any]) -> Call:
         return self.own("POST", f"unlock-requests/{quote(request, safe='')}/{what}", without_none(body))
 
+    def withdraw(self, request: str) -> Call:
+        return self.own("DELETE", f"unlock-requests/{quote(request, safe='')}")
+
 
 @dataclass
 class Exchange:
@@ -153,13 +157,21 @@ class Exchange:
         raise DibsError(f"{self.server.url} sent status {status} and no answer of a git-dibs server", status)
 
 
-class Retries:
-    """When to try again. With a timeout, the server's queue is used as long as there is time."""
+RETRIES_MAX = 5
+"""How often `acquire_with_retry` tries again without a timeout."""
 
-    def __init__(self, max_retries: int, timeout: Optional[float]):
-        self.max_retries = max_retries
+
+class Retries:
+    """When to try again. With a timeout, in seconds, the server's queue is used as long as there is time."""
+
+    def __init__(self, max_retries: Optional[int], timeout: Optional[float]):
         self.end = None if timeout is None else time.monotonic() + timeout
-        self.failures = 0
+        without_end = RETRIES_MAX if timeout is None else None
+        self.max_retries = max_retries if max_retries is not None else without_end
+        self.attempts = 0
+        self.counted = 0
+        self.after_wait: Optional[DibsError] = None
+        """The refusal after a wait, which tells more than one without."""
 
     def wait_seconds(self) -> Optional[int]:
         """How long the next attempt may wait in the queue; none if it cannot."""
@@ -169,26 +181,48 @@ class Retries:
 
     def pause_after(self, error: DibsError) -> float:
         """The pause before the next attempt. Raises the error if there is none."""
-        self.failures += 1
-        # After a conflict the server tells when the holder's time ends, which may be long.
-        asked = 0.0 if isinstance(error, ConflictError) else (error.retry_after or 0.0)
-        pause = max(backoff(self.failures), asked)
-        is_late = self.end is not None and time.monotonic() + pause > self.end
-        if not is_temporary(error) or self.failures > self.max_retries or is_late:
+        self.attempts += 1
+        is_conflict = isinstance(error, ConflictError)
+        # While there is time, a conflict is waited for. The queue takes whole seconds; the rest is made of pauses.
+        if self.end is None or not is_conflict:
+            self.counted += 1
+        if error.code == "LOCK_ACQUISITION_FAILED":
+            self.after_wait = error
+        if not is_temporary(error) or isinstance(error, DeadlockError):
             raise error
-        return pause
+        left = float("inf") if self.end is None else self.end - time.monotonic()
+        if left <= 0 or (self.max_retries is not None and self.counted > self.max_retries):
+            raise (self.after_wait if is_conflict and self.after_wait is not None else error)
+        # After a conflict the server tells when the holder's time ends, which may be long.
+        asked = 0.0 if is_conflict else (error.retry_after or 0.0)
+        return min(max(backoff(self.attempts), asked), left)
 
 
 class HeldKeys:
     """What a session holds, for both clients."""
 
-    def __init__(self, server: Server, reservations: List[api.Reserved], ttl_seconds: Optional[int]):
+    def __init__(
+        self, server: Server, reservations: List[api.Reserved], ttl_seconds: Optional[int], since: Optional[float]
+    ):
+        """`since`: when the keys were surely not granted yet, by the monotonic clock; none if they are not renewed."""
         self._server = server
         self._ttl_seconds = ttl_seconds
         self.reservations = reservations
         """One for each key, in the order of the request."""
-        self.lost: Optional[DibsError] = None
-        """Why the keys are lost: they expired, an admin took them away, or the session ended. None while they are held."""
+        self._lost: Optional[DibsError] = None
+        self._is_released = False
+        self._confirmed_at = since
+
+    @property
+    def lost(self) -> Optional[DibsError]:
+        """Why the keys are lost: they expired, an admin took them away, or the session ended; also because their time has
+        passed since the last renewal that got through. None while they are held. With `renew=False` nothing watches."""
+        if self._lost is None and self._confirmed_at is not None and not self._is_released:
+            # The server need not tell, and may be out of reach. No clock of the server takes part.
+            if time.monotonic() >= self._confirmed_at + self._shortest():
+                sentence = "the reservation ran out, because no renewal got through"
+                self._lost = SessionEndedError(sentence, code="LOCK_TIMEOUT")
+        return self._lost
 
     @property
     def paths(self) -> List[str]:
@@ -206,8 +240,9 @@ class HeldKeys:
 
     def check(self) -> None:
         """Raises the error if the keys are lost."""
-        if self.lost is not None:
-            raise self.lost
+        lost = self.lost
+        if lost is not None:
+            raise lost
 
     def _call(self, what: str, ttl_seconds: Optional[int] = None) -> Call:
         """A renewal or a release."""
@@ -215,22 +250,29 @@ class HeldKeys:
         body = {"filePaths": self.paths, "encoding": encoding, "ttlSeconds": ttl_seconds}
         return self._server.own("POST", f"files/{what}", without_none(body))
 
-    def _renewed(self, reply: Any) -> None:
+    def _renewed(self, reply: Any, sent: float) -> None:
         for one, renewed in zip(self.reservations, reply["reservations"]):
             one["expiresAt"] = renewed["expiresAt"]
+        if self._confirmed_at is not None:
+            self._confirmed_at = max(self._confirmed_at, sent)
+
+    def _shortest(self) -> float:
+        return min(one["ttlSeconds"] for one in self.reservations)
 
     def _every(self) -> float:
         """The time between two renewals, in seconds: a third of the shortest reservation, so that one or two lost ones do
         no harm."""
-        return min(max(min(one["ttlSeconds"] for one in self.reservations) / 3, 0.25), 60.0)
+        return min(max(self._shortest() / 3, 0.25), 60.0)
 
     def _pause_after(self, error: DibsError) -> Optional[float]:
         """The time until the next renewal after a failed one; None if the keys are lost."""
-        if isinstance(error, UnreachableError):
-            # A server that cannot answer now may answer in time.
+        if self.lost is not None:
+            return None
+        if not is_refusal(error):
+            # What cannot be reached now may be reached in time.
             return min(self._every(), 1.0)
         is_end = isinstance(error, SessionEndedError)
-        self.lost = error if is_end else SessionEndedError(str(error), error.status, error.body)
+        self._lost = error if is_end else SessionEndedError(str(error), error.status, error.body)
         return None
 
 

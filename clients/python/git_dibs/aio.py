@@ -4,6 +4,7 @@ leaves the server's queue."""
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import Any, AsyncIterator, Callable, List, Optional, Union
 
@@ -41,8 +42,11 @@ class AsyncClient:
         **more: Any,
     ) -> "AsyncReservation":
         """Reserves keys, all of them or none, and renews them in the background until they are released."""
+        sent = time.monotonic()
         reply = await self.call(self._server.reserve(paths, mode, reason, ttl_seconds, wait_seconds, more))
-        return AsyncReservation(self, reply["reservations"], ttl_seconds, renew)
+        # The reply to a request that waited does not tell when it was granted. The first renewal, at once, does.
+        since, first = (time.monotonic(), 0.0) if wait_seconds else (sent, None)
+        return AsyncReservation(self, reply["reservations"], ttl_seconds, renew, since, first)
 
     @asynccontextmanager
     async def reservation(self, paths: Paths, **options: Any) -> AsyncIterator["AsyncReservation"]:
@@ -61,7 +65,7 @@ class AsyncClient:
         self,
         resource: str,
         mode: api.RequestMode = "exclusive",
-        max_retries: int = 5,
+        max_retries: Optional[int] = None,
         timeout: Optional[float] = None,
         **options: Any,
     ) -> "AsyncReservation":
@@ -111,6 +115,10 @@ class AsyncClient:
         """Keeps what another session asked for."""
         return await self.call(self._server.answer(request, "reject", {"note": note}))
 
+    async def withdraw(self, request: str) -> api.UnlockRequestInfo:
+        """Takes the session's own request back."""
+        return await self.call(self._server.withdraw(request))
+
     async def call(self, call: Call) -> Any:
         """Makes one call, also one that this class has no method for: `Call("GET", "/api/stats")`."""
         exchange = Exchange(self._server, call)
@@ -127,24 +135,34 @@ class AsyncClient:
 class AsyncReservation(HeldKeys):
     """What a session holds. It is renewed in the background until it is released."""
 
-    def __init__(self, client: AsyncClient, reservations: List[api.Reserved], ttl_seconds: Optional[int], renew: bool):
-        super().__init__(client._server, reservations, ttl_seconds)
+    def __init__(
+        self,
+        client: AsyncClient,
+        reservations: List[api.Reserved],
+        ttl_seconds: Optional[int],
+        renew: bool,
+        since: float,
+        first: Optional[float],
+    ):
+        super().__init__(client._server, reservations, ttl_seconds, since if renew else None)
         self._client = client
-        self._is_released = False
-        self._renewal = asyncio.ensure_future(self._renew_until_released()) if renew else None
+        pause = self._every() if first is None else first
+        self._renewal = asyncio.ensure_future(self._renew_until_released(pause)) if renew else None
 
     async def renew(self) -> None:
         """Renews now. Raises SessionEndedError if a key has expired in the meantime."""
-        self._renewed(await self._client.call(self._call("renew", self._ttl_seconds)))
+        sent = time.monotonic()
+        self._renewed(await self._client.call(self._call("renew", self._ttl_seconds)), sent)
 
     async def release(self) -> None:
-        """Releases the keys and stops renewing them. Releasing again does nothing."""
-        if self._is_released:
-            return
-        self._is_released = True
+        """Releases the keys and stops renewing them. If it fails, it can be repeated; once they are released or lost, it
+        does nothing."""
         if self._renewal is not None:
             self._renewal.cancel()
+        if self._is_released or self.lost is not None:
+            return
         await self._client.call(self._call("release"))
+        self._is_released = True
 
     async def __aenter__(self) -> "AsyncReservation":
         return self
@@ -152,8 +170,8 @@ class AsyncReservation(HeldKeys):
     async def __aexit__(self, *_: Any) -> None:
         await self.release()
 
-    async def _renew_until_released(self) -> None:
-        pause: Optional[float] = self._every()
+    async def _renew_until_released(self, first: float) -> None:
+        pause: Optional[float] = first
         while pause is not None:
             await asyncio.sleep(pause)
             try:

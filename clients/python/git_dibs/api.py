@@ -202,10 +202,11 @@ class Entity(TypedDict, total=False):
 
     lock: Required[Union["EntityLock", None]]
     requests: Required[List["EntityRequest"]]
-    """The oldest first; at most the newest 1,000."""
+    """The oldest first; at most the newest 100. Reasons of older ones are shortened."""
     request: Union["EntityRequest", None]
     releaseLock: Union[bool, None]
     """In the reply to an answer: whether it released the lock."""
+    code: Union["Code", None]
     notices: List["Notice"]
     """What the calling session should know."""
 
@@ -229,6 +230,10 @@ class EntityLock(TypedDict, total=False):
     """What the holder locked it for."""
     expiresAt: Required["Time"]
     """When it ends unless the holder calls."""
+    ttlSeconds: Required[int]
+    """How long it lasts without another call; without `ttlSeconds` in the request, without a sign of life of its session."""
+    version: Required[int]
+    """One more each time the entity is unlocked."""
     reservationId: Required[str]
     fence: Required[int]
     """The fencing number: grows with every grant in the repository and is never reused."""
@@ -276,6 +281,10 @@ class ErrorBody(TypedDict, total=False):
     """The field or key that is wrong."""
     version: Union[int, None]
     """The current version of the key."""
+    reservationIds: Union[List[str], None]
+    """Of a wait that ended without a grant: the ids that the reservations would have had, one for each key. Their history can be asked."""
+    expired: Union[List[str], None]
+    """Of `LOCK_NOT_HELD`: the key, if this session held it until it expired."""
 
 
 class Event(TypedDict, total=False):
@@ -312,6 +321,8 @@ class Event(TypedDict, total=False):
     """The unlock request that was approved."""
     filePaths: List[str]
     """The keys it waits for. It gets all of them at once. A long list is shortened."""
+    reservationIds: List[str]
+    """The ids that their reservations will have. A request that is refused in the end has a history under them too."""
     moreFilePaths: Union[int, None]
     """How many more keys it waits for."""
     waiter: int
@@ -329,6 +340,8 @@ class Event(TypedDict, total=False):
     """An admin answered in the place of the session."""
     note: Union[str, None]
     """What it added to its answer."""
+    handedOver: bool
+    """The session that asked got the reservation with the answer."""
     pathCount: int
     """How many contents are new. A path may have several."""
     generation: int
@@ -458,6 +471,8 @@ class EventKindQueued(TypedDict, total=False):
     """The session that waits."""
     filePaths: Required[List[str]]
     """The keys it waits for. It gets all of them at once. A long list is shortened."""
+    reservationIds: List[str]
+    """The ids that their reservations will have. A request that is refused in the end has a history under them too."""
     moreFilePaths: Union[int, None]
     """How many more keys it waits for."""
     mode: Required["Mode"]
@@ -483,7 +498,7 @@ class EventKindLeft(TypedDict, total=False):
     sessionId: Required[str]
     """The session that waited."""
     waiter: Required[int]
-    """The `seq` of the `queued` event."""
+    """The `seq` of the `queued` event, which has the ids of the reservations."""
     why: Required[str]
     """Why: `timedOut`, `gone` (the client disconnected), `stopped` (the server), `ended` (the session), `version`, `paused` or `deadlock`."""
     event: Required[Literal["left"]]
@@ -524,6 +539,8 @@ class EventKindUnlockAnswered(TypedDict, total=False):
     """An admin answered in the place of the session."""
     note: Union[str, None]
     """What it added to its answer."""
+    handedOver: bool
+    """The session that asked got the reservation with the answer."""
     event: Required[Literal["unlockAnswered"]]
 
 
@@ -621,7 +638,7 @@ class HotDirectory(TypedDict, total=False):
     directory: Required[str]
     """Without a slash at its end; `.` is the top of the repository."""
     conflicts: Required[int]
-    """Requests that were refused or waited."""
+    """Requests that found one of its files not free."""
 
 
 class HotPath(TypedDict, total=False):
@@ -629,9 +646,9 @@ class HotPath(TypedDict, total=False):
 
     key: Required[str]
     conflicts: Required[int]
-    """Requests that were refused."""
+    """Requests that found it not free. Each counts once, whether it was refused or waited."""
     waits: Required[int]
-    """Requests that waited."""
+    """Those of them that waited."""
     averageWaitSeconds: Required[float]
     """How long they waited on average."""
 
@@ -866,6 +883,10 @@ class Ports(TypedDict, total=False):
     ports: Required[List[int]]
     """In order."""
     expiresAt: Required[Union["Time", None]]
+    ttlSeconds: Required[Union[int, None]]
+    """How long they last without another call; null if there are none."""
+    version: Required[int]
+    """The sum of their versions: how often these ports were freed before."""
     env: Required["PortsEnv0"]
     """The same for an environment: a variable for each port, and a name for a compose project."""
     notices: List["Notice"]
@@ -898,7 +919,7 @@ class Refusals(TypedDict, total=False):
     refusals: Required[List["RefusedRequest"]]
     """Of the last hour, the newest first."""
     dropped: Required[int]
-    """How many of the last hour are not listed, because there were too many."""
+    """How many refused requests of the last hour are not listed, because there were too many."""
     notices: List["Notice"]
     """What the calling session should know."""
 
@@ -907,6 +928,11 @@ class RefusedRequest(TypedDict, total=False):
     """A request that was refused because of other sessions."""
 
     at: Required["Time"]
+    """The last time that the session tried it."""
+    firstAt: Required["Time"]
+    """The first time."""
+    count: Required[int]
+    """How often the same request was refused: of the same session, for the same keys."""
     sessionId: Required[str]
     """The session that asked."""
     sessionName: Required[Union[str, None]]
@@ -1126,8 +1152,6 @@ class Reserved(TypedDict, total=False):
     """How long it lasts without a renewal; with `whileSession`, without a sign of life of the session."""
     whileSession: bool
     """It lasts while the session gives signs of life: every call of the session moves `expiresAt`."""
-    sessionTimeoutSeconds: Union[int, None]
-    """With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it holds."""
     fence: Required[int]
     """The fencing number: grows with every grant in the repository and is never reused."""
     version: Required[int]
@@ -1273,7 +1297,7 @@ class Stats(TypedDict, total=False):
     expiredLocks: Required[int]
     """Reservations that expired."""
     conflictsDetected: Required[int]
-    """Requests refused or queued because another session held a key."""
+    """Requests refused because another session held a key or was ahead in the queue, also those that would have waited forever, and waits that timed out. Recorded every 10 seconds and when the server stops: one that is killed loses the last of them."""
     averageHoldTime: Required[float]
     """The average duration of the reservations that have ended, in seconds."""
     waiters: Required[int]
@@ -1322,6 +1346,8 @@ class UnlockRequestInfo(TypedDict, total=False):
     """The session, or the admin, that answered."""
     note: Union[str, None]
     """What was added to the answer."""
+    handedOver: bool
+    """The session that asked got the reservation with the answer."""
     encoding: Union["Encoding", None]
     notices: List["Notice"]
     """What the calling session should know."""
@@ -1359,6 +1385,8 @@ class Wait(TypedDict, total=False):
     """Its display name."""
     keys: Required[List[str]]
     """The first of its keys."""
+    reservationIds: List[str]
+    """The ids that the reservations of these keys will have, and under which their history can be asked."""
     since: Required["Time"]
     givesUpAt: Required["Time"]
     """When it is refused unless it is granted before."""

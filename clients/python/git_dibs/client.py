@@ -42,8 +42,11 @@ class Client:
         **more: Any,
     ) -> "Reservation":
         """Reserves keys, all of them or none, and renews them in the background until they are released."""
+        sent = time.monotonic()
         reply = self.call(self._server.reserve(paths, mode, reason, ttl_seconds, wait_seconds, more))
-        return Reservation(self, reply["reservations"], ttl_seconds, renew)
+        # The reply to a request that waited does not tell when it was granted. The first renewal, at once, does.
+        since, first = (time.monotonic(), 0.0) if wait_seconds else (sent, None)
+        return Reservation(self, reply["reservations"], ttl_seconds, renew, since, first)
 
     @contextmanager
     def reservation(self, paths: Paths, **options: Any) -> Iterator["Reservation"]:
@@ -62,12 +65,13 @@ class Client:
         self,
         resource: str,
         mode: api.RequestMode = "exclusive",
-        max_retries: int = 5,
+        max_retries: Optional[int] = None,
         timeout: Optional[float] = None,
         **options: Any,
     ) -> "Reservation":
         """Acquires one resource. With a timeout, in seconds, it waits in the server's queue; where that is not possible, it
-        tries again after 0.1, 0.2, 0.4, 0.8, 1 s, up to a quarter longer or shorter, at most `max_retries` times."""
+        tries again after 0.1, 0.2, 0.4, 0.8, 1 s, up to a quarter longer or shorter. `max_retries` limits how often it
+        does: 5 times without a timeout, and else until its end."""
         retries = Retries(max_retries, timeout)
         while True:
             try:
@@ -113,6 +117,10 @@ class Client:
         """Keeps what another session asked for."""
         return self.call(self._server.answer(request, "reject", {"note": note}))
 
+    def withdraw(self, request: str) -> api.UnlockRequestInfo:
+        """Takes the session's own request back."""
+        return self.call(self._server.withdraw(request))
+
     def call(self, call: Call) -> Any:
         """Makes one call, also one that this class has no method for: `Call("GET", "/api/stats")`."""
         return Exchange(self._server, call).run()
@@ -121,23 +129,36 @@ class Client:
 class Reservation(HeldKeys):
     """What a session holds. It is renewed in the background until it is released."""
 
-    def __init__(self, client: Client, reservations: List[api.Reserved], ttl_seconds: Optional[int], renew: bool):
-        super().__init__(client._server, reservations, ttl_seconds)
+    def __init__(
+        self,
+        client: Client,
+        reservations: List[api.Reserved],
+        ttl_seconds: Optional[int],
+        renew: bool,
+        since: float,
+        first: Optional[float],
+    ):
+        super().__init__(client._server, reservations, ttl_seconds, since if renew else None)
         self._client = client
         self._stop = threading.Event()
         if renew:
-            threading.Thread(target=self._renew_until_released, daemon=True, name="git-dibs renewal").start()
+            pause = (self._every() if first is None else first,)
+            target = self._renew_until_released
+            threading.Thread(target=target, args=pause, daemon=True, name="git-dibs renewal").start()
 
     def renew(self) -> None:
         """Renews now. Raises SessionEndedError if a key has expired in the meantime."""
-        self._renewed(self._client.call(self._call("renew", self._ttl_seconds)))
+        sent = time.monotonic()
+        self._renewed(self._client.call(self._call("renew", self._ttl_seconds)), sent)
 
     def release(self) -> None:
-        """Releases the keys and stops renewing them. Releasing again does nothing."""
-        if self._stop.is_set():
-            return
+        """Releases the keys and stops renewing them. If it fails, it can be repeated; once they are released or lost, it
+        does nothing."""
         self._stop.set()
+        if self._is_released or self.lost is not None:
+            return
         self._client.call(self._call("release"))
+        self._is_released = True
 
     def __enter__(self) -> "Reservation":
         return self
@@ -145,8 +166,8 @@ class Reservation(HeldKeys):
     def __exit__(self, *_: Any) -> None:
         self.release()
 
-    def _renew_until_released(self) -> None:
-        pause: Optional[float] = self._every()
+    def _renew_until_released(self, first: float) -> None:
+        pause: Optional[float] = first
         while pause is not None and not self._stop.wait(pause):
             try:
                 self.renew()

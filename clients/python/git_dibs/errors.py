@@ -11,13 +11,18 @@ class DibsError(Exception):
     """The server refused the call, or could not be reached."""
 
     def __init__(
-        self, message: str, status: int = 0, body: Optional[api.ErrorBody] = None, retry_after: Optional[float] = None
+        self,
+        message: str,
+        status: int = 0,
+        body: Optional[api.ErrorBody] = None,
+        retry_after: Optional[float] = None,
+        code: Optional[api.Code] = None,
     ):
         super().__init__(message)
         self.status = status
         """The HTTP status; 0 if there was no response."""
         self.body = body
-        self.code = body["code"] if body else None
+        self.code = body["code"] if body else code
         self.retry_after = retry_after
         """When to try again, in seconds, if the server told it."""
 
@@ -75,3 +80,8 @@ def refusal(status: int, body: api.ErrorBody, retry_after: Optional[str]) -> Dib
 def is_temporary(error: DibsError) -> bool:
     """Whether the same request may succeed later."""
     return isinstance(error, (ConflictError, PausedError, UnreachableError)) or error.code == "QUOTA_EXCEEDED"
+
+
+def is_refusal(error: DibsError) -> bool:
+    """Whether the server refused the request, and will refuse it again."""
+    return error.code is not None and not is_temporary(error)

@@ -4,6 +4,7 @@ ADMIN_TOKEN."""
 
 import asyncio
 import os
+import socket
 import threading
 import time
 import unittest
@@ -11,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 import git_dibs
-from git_dibs import AsyncClient, Client, ConflictError, DeadlockError, DibsError, PausedError, SessionEndedError
-from git_dibs._calls import Call, backoff
+from git_dibs import AsyncClient, Call, Client, ConflictError, DeadlockError, DibsError, PausedError, SessionEndedError
+from git_dibs._calls import backoff
 
 URL = os.environ["DIBS_URL"]
 BO = os.environ["BO_TOKEN"]
@@ -46,6 +47,27 @@ class Base(unittest.TestCase):
 
     def waiters(self):
         return self.ana.call(Call("GET", "/api/stats"))["waiters"]
+
+    def cut(self, client):
+        """From now on no reply reaches the client. Returns how to mend it."""
+        hole = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(hole.close)
+        server, before = client._server, (client._server.url, client._server.timeout)
+        server.url, server.timeout = f"http://127.0.0.1:{hole.getsockname()[1]}", 2.0
+
+        def mend():
+            server.url, server.timeout = before
+
+        return mend
+
+    def until_bo_has_it(self):
+        def take():
+            try:
+                return self.bo.reserve("a")
+            except ConflictError:
+                return None
+
+        until("another session has it", take)
 
     def override(self, reservation):
         admin = Client(URL, os.environ["ADMIN_TOKEN"], session="ops")
@@ -81,9 +103,9 @@ class Blocking(Base):
         self.assertEqual(self.bo.check(["README", "src/a.py"])["clear"], ["README"])
 
     def test_what_is_held_is_renewed_in_the_background(self):
-        held = self.ana.reserve("a", ttl_seconds=1)
+        held = self.ana.reserve("a", ttl_seconds=2)
         first = seconds(held.reservations[0]["expiresAt"])
-        late = lambda one: seconds(one["expiresAt"]) > first + 1.5
+        late = lambda one: seconds(one["expiresAt"]) > first + 2.5
         until("it is renewed past its time", lambda: any(map(late, self.ana.reservations()["reservations"])))
         held.check()
         held.release()
@@ -96,6 +118,38 @@ class Blocking(Base):
         until("it is known to be lost", lambda: held.lost is not None)
         with self.assertRaises(SessionEndedError):
             held.check()
+
+    def test_a_holder_that_cannot_be_reached_learns_that_its_reservation_ran_out(self):
+        far = Client()
+        held = far.reserve("a", ttl_seconds=1)
+        mend = self.cut(far)
+        self.until_bo_has_it()
+        with self.assertRaises(SessionEndedError) as caught:
+            held.check()
+        self.assertEqual(caught.exception.code, "LOCK_TIMEOUT")
+        mend()
+        # What is lost is not released: another session has it.
+        held.release()
+        self.assertEqual(self.held(), ["bo a"])
+
+    def test_a_release_that_failed_can_be_repeated(self):
+        far = Client()
+        held = far.reserve("a")
+        mend = self.cut(far)
+        with self.assertRaises(git_dibs.UnreachableError):
+            held.release()
+        self.assertEqual(self.held(), ["ana a"])
+        mend()
+        held.release()
+        self.assertEqual(self.held(), [])
+
+    def test_acquire_with_retry_does_not_give_up_before_its_time(self):
+        self.ana.reserve("a")
+        for timeout, retries in ((0.9, None), (1.5, 0)):
+            end = time.monotonic() + timeout
+            with self.assertRaises(ConflictError):
+                self.bo.acquire_with_retry("a", max_retries=retries, timeout=timeout)
+            self.assertGreaterEqual(time.monotonic(), end)
 
     def test_a_wait_is_granted_in_turn(self):
         held = self.ana.reserve("a")
@@ -152,6 +206,8 @@ class Blocking(Base):
         self.assertEqual(ana.unlock_requests()["incoming"][0]["id"], request["id"])
         self.assertEqual(notices[0]["kind"], "unlockRequested")
         self.assertEqual(ana.reject(request["id"], "an hour more")["status"], "rejected")
+        again = self.bo.request_unlock("a", "please")
+        self.assertEqual(self.bo.withdraw(again["id"])["status"], "withdrawn")
         ana.approve(self.bo.request_unlock("a", "now?")["id"], hand_over=True)
         self.assertEqual(self.held(), ["bo a"])
 
@@ -162,9 +218,9 @@ class Blocking(Base):
 class Asynchronous(Base):
     def test_a_block_holds_and_is_renewed(self):
         async def work():
-            async with AsyncClient().reservation(["a", "b"], ttl_seconds=1) as held:
+            async with AsyncClient().reservation(["a", "b"], ttl_seconds=2) as held:
                 first = seconds(held.reservations[0]["expiresAt"])
-                late = lambda one: seconds(one["expiresAt"]) > first + 1.5
+                late = lambda one: seconds(one["expiresAt"]) > first + 2.5
                 await until_async("renewed", lambda: any(map(late, self.ana.reservations()["reservations"])))
                 held.check()
             self.assertEqual(self.held(), [])
@@ -192,6 +248,33 @@ class Asynchronous(Base):
             self.override(held)
             await until_async("it is known to be lost", lambda: held.lost is not None)
             self.assertIsInstance(held.lost, SessionEndedError)
+
+        asyncio.run(work())
+
+    def test_a_holder_that_cannot_be_reached_learns_that_its_reservation_ran_out(self):
+        async def work():
+            far = AsyncClient()
+            held = await far.reserve("a", ttl_seconds=1)
+            mend = self.cut(far)
+            await asyncio.to_thread(self.until_bo_has_it)
+            self.assertEqual(held.lost.code, "LOCK_TIMEOUT")
+            mend()
+            await held.release()
+            request = await far.request_unlock("a", "please")
+            self.assertEqual((await far.withdraw(request["id"]))["status"], "withdrawn")
+
+        asyncio.run(work())
+
+    def test_a_release_that_failed_can_be_repeated(self):
+        async def work():
+            far = AsyncClient()
+            held = await far.reserve("a")
+            mend = self.cut(far)
+            with self.assertRaises(git_dibs.UnreachableError):
+                await held.release()
+            mend()
+            await held.release()
+            self.assertEqual(self.held(), [])
 
         asyncio.run(work())
 

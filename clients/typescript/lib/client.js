@@ -1,6 +1,6 @@
 // Every call of a session, and the two ways to hold keys while working.
 
-import { ConflictError, DibsError, UnreachableError, isTemporary, refusal } from "./errors.js";
+import { ConflictError, DeadlockError, DibsError, UnreachableError, isTemporary, refusal } from "./errors.js";
 import { Reservation } from "./reservation.js";
 import { backoff, joined, pause } from "./time.js";
 
@@ -12,6 +12,9 @@ import { backoff, joined, pause } from "./time.js";
 
 /** The longest that one request waits in the server's queue, in seconds. */
 const WAIT_SECONDS_MAX = 300;
+
+/** How often `acquireWithRetry` tries again without a time. */
+const RETRIES_MAX = 5;
 
 /** How long a call may take, in milliseconds, beside the time that it waits in a queue. */
 const TIMEOUT_MS = 30_000;
@@ -71,10 +74,12 @@ export class DibsClient {
   async #reserve(paths, { signal, renew, ...body }, keepsProcess) {
     const filePaths = typeof paths === "string" ? [paths] : paths;
     const waitMs = (body.waitSeconds ?? 0) * 1000;
+    const [sent, waited] = [performance.now(), waitMs > 0];
     const reply = /** @type {Api.ReservedMany} */ (
       await this.call("POST", this.own("files/reserve"), { ...body, filePaths }, { signal, waitMs })
     );
-    return new Reservation(this, reply.reservations, { ttlSeconds: body.ttlSeconds, renew, keepsProcess });
+    const since = waited ? performance.now() : sent;
+    return new Reservation(this, reply.reservations, { ttlSeconds: body.ttlSeconds, renew, keepsProcess, since, waited });
   }
 
   /**
@@ -100,24 +105,32 @@ export class DibsClient {
 
   /**
    * Acquires one resource. With `timeoutMs` it waits in the server's queue for so long; where that is not possible, and
-   * without `timeoutMs`, it tries again after 100, 200, 400, 800, 1000 ms, at most `maxRetries` times.
+   * without `timeoutMs`, it tries again after 100, 200, 400, 800, 1000 ms. `maxRetries` limits how often it does: 5 times
+   * without `timeoutMs`, and else until its end.
    * @param {string} resource
    * @param {Api.RequestMode} [mode]
    * @param {RetryOptions} [options]
    */
-  async acquireWithRetry(resource, mode = "exclusive", { maxRetries = 5, timeoutMs, signal, ...options } = {}) {
-    const end = timeoutMs === undefined ? Infinity : Date.now() + timeoutMs;
-    for (let failures = 0; ; ) {
-      const left = end - Date.now();
-      const seconds = Number.isFinite(left) ? Math.floor(left / 1000) : 0;
-      const waitSeconds = Math.min(Math.max(seconds, 0), WAIT_SECONDS_MAX);
+  async acquireWithRetry(resource, mode = "exclusive", { maxRetries, timeoutMs, signal, ...options } = {}) {
+    const isTimed = timeoutMs !== undefined;
+    const end = isTimed ? performance.now() + timeoutMs : Infinity;
+    const most = maxRetries ?? (isTimed ? Infinity : RETRIES_MAX);
+    /** @type {unknown} The refusal after a wait, which tells more than one without. */
+    let afterWait;
+    for (let [attempts, counted] = [0, 0]; ; ) {
+      const seconds = isTimed ? Math.floor((end - performance.now()) / 1000) : 0;
+      const waitSeconds = Math.min(Math.max(seconds, 0), WAIT_SECONDS_MAX) || undefined;
       try {
-        return await this.reserve(resource, { ...options, mode, signal, waitSeconds: waitSeconds || undefined });
+        return await this.reserve(resource, { ...options, mode, signal, waitSeconds });
       } catch (error) {
-        failures += 1;
-        const ms = Math.max(backoff(failures), retryAfter(error));
-        if (!isTemporary(error) || failures > maxRetries || Date.now() + ms > end) throw error;
-        await pause(ms, signal);
+        attempts += 1;
+        // While there is time, a conflict is waited for. The queue takes whole seconds; the rest is made of pauses.
+        if (!isTimed || !(error instanceof ConflictError)) counted += 1;
+        if (error instanceof DibsError && error.code === "LOCK_ACQUISITION_FAILED") afterWait = error;
+        const left = end - performance.now();
+        if (!isTemporary(error) || error instanceof DeadlockError) throw error;
+        if (counted > most || left <= 0) throw error instanceof ConflictError ? (afterWait ?? error) : error;
+        await pause(Math.min(Math.max(backoff(attempts), retryAfter(error)), left), signal);
       }
     }
   }

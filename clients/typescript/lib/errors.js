@@ -6,9 +6,9 @@
 export class DibsError extends Error {
   /**
    * @param {string} message
-   * @param {{ status?: number, body?: ErrorBody, retryAfterMs?: number, cause?: unknown }} [facts]
+   * @param {{ status?: number, code?: import("../api.js").Code, body?: ErrorBody, retryAfterMs?: number, cause?: unknown }} [facts]
    */
-  constructor(message, { status = 0, body, retryAfterMs, cause } = {}) {
+  constructor(message, { status = 0, body, code = body?.code, retryAfterMs, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     /** The HTTP status; 0 if there was no response. */
@@ -16,7 +16,7 @@ export class DibsError extends Error {
     /** The body of the refusal, if there was one. */
     this.body = body;
     /** The code of the refusal, if there was one. */
-    this.code = body?.code;
+    this.code = code;
     /** When to try again, if the server told it. */
     this.retryAfterMs = retryAfterMs;
   }
@@ -86,4 +86,13 @@ export function isTemporary(error) {
     error instanceof UnreachableError ||
     (error instanceof DibsError && error.code === "QUOTA_EXCEEDED")
   );
+}
+
+/**
+ * Whether the server refused the request, and will refuse it again.
+ * @param {unknown} error
+ * @returns {error is DibsError}
+ */
+export function isRefusal(error) {
+  return error instanceof DibsError && error.code !== undefined && !isTemporary(error);
 }

@@ -1,6 +1,6 @@
 // Keys that are held, and renewed in the background until they are released.
 
-import { SessionEndedError, UnreachableError } from "./errors.js";
+import { SessionEndedError, isRefusal } from "./errors.js";
 
 /** @typedef {import("../api.js").Reserved} Reserved */
 
@@ -15,19 +15,27 @@ export class Reservation {
   #lost = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #isReleased = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #expiry;
+  #isStopped = false;
+  /** @type {Promise<void> | undefined} */
+  #release;
 
   /**
    * @param {import("./client.js").DibsClient} client
    * @param {Reserved[]} reservations
-   * @param {{ ttlSeconds?: number, renew?: boolean, keepsProcess?: boolean }} [options]
+   * @param {{ ttlSeconds?: number, renew?: boolean, keepsProcess?: boolean, since?: number, waited?: boolean }} [options]
+   *   `since`: when the keys were surely not granted yet, by the clock of `performance.now()`.
    */
   constructor(client, reservations, options = {}) {
     this.#client = client;
     this.#options = options;
     /** One for each key, in the order of the request. */
     this.reservations = reservations;
-    if (options.renew ?? true) this.#schedule();
+    if (!(options.renew ?? true)) return;
+    this.#confirmed(options.since ?? performance.now());
+    // The reply to a request that waited does not tell when it was granted. A renewal does.
+    this.#renewAfter(options.waited ? 0 : this.#every());
   }
 
   /** The keys, as they were asked for. */
@@ -52,6 +60,7 @@ export class Reservation {
 
   /** Renews now. Fails with SessionEndedError if a key has expired in the meantime. */
   async renew() {
+    const sent = performance.now();
     const body = { filePaths: this.paths, ttlSeconds: this.#options.ttlSeconds };
     const encoding = this.reservations.find((one) => one.encoding)?.encoding;
     const reply = /** @type {import("../api.js").RenewedMany} */ (
@@ -60,46 +69,87 @@ export class Reservation {
     for (const [n, renewed] of reply.reservations.entries()) {
       this.reservations[n] = { ...this.reservations[n], expiresAt: renewed.expiresAt };
     }
+    if (!this.#isStopped && (this.#options.renew ?? true)) this.#confirmed(sent);
   }
 
-  /** Releases the keys and stops renewing them. Releasing again does nothing. */
+  /**
+   * Releases the keys and stops renewing them. If it fails, it can be repeated; once they are released or lost, it does
+   * nothing.
+   */
   async release() {
-    if (this.#isReleased) return;
+    if (this.lost.aborted) return;
     this.#stop();
+    this.#release ??= this.#callRelease().catch((error) => {
+      this.#release = undefined;
+      throw error;
+    });
+    await this.#release;
+  }
+
+  async #callRelease() {
     const encoding = this.reservations.find((one) => one.encoding)?.encoding;
     await this.#client.call("POST", this.#client.own("files/release"), { filePaths: this.paths, encoding });
   }
 
   #stop() {
-    this.#isReleased = true;
+    this.#isStopped = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#expiry);
   }
 
-  #schedule() {
-    const shortest = Math.min(...this.reservations.map((one) => one.ttlSeconds * 1000));
-    // A third of the time, so that one or two lost renewals do no harm.
-    const every = Math.min(Math.max(shortest / 3, RENEW_MS_MIN), RENEW_MS_MAX);
-    this.#renewAfter(every, every);
+  /** @param {SessionEndedError} why */
+  #lose(why) {
+    this.#stop();
+    this.#lost.abort(why);
+  }
+
+  /** The time of the shortest reservation, in milliseconds. */
+  #shortest() {
+    return Math.min(...this.reservations.map((one) => one.ttlSeconds * 1000));
+  }
+
+  /** A third of it, so that one or two lost renewals do no harm. */
+  #every() {
+    return Math.min(Math.max(this.#shortest() / 3, RENEW_MS_MIN), RENEW_MS_MAX);
   }
 
   /**
-   * @param {number} ms
-   * @param {number} every
+   * The server granted or renewed the keys at this time or later. Without another renewal they are lost when their time
+   * has passed since: the server need not tell, and may be out of reach. No clock of the server takes part.
+   * @param {number} since
    */
-  #renewAfter(ms, every) {
-    this.#timer = setTimeout(async () => {
+  #confirmed(since) {
+    clearTimeout(this.#expiry);
+    const left = since + this.#shortest() - performance.now();
+    this.#expiry = this.#after(left, () => {
+      this.#lose(new SessionEndedError("the reservation ran out, because no renewal got through", { code: "LOCK_TIMEOUT" }));
+    });
+  }
+
+  /** @param {number} ms */
+  #renewAfter(ms) {
+    this.#timer = this.#after(ms, async () => {
       try {
         await this.renew();
-        if (!this.#isReleased) this.#renewAfter(every, every);
+        if (!this.#isStopped) this.#renewAfter(this.#every());
       } catch (error) {
-        if (this.#isReleased) return;
-        // A server that cannot answer now may answer in time.
-        if (error instanceof UnreachableError) return this.#renewAfter(Math.min(every, 1000), every);
-        this.#stop();
-        this.#lost.abort(error instanceof SessionEndedError ? error : new SessionEndedError(String(error), { cause: error }));
+        if (this.#isStopped) return;
+        // What cannot be reached now may be reached in time.
+        if (!isRefusal(error)) return this.#renewAfter(Math.min(this.#every(), 1000));
+        const { message, status, body } = error;
+        this.#lose(error instanceof SessionEndedError ? error : new SessionEndedError(message, { status, body, cause: error }));
       }
-    }, ms);
-    // In Node, a reservation that was forgotten keeps no process alive. One that work depends on does.
-    if (!this.#options.keepsProcess) /** @type {{ unref?: () => void }} */ (this.#timer).unref?.();
+    });
+  }
+
+  /**
+   * In Node, a reservation that was forgotten keeps no process alive. One that work depends on does.
+   * @param {number} ms
+   * @param {() => void} then
+   */
+  #after(ms, then) {
+    const timer = setTimeout(then, Math.max(ms, 0));
+    if (!this.#options.keepsProcess) /** @type {{ unref?: () => void }} */ (timer).unref?.();
+    return timer;
   }
 }

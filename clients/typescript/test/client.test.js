@@ -80,11 +80,11 @@ test("a conflict is typed: who, what, until when", async () => {
 });
 
 test("what is held is renewed in the background", async () => {
-  const reservation = await ana.reserve("a", { ttlSeconds: 1 });
+  const reservation = await ana.reserve("a", { ttlSeconds: 2 });
   const first = Date.parse(reservation.reservations[0].expiresAt);
   await until("it is renewed past its time", async () => {
     const { reservations } = await ana.reservations({ session: "ana" });
-    return reservations.some((one) => Date.parse(one.expiresAt) > first + 1500);
+    return reservations.some((one) => Date.parse(one.expiresAt) > first + 2500);
   });
   await reservation.release();
   await reservation.release();
@@ -102,6 +102,70 @@ test("work is told when its reservation is lost", async () => {
     { ttlSeconds: 1 },
   );
   assert.ok(reason instanceof SessionEndedError, String(reason));
+});
+
+test("a holder that cannot be reached learns that its reservation ran out", async () => {
+  let isCut = false;
+  const hang = (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  const network = (where, init) => (isCut ? hang(init.signal) : fetch(where, init));
+  const far = new DibsClient({ url, token: process.env.DIBS_TOKEN, fetch: network });
+  const reservation = await far.reserve("a", { ttlSeconds: 1 });
+  isCut = true;
+  await until("another session has it", () => bo.reserve("a").catch(() => undefined));
+  assert.ok(reservation.lost.aborted);
+  const { reason } = reservation.lost;
+  assert.ok(reason instanceof SessionEndedError && reason.code === "LOCK_TIMEOUT", String(reason));
+  // What is lost is not released: another session has it.
+  await reservation.release();
+  assert.deepEqual(await held(), ["bo a"]);
+});
+
+test("a renewal that a proxy answered is tried again, and a refusal ends the reservation with its code", async () => {
+  let failures = 0;
+  const answer = (where, init) => {
+    if (!String(where).includes("/renew") || failures === 2) return fetch(where, init);
+    failures += 1;
+    return Promise.resolve(new Response("<html>", { status: 502 }));
+  };
+  const far = new DibsClient({ url, token: process.env.DIBS_TOKEN, fetch: answer });
+  const reservation = await far.reserve("a", { ttlSeconds: 5 });
+  const first = reservation.reservations[0].expiresAt;
+  await until("it is renewed", () => reservation.reservations[0].expiresAt > first);
+  assert.equal(failures, 2);
+  await far.releaseAll();
+  await until("it is lost", () => reservation.lost.aborted);
+  assert.ok(reservation.lost.reason.code, String(reservation.lost.reason));
+});
+
+test("a release that failed can be repeated", async () => {
+  let isCut = true;
+  const network = (where, init) => {
+    const fails = isCut && String(where).includes("/release");
+    return fails ? Promise.reject(new TypeError("fetch failed")) : fetch(where, init);
+  };
+  const reservation = await new DibsClient({ url, token: process.env.DIBS_TOKEN, fetch: network }).reserve("a");
+  await assert.rejects(reservation.release(), UnreachableError);
+  assert.deepEqual(await held(), ["ana a"]);
+  isCut = false;
+  await Promise.all([reservation.release(), reservation.release()]);
+  assert.deepEqual(await held(), []);
+});
+
+test("acquireWithRetry does not give up before its time", async () => {
+  const reservation = await ana.reserve("a");
+  for (const options of [{ timeoutMs: 900 }, { timeoutMs: 1500, maxRetries: 0 }]) {
+    let last = 0;
+    const network = (where, init) => {
+      last = performance.now();
+      return fetch(where, init);
+    };
+    const client = new DibsClient({ url, token: process.env.BO_TOKEN, fetch: network });
+    const begin = performance.now();
+    await assert.rejects(client.acquireWithRetry("a", "exclusive", options), ConflictError);
+    // The last attempt is at the end; timers are exact to a few milliseconds.
+    assert.ok(last >= begin + options.timeoutMs - 20, `${last - begin}`);
+  }
+  await reservation.release();
 });
 
 test("a wait is granted in turn, and leaves the queue when it is aborted", async () => {
