@@ -50,18 +50,35 @@ export const get = (path, query) => call("GET", path, { query });
 export const post = (path, body = {}) => call("POST", path, { body });
 export const remove = (path, body) => call("DELETE", path, { body });
 
-/** Exchanges a code or a token for the cookie, and keeps the secret in this tab. */
-export async function signIn(proof) {
+/** Tells the other tabs of this browser that it has signed in or out: they share the cookie, and not the secret. */
+const tabs = globalThis.BroadcastChannel ? new BroadcastChannel(`dibs ${base.pathname}`) : null;
+
+/** Calls a function when another tab of this browser has signed in or out. */
+export function onOtherTab(listener) {
+  if (tabs) tabs.onmessage = listener;
+}
+
+/**
+ * Exchanges a code or a token for the cookie, and keeps the secret in this tab. Only an exchange that succeeds may name the
+ * session that an admin takes for its own: a link alone proves nothing.
+ */
+export async function signIn(proof, session = null) {
   const login = await post("api/login", proof);
   if (login.changeSecret) sessionStorage[SECRET] = login.changeSecret;
   else delete sessionStorage[SECRET];
+  ownSession.set(session);
+  tabs?.postMessage("signed in");
   return login;
 }
+
+/** Whether this tab could change something once. */
+export const hasSecret = () => Boolean(sessionStorage[SECRET]);
 
 export async function signOut() {
   delete sessionStorage[SECRET];
   delete sessionStorage[SESSION];
   await remove("api/login");
+  tabs?.postMessage("signed out");
 }
 
 /** Who is signed in, or null. */
@@ -75,6 +92,9 @@ export const ownSession = {
     else delete sessionStorage[SESSION];
   },
 };
+
+/** The session that a login acts for, or null. */
+export const sessionOf = (login) => login.sessionId ?? (login.scope === "admin" ? ownSession.get() : null);
 
 const session = (id) => `api/sessions/${encodeURIComponent(id)}`;
 
@@ -95,11 +115,13 @@ export const act = {
       return await post(`${session(made.sessionId)}/files/reserve`, { filePath: `feature:${feature}:pause`, reason, ttlSeconds: PAUSE_SECONDS });
     } catch (refusal) {
       await act.end(made.sessionId).catch(() => {});
+      if (refusal.code === "RESOURCE_LOCKED") refusal.message = `${feature} is paused already.`;
       throw refusal;
     }
   },
-  /** Ends a pause: the session made for it, or the hold of another. */
-  resume(pause, name) {
+  /** Ends a pause: my own hold, the session made for it, or the hold of another. */
+  resume(pause, me, name) {
+    if (pause.sessionId === me) return act.release(me, pause);
     if (pause.sessionId.startsWith("pause-")) return act.end(pause.sessionId);
     return remove(`api/reservations/${encodeURIComponent(pause.reservationId)}`, { reason: `resumed by ${name}` });
   },

@@ -1,11 +1,10 @@
 // The page begins here: sign in, connect, draw, and draw again after every change.
 
 import { html, render } from "./htm-preact.js";
-import { ownSession, setRepo, signIn, whoAmI } from "./api.js";
+import { onOtherTab, sessionOf, setRepo, signIn, whoAmI } from "./api.js";
 import { nameOf, requestGroups } from "./derive.js";
-import { connect, refreshDue } from "./feed.js";
-import { Banner, Lost, Top } from "./frame.js";
-import { onKeyDown } from "./keyboard.js";
+import { connect, refreshDue, refreshLogin } from "./feed.js";
+import { Banner, Lost, OnlyLooks, Top } from "./frame.js";
 import { Now } from "./now.js";
 import { Rail } from "./rail.js";
 import { param, parseRoute } from "./route.js";
@@ -16,6 +15,8 @@ const LATER = ["requests", "waits", "sessions", "history", "hot", "panel", "dial
 const loaded = new Map();
 const failures = new Map();
 const FORGET_EVERY = 60;
+/** How many frames to wait for a view that is loaded from the server. */
+const FRAMES_TO_WAIT = 120;
 
 /** A part that is loaded later; nothing until it is there. If the server does not answer, the next drawing tries again. */
 function later(name) {
@@ -23,8 +24,8 @@ function later(name) {
     loaded.set(name, null);
     // Browsers remember a module that could not be loaded by its address.
     const attempt = failures.has(name) ? `?${failures.get(name)}` : "";
-    import(`./${name}.js${attempt}`).then(
-      (module) => {
+    Promise.all([import(`./${name}.js${attempt}`), laterStyles()]).then(
+      ([module]) => {
         loaded.set(name, module.default);
         set({});
       },
@@ -37,32 +38,58 @@ function later(name) {
   return loaded.get(name) ?? (() => html`<main></main>`);
 }
 
-let signInProblem = null;
+let styles = null;
+
+/** Loads the styles of these parts, once. */
+function laterStyles() {
+  styles ??= new Promise((done, fail) => {
+    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("./later.css", import.meta.url).href });
+    link.addEventListener("load", done);
+    link.addEventListener("error", () => {
+      styles = null;
+      link.remove();
+      fail(new Error("no styles"));
+    });
+    document.head.append(link);
+  });
+  return styles;
+}
 
 function App() {
-  if (!store.login) return store.connection === "loading" ? null : html`<${later("signin")} problem=${signInProblem} onSignedIn=${begin} />`;
+  if (!store.login) return store.connection === "loading" ? null : html`<${later("signin")} problem=${store.signInProblem} onSignedIn=${begin} />`;
   const View = store.route.view === "now" ? Now : later(store.route.view);
   const hasPanel = store.route.view === "now" && Boolean(param("id"));
   return html`
     <div class=${`page ${store.connection === "live" ? "" : "stale"}`}>
-      <${Top} /><${Banner} /><${Lost} />
+      <${Top} /><${Banner} /><${Lost} /><${OnlyLooks} />
       <div class=${`columns view-${store.route.view} ${hasPanel ? "with-panel" : ""}`}><${Rail} /><${View} />${hasPanel && html`<${later("panel")} />`}</div>
       ${store.dialog && html`<${later("dialogs")} key=${store.dialog} dialog=${store.dialog} />`}
     </div>`;
 }
 
+let hadDialog = false;
+
 const draw = () => {
+  const before = document.activeElement;
+  const isClosing = hadDialog && !store.dialog;
+  hadDialog = Boolean(store.dialog);
   render(html`<${App} />`, document.body);
+  if ((isClosing || !before.isConnected) && document.activeElement === document.body) keepFocus();
   const open = store.login ? requestGroups(store.data, store.me).incoming.length : 0;
   document.title = `${open ? `(${open}) ` : ""}${store.repo ? `${store.repo} – ` : ""}git-dibs`;
 };
 
+/** What had the focus is gone: its row, the next request, or the headline gets it, so that the keyboard goes on from there. */
+function keepFocus() {
+  const next = document.getElementById(`row-${store.focus}`) ?? document.querySelector("main .request:not(.answered)") ?? document.querySelector("main h1");
+  next?.focus({ preventScroll: true });
+}
+
 /** A person is signed in: choose the repository and load it. */
 function begin(login) {
-  signInProblem = null;
   const wanted = store.route.params.get("repo") ?? store.repo;
   const repo = login.repositories.includes(wanted) ? wanted : (login.repositories[0] ?? null);
-  set({ login, connection: "loading", me: login.sessionId ?? (login.scope === "admin" ? ownSession.get() : null) });
+  set({ login, signInProblem: null, connection: "loading", me: sessionOf(login) });
   choose(repo);
 }
 
@@ -80,18 +107,17 @@ async function start() {
   if (code) {
     const repo = fragment.get("repo");
     history.replaceState(null, "", repo ? `#/now?repo=${encodeURIComponent(repo)}` : "#/now");
-    ownSession.set(fragment.get("session"));
   }
   set({ route: parseRoute(location.hash) });
   try {
-    const login = code ? await signIn({ code }) : await whoAmI();
+    const login = code ? await signIn({ code }, fragment.get("session")) : await whoAmI();
     if (login) return begin(login);
   } catch (refusal) {
     if (refusal.status === undefined) throw refusal;
     // A browser that is signed in stays so when a code was used twice.
     const login = code ? await whoAmI().catch(() => null) : null;
     if (login) return begin(login);
-    signInProblem = refusal;
+    set({ signInProblem: refusal });
   }
   return set({ connection: "out" });
 }
@@ -103,19 +129,27 @@ addEventListener("hashchange", () => {
   set({ route, focus: isOther ? null : store.focus, problem: null });
   const repo = route.params.get("repo");
   if (repo && store.login?.repositories.includes(repo) && repo !== store.repo) choose(repo);
-  // The new view is announced, and begins at its top.
   if (isOther) {
     scrollTo(0, 0);
-    requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector("main h1")?.focus({ preventScroll: true })));
+    announce(route.view, FRAMES_TO_WAIT);
   }
   return undefined;
 });
-addEventListener("popstate", () => set({ route: parseRoute(location.hash) }));
-addEventListener("keydown", onKeyDown);
 
-/** Tells the person about a request for something that they hold. */
+/** The new view begins at its top, and its headline gets the focus as soon as the view is there. */
+function announce(view, frames) {
+  if (store.route.view !== view) return;
+  const title = document.querySelector(`main.${view} h1`);
+  if (title) title.focus({ preventScroll: true });
+  else if (frames) requestAnimationFrame(() => announce(view, frames - 1));
+}
+
+onOtherTab(refreshLogin);
+import("./keyboard.js").then(({ onKeyDown }) => addEventListener("keydown", onKeyDown));
+
+/** Tells the person about a request for something that they hold, while they work in another window. */
 watch((before, after, actions) => {
-  if (globalThis.Notification?.permission !== "granted" || !document.hidden) return;
+  if (globalThis.Notification?.permission !== "granted" || document.hasFocus()) return;
   for (const event of actions) {
     if (event.event !== "unlockRequested") continue;
     const request = after.requests.get(event.requestId);

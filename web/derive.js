@@ -1,6 +1,6 @@
 // What the views show, made from the state. Pure, like state.js.
 
-import { pausedFeature, shown, splitShown } from "./keys.js";
+import { kindOf, pausedFeature, shown, splitPath, splitShown } from "./keys.js";
 
 /** A session that says nothing for this long, and does not wait, is silent; in milliseconds. */
 export const SILENT_AFTER = 120_000;
@@ -20,7 +20,7 @@ export function isSoon(one, now) {
 
 /** The name of a session; its id if it has none. */
 export function nameOf(state, id) {
-  return state.sessions.get(id)?.name ?? id;
+  return state.sessions.get(id)?.name ?? state.names.get(id) ?? id;
 }
 
 /** "You", or the name. */
@@ -63,7 +63,7 @@ export const pauses = memo((state) => [state.order], (state) => {
   const found = [];
   for (const one of state.order) {
     const feature = one.kind === "name" && pausedFeature(one.key);
-    if (feature) found.push({ feature, reservationId: one.id, sessionId: one.sessionId, reason: one.reason, since: one.since, expires: one.expires });
+    if (feature) found.push({ feature, key: one.key, encoding: one.encoding, reservationId: one.id, sessionId: one.sessionId, reason: one.reason, since: one.since, expires: one.expires });
   }
   return found;
 });
@@ -194,10 +194,13 @@ export function requestGroups(state, me) {
 
 // ---- what is held ----
 
-/** What a person typed: words, session:… and feature:…. */
+/** What a person typed: words, session:…, feature:… and kind:…. */
 export function parseFilter(text) {
-  const filter = { words: [], session: null, feature: null };
+  const filter = { words: [], session: null, feature: null, kind: null };
   for (const word of text.trim().split(/\s+/).filter(Boolean)) {
+    const kind = /^kind:(path|name|uri)s?$/i.exec(word);
+    if (kind) filter.kind = kind[1].toLowerCase();
+    if (kind) continue;
     const found = /^(session|feature):(.+)$/i.exec(word);
     // "feature:F:pause" is a key.
     if (found && !/^feature:.*:/i.test(word)) filter[found[1].toLowerCase()] = found[2].toLowerCase();
@@ -208,6 +211,7 @@ export function parseFilter(text) {
 
 export function matches(state, one, filter) {
   const session = state.sessions.get(one.sessionId);
+  if (filter.kind && one.kind !== filter.kind) return false;
   if (filter.session && !(one.sessionId.toLowerCase().includes(filter.session) || (session?.name ?? "").toLowerCase().includes(filter.session))) return false;
   if (filter.feature && (session?.feature ?? "").toLowerCase() !== filter.feature) return false;
   if (!filter.words.length) return true;
@@ -220,7 +224,7 @@ export const held = memo(
   (state, query, kind) => [state.order, query ? state.sessions : null, query, kind],
   (state, query, kind) => {
     const filter = parseFilter(query);
-    const isAll = !filter.words.length && !filter.session && !filter.feature;
+    const isAll = !filter.words.length && !filter.session && !filter.feature && !filter.kind;
     const passed = isAll ? state.order : state.order.filter((one) => matches(state, one, filter));
     const counts = { all: passed.length, path: 0, name: 0, uri: 0 };
     for (const one of passed) counts[one.kind] += 1;
@@ -301,6 +305,15 @@ export const tableRows = memo(
   },
 );
 
+/** The rows, with what the server said to the last action under the row that caused it. */
+export const withProblem = memo(
+  (rows, problem) => [rows, problem],
+  (rows, problem) => {
+    const at = problem ? rows.findIndex((row) => row.type === "held" && row.id === problem.at) : -1;
+    return at < 0 ? rows : [...rows.slice(0, at + 1), { type: "problem", id: `problem ${problem.at}`, sentence: problem.sentence }, ...rows.slice(at + 1)];
+  },
+);
+
 /** What expires first: a few reservations, and how many more the next holder has. */
 export function expiring(state, now, count) {
   const first = [];
@@ -312,6 +325,39 @@ export function expiring(state, now, count) {
     }
   }
   return first;
+}
+
+// ---- hot spots ----
+
+/** Directories with their files, names alone; the most conflicts first. A directory's count is the sum of its files. */
+export function groupByDirectory(paths) {
+  const groups = new Map();
+  for (const one of paths) {
+    const dirs = kindOf(one.key) === "path" ? splitPath(shown(one.key)).dirs : [];
+    const name = dirs.length ? `${dirs.join("/")}/` : one.key;
+    if (!groups.has(name)) groups.set(name, { name, conflicts: 0, waits: 0, waited: 0, files: [] });
+    const group = groups.get(name);
+    group.conflicts += one.conflicts;
+    group.waits += one.waits;
+    group.waited += one.averageWaitSeconds * one.waits;
+    if (dirs.length) group.files.push(one);
+  }
+  const sorted = [...groups.values()].sort((a, b) => b.conflicts - a.conflicts || (a.name < b.name ? -1 : 1));
+  for (const group of sorted) group.files.sort((a, b) => b.conflicts - a.conflicts);
+  return sorted;
+}
+
+// ---- history ----
+
+/** What the field of the history names: a path, or a session by "session:" with its name or id. */
+export function historyFilter(state, text) {
+  const found = /^session:(.+)$/i.exec(text.trim());
+  if (!found) return { path: text.trim(), session: "" };
+  const wanted = found[1].trim();
+  if (state.sessions.has(wanted)) return { path: "", session: wanted };
+  const named = [...state.sessions.values()].filter((one) => (one.name ?? "").toLowerCase() === wanted.toLowerCase());
+  named.sort((a, b) => b.started - a.started);
+  return { path: "", session: named[0]?.id ?? wanted };
 }
 
 // ---- sessions ----

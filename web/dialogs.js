@@ -96,7 +96,7 @@ const DIALOGS = {
     text: pause.reason && html`It was paused for: ${pause.reason}`,
     no: "Cancel",
     yes: "Resume",
-    run: () => act.resume(pause, store.login.name ?? store.login.subject),
+    run: () => act.resume(pause, store.me, store.login.name ?? store.login.subject),
   }),
   keys: () => ({ title: "Keys", content: html`<${Keys} />`, no: "Close" }),
 };
@@ -126,10 +126,17 @@ export default function Dialog({ dialog }) {
   const [isBusy, setBusy] = useState(false);
   const opener = useRef(document.activeElement);
   useEffect(() => {
-    element.current.showModal();
+    const shownDialog = element.current;
+    shownDialog.showModal();
     const back = opener.current;
-    return () => back?.isConnected && back.focus();
+    // What opened it may be gone, like the menu of a padlock; then its row gets the focus, or the headline.
+    return () => {
+      // What is behind an open dialog cannot get the focus.
+      shownDialog.close();
+      (back?.isConnected && back !== document.body ? back : (document.getElementById(`row-${store.focus}`) ?? document.querySelector("main h1")))?.focus({ preventScroll: true });
+    };
   }, []);
+  const closeThis = () => store.dialog === dialog && close();
   const about = DIALOGS[dialog.kind](dialog);
   const run = async (action) => {
     setBusy(true);
@@ -149,7 +156,7 @@ export default function Dialog({ dialog }) {
   const isIncomplete = (about.isRequired && !text.trim()) || (about.field && !chosen.trim());
   const why = about.run || about.choices ? whyNot() : null;
   return html`
-    <dialog ref=${element} class="dialog" aria-labelledby="dialog-title" onClose=${close} onCancel=${close}>
+    <dialog ref=${element} class="dialog" aria-labelledby="dialog-title" onClose=${closeThis} onCancel=${closeThis}>
       <form method="dialog" onSubmit=${submit}>
         <h1 id="dialog-title">${about.title}</h1>
         ${about.text && html`<p class="soft">${about.text}</p>`}

@@ -1,7 +1,8 @@
 // Keeps the state up to date: lists when the page opens, then events, resumed where they broke off.
 
-import { Refusal, address, get, whoAmI } from "./api.js";
+import { Refusal, address, get, sessionOf, whoAmI } from "./api.js";
 import { parseTime } from "./time.js";
+import { ENDED_KEPT } from "./state.js";
 import { dispatch, flush, serverNow, set, store, watch } from "./store.js";
 
 /** Every kind of event that the state knows. */
@@ -39,16 +40,16 @@ export function disconnect() {
 
 async function load(own) {
   const isFirst = store.data.seq === 0 && store.connection !== "reconnecting";
-  const [first, sessions, lostSessions, requests, waits] = await Promise.all([
+  const [first, sessions, ended, requests, waits] = await Promise.all([
     get("api/reservations", { limit: PAGE }),
     get("api/sessions", { limit: PAGE, state: "active" }),
-    get("api/sessions", { limit: PAGE, state: "lost" }),
+    get("api/sessions", { limit: PAGE, endedSince: new Date(serverNow() - ENDED_KEPT).toISOString() }),
     get("api/unlock-requests", { limit: PAGE }),
     readWaits(),
   ]);
   if (own !== generation) return;
   setClock(first.serverTime);
-  dispatch({ type: "reset" }, { type: "sessions", list: sessions }, { type: "sessions", list: lostSessions });
+  dispatch({ type: "reset" }, { type: "sessions", list: sessions }, { type: "sessions", list: ended });
   dispatch({ type: "reservations", list: first, isFirst: true }, { type: "requests", list: requests }, { type: "waits", list: waits, asOf: first.seq });
   // The rest of a long list follows; the first page is shown meanwhile.
   flush();
@@ -111,16 +112,28 @@ async function resume(own) {
     const login = await whoAmI();
     if (own !== generation) return;
     if (!login) return signedOut();
-    set({ login });
+    set({ login, me: sessionOf(login) });
     follow(own);
   } catch (error) {
     lost(error, () => resume(own));
   }
 }
 
+/** Asks again who is signed in: another tab of this browser may have changed it. */
+export async function refreshLogin() {
+  if (!store.login) return;
+  const login = await whoAmI().catch(() => undefined);
+  if (login === undefined || !store.login) return;
+  if (!login) return signedOut();
+  const isOther = JSON.stringify(login.repositories) !== JSON.stringify(store.login.repositories);
+  set({ login, me: sessionOf(login) });
+  if (isOther) location.reload();
+}
+
 function signedOut() {
   disconnect();
-  set({ connection: "out", login: null });
+  const isExpired = store.login && parseTime(store.login.expiresAt) <= serverNow();
+  set({ connection: "out", login: null, signInProblem: isExpired ? new Refusal(401, { code: "UNAUTHENTICATED", error: "the token has expired" }) : null });
 }
 
 /** Shows that there is no connection, and tries again after a moment. */

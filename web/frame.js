@@ -1,11 +1,11 @@
 // What is around every view: the repository, the tabs, the connection, the person, the pauses.
 
 import { html, useEffect, useRef, useState } from "./htm-preact.js";
-import { signOut } from "./api.js";
+import { hasSecret, signOut } from "./api.js";
 import { connect, disconnect } from "./feed.js";
 import { listNames, monogram, nameOf, pauses, requestGroups } from "./derive.js";
 import { openDialog } from "./actions.js";
-import { Act, Icon, plural, whyNot } from "./parts.js";
+import { Act, Icon, hasEnded, plural, whyNot } from "./parts.js";
 import { link } from "./route.js";
 import { set, store } from "./store.js";
 import { clock } from "./time.js";
@@ -24,10 +24,16 @@ export function Top() {
   const open = requestGroups(data, me).incoming.length;
   const active = [...data.sessions.values()].filter((one) => one.state === "active").length;
   const counts = { now: data.order.length, waits: new Set([...data.waits.values()].map((one) => one.sessionId)).size, sessions: active };
+  const nav = useRef(null);
+  useEffect(() => {
+    // Where the tabs scroll, the current one is in sight.
+    const current = nav.current.querySelector("[aria-current]");
+    if (current) nav.current.scrollLeft = current.offsetLeft - nav.current.offsetLeft - (nav.current.clientWidth - current.offsetWidth) / 2;
+  }, [route.view]);
   return html`
     <header class="top">
       <div class="brand"><span class="mark"><${Icon} name="mine" /></span>git-dibs<${Repositories} /></div>
-      <nav aria-label="Views">
+      <nav aria-label="Views" ref=${nav}>
         ${TABS.map(([view, long, short]) => html`
           <a key=${view} href=${link(view)} aria-current=${route.view === view ? "page" : undefined}>
             <span class="long">${long}</span><span class="short">${short}</span>
@@ -83,7 +89,7 @@ function Connection() {
 function describePerson() {
   const { login, me } = store;
   const name = me && login.scope !== "admin" ? nameOf(store.data, me) : (login.name ?? (login.scope === "read" && login.subject === "local" ? "You" : login.subject));
-  const rights = login.scope === "admin" && login.mayChange ? "admin" : !login.mayChange ? "can look only" : null;
+  const rights = login.scope === "admin" && login.mayChange ? "admin" : !login.mayChange ? "can look only" : hasEnded() ? "session ended" : null;
   return [name, rights];
 }
 
@@ -127,6 +133,18 @@ function Pause({ pause }) {
       <span class="text"><b><bdi>${pause.feature}</bdi> is paused</b> by <bdi>${isMine ? "you" : nameOf(data, pause.sessionId)}</bdi> since ${clock(pause.since, now)}${pause.reason && html`: <bdi>${pause.reason}</bdi>`}. ${names && html`<span class="soft detail"><bdi>${names}</bdi> cannot reserve or commit.</span>`}</span>
       ${may && html`<${Act} why=${whyNot()} onClick=${() => openDialog({ kind: "resume", pause })}>Resume…</${Act}>`}
     </div>`;
+}
+
+/** What is said while this tab has no rights although its browser is signed in, or while its session has ended. */
+export function OnlyLooks() {
+  const { login, connection } = store;
+  if (connection === "live" && hasEnded()) return html`<div class="banner" role="status"><${Icon} name="ended" /><span class="text"><b>Your session has ended.</b> You can look, and change nothing. Start another session and run <code>git dibs open</code> again.</span></div>`;
+  if (connection !== "live" || login.mayChange || (login.scope === "read" && !hasSecret())) return null;
+  const again = () => {
+    disconnect();
+    set({ login: null, connection: "out" });
+  };
+  return html`<div class="banner" role="status"><${Icon} name="free" /><span class="text"><b>This tab can look only.</b> The browser was signed in from another tab, and only that tab can change something.</span><${Act} onClick=${again}>Sign in here again</${Act}></div>`;
 }
 
 /** What is said while the server does not answer. */

@@ -7,7 +7,7 @@ export const NODES_MAX = 40;
  * Places sessions in columns and rows. A session that waits for none is in the last column, one that no session waits for
  * in the first, and the others between them. A chain stays on one row where it can.
  *
- * Returns {nodes: [{id, column, row}], edges: [{from, to, wait, key}], columns, rows, left}; `left` sessions had no room.
+ * Returns {nodes: [{id, column, row}], edges: [{from, to, wait, key, passes, hasLabel}], columns, rows, left}; `left` sessions had no room.
  */
 export function layout(waits) {
   const { blockers, edges } = collect(waits);
@@ -29,7 +29,21 @@ export function layout(waits) {
   const waitedFor = new Set(edges.map((edge) => edge.to));
   const column = (id) => (waitedFor.has(id) ? depth - levels.get(id) : 0);
   const nodes = [...shownIds].map((id) => ({ id, column: column(id), row: rows.of.get(id) }));
-  return { nodes, edges: edges.filter((edge) => shownIds.has(edge.from) && shownIds.has(edge.to)), columns: depth + 1, rows: rows.count, left: ids.length - shownIds.size };
+  const drawn = edges.filter((edge) => shownIds.has(edge.from) && shownIds.has(edge.to));
+  return { nodes, edges: drawn.map(routed(nodes)), columns: depth + 1, rows: rows.count, left: ids.length - shownIds.size };
+}
+
+/** How an edge is drawn: past the sessions between its ends, and with a label only if it is the first of its session. */
+function routed(nodes) {
+  const at = new Map(nodes.map((node) => [node.id, node]));
+  const labelled = new Set();
+  return (edge) => {
+    const [from, to] = [at.get(edge.from), at.get(edge.to)];
+    const passes = nodes.some((node) => node.row === from.row && node.column > from.column && node.column < to.column);
+    const hasLabel = !labelled.has(edge.from);
+    labelled.add(edge.from);
+    return { ...edge, passes, hasLabel };
+  };
 }
 
 function collect(waits) {
@@ -49,7 +63,7 @@ function collect(waits) {
   return { blockers, edges };
 }
 
-/** Rows by root: those who wait for it are below each other, the first on its own row. */
+/** Rows by root: the sessions that wait for it are below each other, the first on its own row. */
 function placeRows(ids, levels, edges) {
   const of = new Map();
   let count = 0;

@@ -2,11 +2,11 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.js";
 import { get } from "./api.js";
-import { hue, nameOf } from "./derive.js";
+import { historyFilter, hue, listNames, nameOf } from "./derive.js";
 import { readRefusals } from "./feed.js";
 import { shown, typed } from "./keys.js";
 import { Chip, Choice, Command, Heading, Icon, Key, Name, plural } from "./parts.js";
-import { param, setParams } from "./route.js";
+import { link, param, setParams } from "./route.js";
 import { serverNow, store, watch } from "./store.js";
 import { bars, rowsOf, ticks } from "./timeline.js";
 import { clock, exactly, parseTime } from "./time.js";
@@ -17,6 +17,7 @@ const PAGE = 1000;
 const PAGES_MAX = 20;
 const ROWS_MAX = 60;
 const LANES_MAX = 4;
+const NARROW = matchMedia("(max-width: 860px)");
 
 export default function History() {
   const span = SPANS[param("span")] ? param("span") : "30m";
@@ -34,10 +35,16 @@ export default function History() {
   const all = bars(log.events, held, from, end);
   const rows = rowsOf(all, by);
   const isLatest = !param("end");
+  const box = useRef(null);
+  // In a narrow window the picture is wider than its place, and begins with what is newest.
+  useLayoutEffect(() => {
+    if (box.current && isLatest) box.current.scrollLeft = box.current.scrollWidth;
+  }, [isLatest, rows.length > 0, span, by, NARROW.matches]);
   const title = isLatest ? `The last ${SPANS[span][1]}` : `${clock(from, store.now)} to ${clock(end, store.now)}`;
   const move = (direction) => {
     const next = end + (direction * length * 3) / 4;
-    setParams({ end: next >= serverNow() ? "" : String(Math.round(next)) }, { push: true });
+    const isNow = next > serverNow() - length / 4;
+    setParams({ end: isNow ? "" : String(Math.round(next)) }, { push: true });
   };
   return html`
     <main class="history">
@@ -47,8 +54,8 @@ export default function History() {
         <button type="button" class="button" onClick=${() => move(-1)}><${Icon} name="back" />Earlier</button>
         ${!isLatest && html`<button type="button" class="button" onClick=${() => move(1)}>Later<${Icon} name="right" /></button>`}
       </${Heading}>
-      ${(path || session) && html`<p class="soft">Only <code>${path || session}</code>. <button type="button" class="link" onClick=${() => setParams({ path: "", session: "" })}>Show everything</button></p>`}
-      ${rows.length > 0 ? html`<div class="scroll"><${Chart} rows=${rows.slice(0, ROWS_MAX)} by=${by} from=${from} end=${end} isLatest=${isLatest} setTip=${setTip} /></div>` : html`<p class="nothing soft">${log.isLoading ? "Reading the history…" : "Nothing was held then."}</p>`}
+      <${Field} path=${path} session=${session} />
+      ${rows.length > 0 ? html`<div class="scroll" ref=${box}><${Chart} rows=${rows.slice(0, ROWS_MAX)} by=${by} from=${from} end=${end} isLatest=${isLatest} setTip=${setTip} /></div>` : html`<p class="nothing soft">${log.isFailed ? "The history cannot be read now." : log.isLoading ? "Reading the history…" : "Nothing was held then."}</p>`}
       ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more row")}. Look at one path or session, or at a shorter time.</p>`}
       ${log.isCut && html`<p class="nothing soft">More happened than this picture can show. Look at one path or session, or at a shorter time.</p>`}
       <${Legend} />
@@ -57,17 +64,38 @@ export default function History() {
     </main>`;
 }
 
+/** Chooses a path or a session. The text takes effect with Enter, or when the field is left. */
+function Field({ path, session }) {
+  const current = session ? `session:${nameOf(store.data, session)}` : path;
+  const [text, setText] = useState(current);
+  useEffect(() => setText(current), [path, session]);
+  const choose = (event) => {
+    event.preventDefault();
+    if (text.trim() !== current) setParams(historyFilter(store.data, text), { push: true });
+  };
+  return html`
+    <form class="history-field" onSubmit=${choose}>
+      <label class="filter"><${Icon} name="search" /><span class="sr">Only a path, or a session</span>
+        <input type="search" placeholder="src/parser/**, or session:bo" value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} onChange=${choose} /></label>
+      ${current && html`<button type="button" class="link" onClick=${() => setParams({ path: "", session: "" }, { push: true })}>Show everything</button>`}
+    </form>`;
+}
+
 const lead = (path, session) => (path || session ? null : "A bar is a reservation. Point at one, or move there with the keyboard.");
+
+const emptyLog = () => ({ events: [], cursor: null, isDone: false, isLoading: true, isFailed: false, isCut: false, keys: new Set() });
 
 /** The events of the history, read back to `from`, and those that happen meanwhile. */
 function useLog(path, session, from) {
-  const [log, setLog] = useState({ events: [], cursor: null, isDone: false, isLoading: true, isCut: false, keys: new Set() });
+  const [log, setLog] = useState(emptyLog);
   const filter = `${path}\n${session}\n${store.repo}`;
   const now = useRef(null);
   now.current = log;
   useEffect(() => {
-    setLog({ events: [], cursor: null, isDone: false, isLoading: true, isCut: false, keys: new Set() });
+    setLog(emptyLog());
     const seen = (_, __, actions) => {
+      // Everything is loaded anew: events may be missing in between.
+      if (actions.some((one) => one.type === "reset")) setLog(emptyLog());
       const fresh = actions.filter((one) => one.event && one.filePath && (!path || one.filePath === path) && (!session || one.sessionId === session));
       if (fresh.length) setLog((old) => ({ ...old, events: [...fresh.reverse(), ...old.events], keys: new Set([...old.keys, ...fresh.map((one) => one.filePath)]) }));
     };
@@ -83,17 +111,20 @@ function useLog(path, session, from) {
       for (let page = 0; page < PAGES_MAX && !isGone; page += 1) {
         const answer = await get("api/history", { limit: PAGE, path, session, cursor }).catch(() => null);
         if (isGone) return;
-        cursor = answer?.nextCursor ?? null;
-        const last = answer?.events.at(-1);
+        if (!answer) return setLog((old) => ({ ...old, isLoading: false, isFailed: true }));
+        cursor = answer.nextCursor ?? null;
+        const last = answer.events.at(-1);
         const isEnough = !cursor || (last && parseTime(last.at) <= from);
-        setLog((old) => ({ ...merged(old, answer?.events ?? []), cursor, isDone: !cursor, isLoading: !isEnough, isCut: !isEnough && page === PAGES_MAX - 1 }));
-        if (isEnough) return;
+        setLog((old) => ({ ...merged(old, answer.events), isFailed: false, cursor, isDone: !cursor, isLoading: !isEnough, isCut: !isEnough && page === PAGES_MAX - 1 }));
+        if (isEnough) return undefined;
       }
+      return undefined;
     })();
     return () => {
       isGone = true;
     };
-  }, [filter, needsMore]);
+    // A server that did not answer is asked again once it is back.
+  }, [filter, needsMore, store.connection === "live"]);
   return log;
 }
 
@@ -121,20 +152,46 @@ function At({ kind, at, children }) {
   return html`<span class=${kind} ref=${element}>${children}</span>`;
 }
 
+/** The address of this view with another choice. */
+const same = (change) => link("history", { ...Object.fromEntries(store.route.params), ...change });
+
 function ChartRow({ row, by, from, end, marks, isLatest, setTip }) {
   const share = (at) => Math.min(1, Math.max(0, (at - from) / (end - from)));
   const refused = store.refusals.list.filter((one) => (by === "path" ? one.blockers?.some((blocker) => blocker.key === row.name) || one.keys.includes(row.name) : one.sessionId === row.name)).map((one) => ({ one, at: parseTime(one.at) })).filter(({ at }) => at >= from && at <= end);
   const lanes = Math.min(row.lanes, LANES_MAX);
   return html`
     <div class="chart-row" role="row">
-      <div class="chart-label" role="rowheader">${by === "path" ? html`<${Key} value=${row.name} />` : html`<span class="holder"><${Chip} id=${row.name} /><${Name} id=${row.name} /></span>`}</div>
+      <div class="chart-label" role="rowheader">${by === "path" ? html`<a href=${same({ path: shown(row.name), session: "" })}><${Key} value=${row.name} /></a>` : html`<a class="holder" href=${same({ session: row.name, path: "", by: "" })}><${Chip} id=${row.name} /><${Name} id=${row.name} /></a>`}</div>
       <div class="lane-box" role="cell">
         ${marks.map((at) => html`<${At} key=${at} kind="grid" at=${share(at)} />`)}
         ${isLatest && html`<${At} kind="now-line" at=${1} />`}
         ${row.bars.filter((bar) => bar.lane < LANES_MAX).map((bar) => html`<${HistoryBar} key=${bar.id} bar=${bar} by=${by} from=${share(bar.from ?? from)} to=${share(bar.to ?? end)} isCut=${bar.from === null || bar.from < from} lanes=${lanes} setTip=${setTip} />`)}
-        ${refused.slice(0, 50).map(({ one, at }) => html`<${At} key=${`${one.at}${one.sessionId}`} kind="refused" at=${share(at)}><span class="sr">${nameOf(store.data, one.sessionId)} was refused at ${clock(at)}</span></${At}>`)}
+        ${refused.slice(0, 50).map(({ one, at }) => html`<${Refused} key=${`${one.at}${one.sessionId}`} one=${one} share=${share(at)} at=${at} setTip=${setTip} />`)}
       </div>
     </div>`;
+}
+
+/** A request that was refused: a triangle. */
+function Refused({ one, share, at, setTip }) {
+  const element = useRef(null);
+  useLayoutEffect(() => element.current.style.setProperty("left", `${(share * 100).toFixed(3)}%`), [share]);
+  const lines = refusedLines(one, at);
+  const show = () => setTip({ lines, key: one.keys[0] ?? "", box: element.current.getBoundingClientRect() });
+  const hide = () => setTip(null);
+  return html`<button type="button" class="refused" ref=${element} aria-label=${lines.join(". ")} onPointerEnter=${show} onPointerLeave=${hide} onFocus=${show} onBlur=${hide}></button>`;
+}
+
+function refusedLines(one, at) {
+  const { data, now } = store;
+  const name = one.sessionId === store.me ? "You were" : `${one.sessionName ?? nameOf(data, one.sessionId)} was`;
+  const times = one.count > 1 ? `${one.count.toLocaleString("en")} times, from ${clock(parseTime(one.firstAt), now, true)} to ${clock(at, now, true)}` : `at ${clock(at, now, true)}`;
+  const lines = [`${name} refused ${times}`];
+  const blockers = [...new Set((one.blockers ?? []).map((blocker) => blocker.sessionName ?? nameOf(data, blocker.sessionId)))];
+  if (one.code === "POSSIBLE_DEADLOCK") lines.push("The wait would have closed a circle");
+  else if (one.code === "FEATURE_PAUSED") lines.push("Its feature was paused");
+  else if (blockers.length) lines.push(`${listNames(blockers)} had it`);
+  if (one.code === "LOCK_ACQUISITION_FAILED") lines.push("It waited, and gave up");
+  return lines;
 }
 
 function HistoryBar({ bar, by, from, to, isCut, lanes, setTip }) {
@@ -147,7 +204,7 @@ function HistoryBar({ bar, by, from, to, isCut, lanes, setTip }) {
     style.setProperty("--lane", bar.lane);
   });
   const name = bar.sessionId === store.me ? "You" : (bar.sessionName ?? nameOf(store.data, bar.sessionId));
-  const show = () => setTip({ bar, name, box: element.current.getBoundingClientRect() });
+  const show = () => setTip({ lines: tipLines(bar, name), key: bar.key, box: element.current.getBoundingClientRect() });
   const hide = () => setTip(null);
   const kind = `held-bar ${bar.sessionId === store.me ? "own" : `c${hue(bar.sessionId)}`} ${bar.end ?? "held"} ${isCut ? "cut-start" : ""} ${lanes > 1 ? "thin" : ""}`;
   const label = tipLines(bar, name).join(". ");
@@ -174,8 +231,8 @@ function Tip({ tip }) {
     style.setProperty("left", `${x}px`);
     style.setProperty("top", `${below + offsetHeight > innerHeight ? tip.box.top - offsetHeight - 8 : below}px`);
   });
-  const [first, ...rest] = tipLines(tip.bar, tip.name);
-  return html`<div class="tip" ref=${element} aria-hidden="true"><p class="strong">${first}</p><p><code>${shown(tip.bar.key)}</code></p>${rest.map((line) => html`<p>${line}</p>`)}</div>`;
+  const [first, ...rest] = tip.lines;
+  return html`<div class="tip" ref=${element} aria-hidden="true"><p class="strong">${first}</p><p><code>${shown(tip.key)}</code></p>${rest.map((line) => html`<p>${line}</p>`)}</div>`;
 }
 
 const Legend = () => html`

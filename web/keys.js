@@ -41,6 +41,27 @@ export function splitShown(key) {
   return [text.slice(0, end), text.slice(end)];
 }
 
+/** The same for a part of a path, like "cli/args.rs" below its directory. A directory alone stays whole. */
+export function splitWhole(text) {
+  const { dirs, leaf } = splitPath(text);
+  return leaf && dirs.length ? [`${dirs.join("/")}/`, leaf] : ["", text];
+}
+
+/** A name with at most so many letters: its beginning. */
+export function cutName(name, most) {
+  const letters = [...name];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : name;
+}
+
+/** A key with at most so many letters. Its directory goes first, then the end of its last part. */
+export function cutKey(text, most) {
+  if ([...text].length <= most) return text;
+  const [quiet, last] = splitShown(text);
+  const room = most - 1 - [...last].length;
+  if (room < 0) return cutName(last, most);
+  return `${[...quiet].slice(0, room).join("")}…${last}`;
+}
+
 /** Text by which keys are sorted: what is in a directory stays together. Paths come before names and URIs. */
 export function sortText(key) {
   const kind = kindOf(key);

@@ -2,17 +2,17 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.js";
 import { act } from "./api.js";
-import { asksFor, held, isSoon, nameOf, pauses, sessionState, tableRows, treeRows, waitsBehind } from "./derive.js";
+import { asksFor, held, isSoon, nameOf, pauses, sessionState, tableRows, treeRows, waitsBehind, withProblem } from "./derive.js";
 import { openDialog, waysToOpen } from "./actions.js";
 import { shown } from "./keys.js";
-import { Bar, Chip, Command, Copy, Icon, Key, Left, Name, Problem, attempt, plural, timeKind } from "./parts.js";
+import { Bar, Chip, Command, Copy, Icon, Key, Left, Name, attempt, plural, timeKind } from "./parts.js";
 import { param, setParams } from "./route.js";
-import { moved, useMotion, useSteadyRows } from "./steady.js";
+import { mayAnimate, moved, useMotion, useSteadyRows } from "./steady.js";
 import { set, store } from "./store.js";
 import { duration, left } from "./time.js";
 
 /** Heights of rows, as in views.css: wide and narrow. */
-const HEIGHTS = { wide: { held: 32, dir: 32, group: 40 }, narrow: { held: 60, dir: 36, group: 44 } };
+const HEIGHTS = { wide: { held: 32, dir: 32, group: 40, problem: 32 }, narrow: { held: 60, dir: 36, group: 44, problem: 32 } };
 const NARROW = matchMedia("(max-width: 860px)");
 /** How far beyond the visible part rows are kept in the page, in pixels. */
 const MARGIN = 400;
@@ -23,7 +23,8 @@ export function Now() {
   const isTable = param("as") === "table";
   const { list, counts } = held(store.data, query, kind);
   const fresh = isTable ? tableRows(list, param("sort") || "time") : treeRows(list, store.closed);
-  const rows = useSteadyRows(fresh, `${query}\n${kind}\n${isTable}\n${param("sort")}\n${store.repo}`);
+  const steady = useSteadyRows(fresh, `${query}\n${kind}\n${isTable}\n${param("sort")}\n${store.repo}`);
+  const rows = withProblem(steady, store.problem);
   const isEmpty = store.data.order.length === 0;
   return html`
     <main class="now">
@@ -40,7 +41,7 @@ function Toolbar({ query, kind, counts, isTable }) {
   return html`
     <div class="toolbar">
       <label class="filter"><${Icon} name="search" /><span class="sr">Filter by path, session, feature or kind</span>
-        <input type="search" id="filter" placeholder="Path, session:bo, feature:FEAT-118" value=${query} autocomplete="off" spellcheck="false" onInput=${(event) => setParams({ q: event.target.value })} /><kbd aria-hidden="true">/</kbd></label>
+        <input type="search" id="filter" placeholder="Path, session:bo, feature:FEAT-118, kind:uri" value=${query} autocomplete="off" spellcheck="false" onInput=${(event) => setParams({ q: event.target.value })} /><kbd aria-hidden="true">/</kbd></label>
       <div class="kinds" role="group" aria-label="Kind">
         ${kinds.map(([name, text]) => html`<button type="button" key=${name} aria-pressed=${kind === name} onClick=${() => setParams({ kind: name === "all" ? "" : name })}>${text} <span>${counts[name].toLocaleString("en")}</span></button>`)}
       </div>
@@ -80,7 +81,8 @@ function Rows({ rows, isTable }) {
     return () => events.forEach(([target, name]) => target.removeEventListener(name, update));
   }, []);
   const heights = NARROW.matches ? HEIGHTS.narrow : HEIGHTS.wide;
-  const starts = offsets(rows, heights);
+  const [problemHeight, setProblemHeight] = useState(heights.problem);
+  const starts = offsets(rows, heights, problemHeight);
   const top = body.current ? -body.current.getBoundingClientRect().top : 0;
   const first = Math.max(0, lowerBound(starts, top - MARGIN) - 1);
   const last = Math.min(rows.length, lowerBound(starts, top + innerHeight + MARGIN) + 1);
@@ -97,7 +99,7 @@ function Rows({ rows, isTable }) {
         <th role="columnheader" class="c-time"><${Sort} name="time" isTable=${isTable}>Time left</${Sort}></th></tr></thead>
       <tbody role="rowgroup" ref=${body} id="rows">
         <${Space} height=${starts[first]} />
-        ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} index=${first + n + 2} isSelected=${row.one && row.one.id === selected} isFirst=${first + n === 0} />`)}
+        ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} index=${first + n + 2} isSelected=${row.one && row.one.id === selected} isFirst=${first + n === 0} setProblemHeight=${setProblemHeight} />`)}
         <${Space} height=${starts[rows.length] - starts[last]} />
       </tbody>
     </table>`;
@@ -115,16 +117,16 @@ function Space({ height }) {
   return html`<tr class="space-row" aria-hidden="true" role="presentation"><td ref=${element}></td></tr>`;
 }
 
-let known = { rows: null, heights: null, starts: null };
+let known = { rows: null, heights: null, problemHeight: 0, starts: null };
 
-/** Where each row begins, and where the last one ends. */
-function offsets(rows, heights) {
-  if (known.rows === rows && known.heights === heights) return known.starts;
+/** Where each row begins, and where the last one ends. The sentence of a refusal is as high as it has lines. */
+function offsets(rows, heights, problemHeight) {
+  if (known.rows === rows && known.heights === heights && known.problemHeight === problemHeight) return known.starts;
   const starts = new Float64Array(rows.length + 1);
   rows.forEach((row, n) => {
-    starts[n + 1] = starts[n] + heights[row.type];
+    starts[n + 1] = starts[n] + (row.type === "problem" ? problemHeight : heights[row.type]);
   });
-  known = { rows, heights, starts };
+  known = { rows, heights, problemHeight, starts };
   return starts;
 }
 
@@ -144,8 +146,11 @@ function useKeptFocus(rows, starts, body) {
   useLayoutEffect(() => {
     if (!store.focus) return;
     const at = rows.findIndex((row) => row.id === store.focus);
-    if (at >= 0) place.current = at;
-    else if (place.current >= 0 && rows.length) {
+    if (at >= 0) {
+      place.current = at;
+      // Its padlock went with its reservation, and had the focus.
+      if (rows[at].isGone && document.activeElement === document.body) document.getElementById(`row-${store.focus}`)?.focus({ preventScroll: true });
+    } else if (place.current >= 0 && rows.length) {
       const next = rows[Math.min(place.current, rows.length - 1)];
       set({ focus: next.id });
       if (document.activeElement === document.body) focusRow(rows, rows.indexOf(next), starts, body.current);
@@ -182,7 +187,7 @@ function onKey(event, rows) {
   };
   const step = (by) => {
     let to = at + by;
-    while (rows[to]?.type === "group") to += by;
+    while (rows[to]?.type === "group" || rows[to]?.type === "problem") to += by;
     go(rows[to] ? to : at);
   };
   switch (event.key) {
@@ -215,11 +220,18 @@ function toggle(event, row) {
   set({ closed, focus: row.id });
 }
 
-function Row({ row, index, isSelected, isFirst }) {
+/** The server's sentence, under the row that caused it. */
+function ProblemRow({ row, common, setProblemHeight }) {
+  useLayoutEffect(() => setProblemHeight(common.ref.current.offsetHeight));
+  return html`<tr ...${common} class="problem-row" tabindex="-1"><td role="cell" colspan="6"><p class="problem" role="alert">${row.sentence}</p></td></tr>`;
+}
+
+function Row({ row, index, isSelected, isFirst, setProblemHeight }) {
   const element = useRef(null);
   useLayoutEffect(() => element.current?.style.setProperty("--depth", row.depth ?? 0), [row.depth]);
   const isFocus = store.focus === row.id || (!store.focus && isFirst);
-  const common = { ref: element, id: `row-${row.id}`, role: "row", "aria-rowindex": index, tabindex: isFocus ? 0 : -1, onFocus: () => store.focus !== row.id && set({ focus: row.id }) };
+  const common = { ref: element, id: `row-${row.id}`, role: "row", "aria-rowindex": index, tabindex: isFocus ? 0 : -1, onfocusin: () => store.focus !== row.id && set({ focus: row.id }) };
+  if (row.type === "problem") return html`<${ProblemRow} row=${row} common=${{ ...common, onfocusin: undefined }} setProblemHeight=${setProblemHeight} />`;
   if (row.type === "group") return html`<tr ...${common} class="group" tabindex="-1"><td role="cell" class="c-lock"></td><td role="cell" class="c-key">Names and resources <span>${row.count.toLocaleString("en")}</span></td><td role="cell" class="c-holder"></td><td role="cell" class="c-reason"></td><td role="cell" class="c-waiting"></td><td role="cell" class="c-time"></td></tr>`;
   if (row.type === "dir") return html`<${Directory} row=${row} common=${common} />`;
   return html`<${Held} row=${row} common=${common} isSelected=${isSelected} />`;
@@ -232,7 +244,7 @@ function Directory({ row, common }) {
   return html`
     <tr ...${common} class="dir">
       <td role="cell" class="c-lock"></td>
-      <td role="cell" class="c-key"><button type="button" class="fold" tabindex="-1" aria-expanded=${row.isOpen} onClick=${(event) => toggle(event, row)}><${Icon} name=${row.isOpen ? "down" : "right"} /><bdi class="dir-name" title=${row.path}>${row.name}</bdi></button></td>
+      <td role="cell" class="c-key"><button type="button" class="fold" tabindex="-1" aria-expanded=${row.isOpen} onClick=${(event) => toggle(event, row)}><${Icon} name=${row.isOpen ? "down" : "right"} /><bdi class="dir-name" dir="ltr" title=${row.path}>${row.name}</bdi></button></td>
       <td role="cell" class="c-holder">${!row.isOpen && html`<span class="chips">${row.holders.slice(0, 4).map((id) => html`<${Chip} key=${id} id=${id} />`)}${row.holders.length > 4 && html`<span class="quiet">+${row.holders.length - 4}</span>`}<span class="sr">${row.holders.map((id) => nameOf(store.data, id)).join(", ")}</span></span>`}</td>
       <td role="cell" class="c-reason">${text}</td>
       <td role="cell" class="c-waiting">${stop ? html`<span class="with-icon"><${Icon} name="pause" />${stop}</span>` : waiting > 0 && plural(waiting, "waits", "wait")}</td>
@@ -273,6 +285,8 @@ export function Lock({ one }) {
   const lock = lockOf(one);
   const ways = waysToOpen(one);
   const [isOpen, setOpen] = useState(false);
+  const element = useRef(null);
+  useEffect(() => isOpen && element.current?.querySelector(".sheet button")?.focus(), [isOpen]);
   const open = (way) => {
     setOpen(false);
     if (way === "release") attempt(one.id, () => act.release(store.me, one));
@@ -287,8 +301,23 @@ export function Lock({ one }) {
     if (ways.length === 1) open(ways[0][1]);
     else setOpen(!isOpen);
   };
+  // Keys of the open menu: the list behind it does not get them.
+  const press = (event) => {
+    if (!isOpen) return;
+    event.stopPropagation();
+    if (event.key === "Escape" || event.key === "Tab") {
+      event.preventDefault();
+      element.current.closest("tr")?.focus();
+      return setOpen(false);
+    }
+    const items = [...element.current.querySelectorAll(".sheet button")];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return undefined;
+    event.preventDefault();
+    return items[(items.indexOf(document.activeElement) + step + items.length) % items.length]?.focus();
+  };
   return html`
-    <span class="locks" onFocusOut=${close} onKeyDown=${(event) => event.key === "Escape" && isOpen && (event.stopPropagation(), setOpen(false))}>
+    <span class="locks" ref=${element} onfocusout=${close} onKeyDown=${press}>
       <button type="button" tabindex="-1" class=${`lock ${lock}`} aria-label=${label} title=${label} aria-expanded=${ways.length > 1 ? isOpen : undefined} onClick=${click}><${Icon} name=${lock} /></button>
       ${isOpen && html`<span class="sheet">${ways.map(([name, way]) => html`<button type="button" key=${way} onClick=${(event) => (event.stopPropagation(), open(way))}>${name}</button>`)}</span>`}
     </span>`;
@@ -301,14 +330,14 @@ function Held({ row, common, isSelected }) {
     if (event.target.closest("button, a, .sheet")) return;
     setParams({ id: isSelected ? "" : one.id }, { push: true });
   };
-  const isNew = store.connection === "live" && store.now - one.since < 1500 && one.since > 0;
+  const isNew = mayAnimate() && store.connection === "live" && store.now - one.since < 1500 && one.since > 0;
   const kind = `held ${row.isGone ? "gone" : ""} ${row.text === null ? "" : "in-tree"} ${isSelected ? "selected" : ""} ${isNew ? "new" : ""}`;
   const session = data.sessions.get(one.sessionId);
   const state = session ? sessionState(data, session, store.now, pauses(data)) : "alive";
   return html`
     <tr ...${common} class=${kind} aria-selected=${isSelected} onClick=${open} data-key=${shown(one.key)}>
       <td role="cell" class="c-lock">${row.isGone ? html`<span class="lock free" role="img" aria-label="Free"><${Icon} name="free" /></span>` : html`<${Lock} one=${one} />`}</td>
-      <td role="cell" class="c-key"><span class="indent"><${Key} value=${one.key} whole=${row.text} /></span><${Problem} at=${one.id} /></td>
+      <td role="cell" class="c-key"><span class="indent"><${Key} value=${one.key} whole=${row.text} /></span></td>
       <td role="cell" class="c-holder"><span class="holder"><${Chip} id=${one.sessionId} /><${Name} id=${one.sessionId} />${one.mode === "shared" && html` <span class="soft">shared</span>`}${state === "silent" && html` <span class="warn">silent</span>`}${state === "paused" && html` <span class="soft">paused</span>`}</span><span class="narrow-only soft reason-line"><bdi>${one.reason}</bdi></span></td>
       <td role="cell" class="c-reason"><bdi title=${one.reason ?? ""}>${one.reason}</bdi></td>
       <td role="cell" class="c-waiting"><${Behind} one=${one} me=${me} /></td>

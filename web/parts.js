@@ -2,7 +2,8 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.js";
 import { hue, isSoon, monogram, nameOf, shareLeft } from "./derive.js";
-import { kindOf, shown, splitShown } from "./keys.js";
+import { kindOf, shown, splitShown, splitWhole } from "./keys.js";
+import { refreshLogin } from "./feed.js";
 import { left } from "./time.js";
 import { set, store } from "./store.js";
 
@@ -53,9 +54,9 @@ export const Name = ({ id, you = "You", strong = false }) => {
 
 /** A key: the directory quietly, then its last part. The directory shrinks first. */
 export function Key({ value, whole = null }) {
-  const [quiet, last] = whole === null ? splitShown(value) : ["", whole];
+  const [quiet, last] = whole === null ? splitShown(value) : splitWhole(whole);
   const title = kindOf(value) === "path" ? shown(value) : value;
-  return html`<span class="key" title=${title}>${quiet && html`<bdi class="quiet">${quiet}</bdi>`}<bdi class="last">${last}</bdi></span>`;
+  return html`<span class="key" title=${title}>${quiet && html`<bdi class="quiet" dir="ltr">${quiet}</bdi>`}<bdi class="last" dir="ltr">${last}</bdi></span>`;
 }
 
 /** How much of a reservation is left, as a number. */
@@ -106,6 +107,8 @@ export async function attempt(at, action) {
     return true;
   } catch (refusal) {
     if (!refusal.status && refusal.status !== 0) throw refusal;
+    // Another tab may have signed in, or this login may have ended.
+    if (refusal.status === 401 || refusal.status === 403) refreshLogin();
     set({ problem: { at, sentence: refusal.message } });
     return false;
   }
@@ -119,10 +122,14 @@ export function Act({ kind = "", onClick, why = null, children, ...more }) {
 /** Why nothing can be changed now, or null. */
 export function whyNot() {
   if (store.connection !== "live") return "The server does not answer.";
-  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token can look only." : "This tab can look only. Run git dibs open again.";
+  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token can look only." : "This tab can look only. Sign in here again.";
+  return hasEnded() ? "Your session has ended." : null;
+}
+
+/** Whether the session that the person acts for has ended. */
+export function hasEnded() {
   const own = store.me && store.login.scope !== "admin" ? store.data.sessions.get(store.me) : null;
-  if (own && own.state !== "active") return "Your session has ended.";
-  return null;
+  return Boolean(own) && own.state !== "active";
 }
 
 /** A heading that answers the question of the view, and what goes with it. */

@@ -67,7 +67,7 @@ function OwnWait({ wait }) {
     </div>`;
 }
 
-/** "Bo, Jonas, then you": those who wait directly, then those behind them. */
+/** "Bo, Jonas, then you": the sessions that wait directly, then the sessions behind them. */
 export function lineBehind(root) {
   const { data, me } = store;
   const name = (one) => (one.id === me ? "you" : nameOf(data, one.id));

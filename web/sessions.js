@@ -28,7 +28,7 @@ export default function Sessions() {
         ${rows.length > ROWS_MAX && html`<p class="nothing soft">${rows.length - ROWS_MAX} more sessions are not shown.</p>`}`}
       ${!rows.length && html`<p class="nothing soft">Start one with <code>git dibs run --name Ana -- your-agent</code>.</p>`}
       ${ended.length > 0 && html`<h2 class="part">Ended in the last hour <span>${ended.length}</span></h2>
-        <table class="plain"><tbody>${ended.slice(0, 100).map((one) => html`<tr key=${one.id}><td class="s-name"><span class="holder"><${Chip} id=${one.id} off /><${Name} id=${one.id} /></span></td><td><span class="with-icon soft"><${Icon} name="ended" />${one.state === "lost" ? "Lost" : one.state} ${clock(one.ended, now)}</span></td></tr>`)}</tbody></table>`}
+        <table class="plain"><tbody>${ended.slice(0, 100).map((one) => html`<tr key=${one.id}><td class="s-name"><span class="holder"><${Chip} id=${one.id} off /><a class="name" href=${link("history", { session: one.id })}><${Name} id=${one.id} /></a></span></td><td><span class="with-icon soft"><${Icon} name="ended" />${one.state === "lost" ? "Lost" : one.state} ${clock(one.ended, now)}</span></td></tr>`)}</tbody></table>`}
     </main>`;
 }
 
@@ -65,6 +65,6 @@ function Row({ row, held }) {
       <td class="s-waits">${waits.length > 0 && html`<span class="holder">${blocker && html`<${Chip} id=${blocker.sessionId} />`}<code class="cut" title=${waits[0].keys.map(shown).join(", ")}>${shortKey(waits[0].keys[0])}</code></span>`}</td>
       <td class="number quiet s-since">${waits.length > 0 && duration(now - waits[0].since)}</td>
       <td class="number s-count">${up || ""}</td>
-      <td class="s-end">${mayEnd && html`<${Act} kind="quiet" why=${whyNot()} aria-label=${`End the session of ${whoIs(data, session.id, null)}`} onClick=${() => openDialog({ kind: "end", session })}>End…</${Act}>`}</td>
+      <td class="s-end"><a class="button quiet" href=${link("history", { session: session.id })} aria-label=${`History of ${whoIs(data, session.id, null)}`}>History</a>${mayEnd && html`<${Act} kind="quiet" why=${whyNot()} aria-label=${`End the session of ${whoIs(data, session.id, null)}`} onClick=${() => openDialog({ kind: "end", session })}>End…</${Act}>`}</td>
     </tr>`;
 }

@@ -7,7 +7,7 @@ import { parseTime } from "./time.js";
 import { kindOf, shown, sortText, splitPath } from "./keys.js";
 
 /** Sessions that ended longer ago than this are forgotten, in milliseconds. */
-const ENDED_KEPT = 3600_000;
+export const ENDED_KEPT = 3600_000;
 
 /** Answered unlock requests that are kept, at most. */
 const ANSWERED_KEPT = 200;
@@ -25,6 +25,8 @@ export const initial = () => ({
   waits: new Map(),
   // Unlock requests by id.
   requests: new Map(),
+  // Names of sessions that are not listed any more, by id.
+  names: new Map(),
   // How many waits and reservations have changed: who waits for whom is asked for again then.
   queueChanges: 0,
 });
@@ -91,6 +93,11 @@ class Draft {
   /** A session, also one that nothing is known about but its id. */
   session(id) {
     return this.next.sessions.get(id) ?? { id, name: null, feature: null, state: "active", started: 0, seen: 0, ended: 0, held: 0 };
+  }
+
+  /** Keeps the name of a session that may end before what mentions it. */
+  rememberName(id, name) {
+    if (id && name && this.next.names.get(id) !== name) this.map("names").set(id, name);
   }
 
   putSession(id, change) {
@@ -160,7 +167,7 @@ function requestOf(one) {
     answeredAt: parseTime(one.respondedAt),
     answeredBy: one.respondedBy ?? null,
     note: one.note ?? null,
-    handedOver: false,
+    handedOver: one.handedOver ?? false,
   };
 }
 
@@ -194,7 +201,11 @@ const STEPS = {
 
   requests(draft, { list }) {
     const requests = draft.map("requests");
-    for (const one of list.requests) requests.set(one.id, requestOf(one));
+    for (const one of list.requests) {
+      requests.set(one.id, requestOf(one));
+      draft.rememberName(one.requestedBy, one.requestedByName);
+      draft.rememberName(one.reservedBy, one.reservedByName);
+    }
   },
 
   /** Who waits for whom, as of now. Waits that events told of in the meantime stay. */
@@ -242,6 +253,8 @@ const STEPS = {
     for (const [id, session] of draft.next.sessions) {
       if (session.state !== "active" && session.held === 0 && session.ended < now - ENDED_KEPT) draft.map("sessions").delete(id);
     }
+    const mentioned = new Set([...draft.next.requests.values()].flatMap((one) => [one.by, one.holder]));
+    for (const id of draft.next.names.keys()) if (!mentioned.has(id)) draft.map("names").delete(id);
     const answered = [...draft.next.requests.values()].filter((one) => one.status !== "pending");
     if (answered.length <= ANSWERED_KEPT) return;
     answered.sort((a, b) => b.answeredAt - a.answeredAt);
@@ -268,12 +281,6 @@ const STEPS = {
 
   reserved(draft, event) {
     draft.putReservation(reservation(event));
-    // A request that was handed over ends with a reservation of the session that asked.
-    for (const request of draft.next.requests.values()) {
-      if (request.status === "approved" && request.by === event.sessionId && request.key === event.filePath && request.answeredAt === parseTime(event.at)) {
-        draft.map("requests").set(request.id, { ...request, handedOver: true });
-      }
-    }
     draft.putSession(event.sessionId, { seen: Math.max(draft.session(event.sessionId).seen, parseTime(event.at)) });
     draft.next.queueChanges += 1;
   },
@@ -316,6 +323,7 @@ const STEPS = {
   },
 
   unlockRequested(draft, event) {
+    draft.rememberName(event.requestedBy, draft.next.sessions.get(event.requestedBy)?.name);
     draft.map("requests").set(event.requestId, {
       id: event.requestId,
       reservationId: event.reservationId,
@@ -335,7 +343,7 @@ const STEPS = {
   unlockAnswered(draft, event) {
     const old = draft.next.requests.get(event.requestId);
     if (!old) return;
-    const answer = { status: event.status, answeredAt: parseTime(event.at), answeredBy: event.respondedBy, note: event.note ?? null };
+    const answer = { status: event.status, answeredAt: parseTime(event.at), answeredBy: event.respondedBy, note: event.note ?? null, handedOver: event.handedOver ?? false };
     draft.map("requests").set(event.requestId, { ...old, ...answer });
   },
 };

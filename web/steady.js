@@ -8,8 +8,6 @@ const HOLD_MS = 1000;
 const HOLD_MAX_MS = 3000;
 /** How long a row that was released is seen to go. */
 const LEAVE_MS = 180;
-/** More rows than this go at once without being seen to. */
-const LEAVING_MAX = 20;
 const MOVE_MS = 160;
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -35,6 +33,7 @@ export function useSteadyRows(fresh, choice) {
   }
   const isHeld = now - lastMove < HOLD_MS && (!current.heldSince || now - current.heldSince < HOLD_MAX_MS);
   if (current.fresh === fresh && (isHeld || current.rows === fresh)) return current.rows;
+  if (current.fresh !== fresh) noteChange(current.fresh, fresh, now);
   const byId = new Map(fresh.map((row) => [row.id, row]));
   if (isHeld) {
     const rows = current.rows.map((row) => byId.get(row.id) ?? (row.type === "held" ? { ...row, isGone: true } : row));
@@ -42,7 +41,7 @@ export function useSteadyRows(fresh, choice) {
     return rows;
   }
   const leaving = current.fresh === fresh ? [] : current.rows.filter((row) => row.type === "held" && !row.isGone && !byId.has(row.id));
-  const rows = leaving.length && leaving.length <= LEAVING_MAX && !STILL.matches ? withLeaving(current.rows, fresh, byId) : fresh;
+  const rows = leaving.length && mayAnimate() ? withLeaving(current.rows, fresh, byId) : fresh;
   Object.assign(current, { fresh, rows, heldSince: 0 });
   if (rows !== fresh) setTimeout(() => redraw((n) => n + 1), LEAVE_MS);
   return rows;
@@ -64,6 +63,24 @@ function withLeaving(old, fresh, byId) {
   return rows;
 }
 
+/** More changes than this at once, or another change within this time: nothing is animated, so that no frame is late. */
+const CHANGES_MAX = 10;
+const CALM_MS = 200;
+let lastChange = -Infinity;
+let isCalm = true;
+
+/** Notes that the rows have changed. */
+function noteChange(before, after, now) {
+  const known = new Set(before.map((row) => row.id));
+  let changes = before.length;
+  for (const row of after) changes += known.has(row.id) ? -1 : 1;
+  isCalm = changes <= CHANGES_MAX && now - lastChange > CALM_MS;
+  lastChange = now;
+}
+
+/** Whether few enough rows change that each may be seen to. */
+export const mayAnimate = () => isCalm && !STILL.matches;
+
 /** Rows that have another place than before move there; not when the person chose to see something else. */
 export function useMotion(rows, starts, choice) {
   const before = useRef({ rows: null, places: new Map(), choice });
@@ -71,6 +88,7 @@ export function useMotion(rows, starts, choice) {
     if (before.current.rows === rows) return;
     const places = before.current.choice === choice ? before.current.places : new Map();
     const visible = [...document.querySelectorAll("#rows tr[id]")];
+    const isStill = !mayAnimate();
     const index = new Map(visible.map((element) => [element.id.slice(4), element]));
     const next = new Map();
     rows.forEach((row, n) => {
@@ -78,7 +96,7 @@ export function useMotion(rows, starts, choice) {
       if (!element) return;
       next.set(row.id, starts[n]);
       const from = places.get(row.id);
-      if (from === undefined || from === starts[n] || STILL.matches || Math.abs(from - starts[n]) > innerHeight) return;
+      if (from === undefined || from === starts[n] || isStill || Math.abs(from - starts[n]) > innerHeight) return;
       element.animate([{ transform: `translateY(${from - starts[n]}px)` }, { transform: "none" }], { duration: MOVE_MS, easing: "ease-out" });
     });
     before.current = { rows, places: next, choice };

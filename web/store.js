@@ -11,6 +11,8 @@ export const store = {
   reloadedAt: 0,
   // Who is signed in: the answer of GET /api/login.
   login: null,
+  // Why the person has to sign in: a refusal of the server, or null.
+  signInProblem: null,
   repo: null,
   // The session that the person acts for, or null.
   me: null,

@@ -5,13 +5,18 @@ import { heldBy, hue, isSilent, listNames, monogram, nameOf, pauses, sessionStat
 import { openDialog, waysToOpen } from "./actions.js";
 import { readRefusals } from "./feed.js";
 import { layout } from "./graph.js";
-import { shown } from "./keys.js";
+import { cutKey, cutName, shown } from "./keys.js";
 import { Act, Chip, Heading, Icon, Key, Name, plural } from "./parts.js";
 import { store } from "./store.js";
 import { clock, duration, parseTime } from "./time.js";
 
 const NODE = { size: 32, width: 150, height: 88 };
-const MIN_STEP = 300;
+/** The least distance of two columns: a session, its label, and the curves into the next column. */
+const MIN_STEP = 360;
+/** Where curves begin, before the session that they lead to. */
+const CURVE = 96;
+/** The width of a letter in the picture, about: of a key, and of a name. */
+const LETTER = { key: 7.3, name: 7.4 };
 
 export default function Waits() {
   const { data, now } = store;
@@ -36,7 +41,7 @@ export default function Waits() {
     </main>`;
 }
 
-/** What can be done about those who hold up the others. */
+/** What can be done about the sessions that hold up the others. */
 function Nudges({ roots }) {
   return roots.map((root) => {
     const keys = waitedKeys(root);
@@ -103,25 +108,27 @@ function describe(edges) {
 }
 
 function Edge({ edge, from, to, step, isOwn, now }) {
-  const [x1, x2] = [from.x + NODE.width - 22, to.x - 6];
-  const isStraight = from.y === to.y;
-  // The line leaves straight, under its label, and bends at its end.
-  const bend = Math.max(x1 + 40, x2 - 130);
-  const y2 = to.y + (isStraight ? 0 : 11);
-  const path = isStraight ? `M${x1} ${from.y}H${x2}` : `M${x1} ${from.y}H${bend}C${bend + 70} ${from.y} ${x2 - 50} ${y2} ${x2} ${y2}`;
-  // A label is in the first column of its line, where the line is straight.
-  const label = x1 + (Math.min(x1 + step - NODE.width + 16, isStraight ? x2 : bend) - x1) / 2;
-  const { wait } = edge;
-  const text = `${duration(now - wait.since)}${wait.givesUp ? `, gives up in ${duration(wait.givesUp - now)}` : ""}`;
-  const more = wait.keys.length + wait.more - 1;
+  const [x1, x2] = [from.x + NODE.width, to.x - 8];
+  // The line leaves straight, under its label, or between the rows where a session is in its way, and bends at its end.
+  const bend = Math.max(x1 + 20, x2 - CURVE);
+  const y = edge.passes ? from.y + NODE.height / 2 : from.y;
+  const y2 = y === to.y ? y : to.y + (y > to.y ? 11 : -11);
+  const start = edge.passes ? `M${x1} ${from.y}C${x1 + 40} ${from.y} ${x1 + 20} ${y} ${x1 + 60} ${y}` : `M${x1} ${y}`;
+  const path = y === y2 ? `${start}H${x2}` : `${start}H${bend}C${bend + 56} ${y} ${x2 - 40} ${y2} ${x2} ${y2}`;
   return html`
     <g class=${isOwn ? "edge own" : "edge"}><path d=${path} marker-end=${`url(#${isOwn ? "arrow-own" : "arrow"})`} />
-      <text class="mono halo" text-anchor="middle" x=${label} y=${from.y - 9}><title>${wait.keys.map(shown).join("\n")}</title>${cut(shown(edge.key), 30)}${more > 0 ? ` +${more}` : ""}</text>
-      <text class="small quiet halo" text-anchor="middle" x=${label} y=${from.y + 19}>${text}</text></g>`;
+      ${edge.hasLabel && html`<${Label} edge=${edge} x=${x1 + 8} y=${from.y} room=${step - NODE.width - 24} now=${now} />`}</g>`;
 }
 
-/** The end of a long text: the file name is there. */
-const cut = (text, length) => ([...text].length > length ? `…${[...text].slice(1 - length).join("")}` : text);
+/** What a session waits for, above its line, and when it gives up, below it. */
+function Label({ edge, x, y, room, now }) {
+  const { wait } = edge;
+  const more = wait.keys.length + wait.more - 1;
+  const end = more > 0 ? ` +${more}` : "";
+  return html`
+    <text class="mono halo" x=${x} y=${y - 9}><title>${wait.keys.map(shown).join("\n")}</title>${cutKey(shown(edge.key), Math.floor(room / LETTER.key) - end.length)}${end}</text>
+    ${wait.givesUp > 0 && html`<text class="small quiet halo" x=${x} y=${y + 19}>gives up in ${duration(wait.givesUp - now)}</text>`}`;
+}
 
 function Node({ id, at, data }) {
   const { me, now } = store;
@@ -135,21 +142,24 @@ function Node({ id, at, data }) {
     <g class=${`node n${id === me ? 0 : hue(id)}`}>
       <rect x=${at.x} y=${at.y - 16} width=${NODE.size} height=${NODE.size} rx="8" />
       <text class="letters" text-anchor="middle" x=${at.x + 16} y=${at.y + 4.5}>${monogram(nameOf(data, id))}</text>
-      <text class="strong halo" x=${at.x + 42} y=${at.y - 2}><title>${id}</title>${cut(name, 20)}</text>
+      <text class="strong halo" x=${at.x + 42} y=${at.y - 2}><title>${id}</title>${cutName(name, Math.floor((NODE.width - 42) / LETTER.name))}</text>
       <text class=${`small halo ${state === "silent" ? "warn" : "soft"}`} x=${at.x + 42} y=${at.y + 15}>${text}</text>
     </g>`;
 }
 
 /** Waits that would have closed a circle. */
 function Refused() {
-  const cycles = store.refusals.list.filter((one) => one.cycle?.length);
-  if (!cycles.length) return null;
+  const { list, dropped } = store.refusals;
+  const cycles = list.filter((one) => one.cycle?.length);
+  const missing = dropped > 0 && html`<p class="small soft nothing">${plural(dropped, "more refused request")} of the last hour ${dropped === 1 ? "is" : "are"} not listed: there were too many.</p>`;
+  if (!cycles.length) return missing || null;
   return html`
     <h2 class="part">Refused in the last hour <span>waits that would have closed a circle</span></h2>
     ${cycles.slice(0, 20).map((one) => html`
       <div class="cycle" key=${`${one.at} ${one.sessionId}`}><span class="quiet">${clock(parseTime(one.at), store.now)}</span><${Icon} name="circle" />
         <span class="holder">${one.cycle.map((step, n) => html`${n ? " and " : ""}<${Chip} id=${step.session} /><${Name} id=${step.session} />`)}</span>
-        <span class="soft"><${Name} id=${one.cycle[0].session} /> wanted <code>${shown(one.cycle[0].wants)}</code>${one.cycle[1] && html` while <${Name} id=${one.cycle[1].session} you="you" /> waited for <code>${shown(one.cycle[1].wants)}</code>`}</span></div>`)}`;
+        <span class="soft"><${Name} id=${one.cycle[0].session} /> wanted <code>${shown(one.cycle[0].wants)}</code>${one.cycle[1] && html` while <${Name} id=${one.cycle[1].session} you="you" /> waited for <code>${shown(one.cycle[1].wants)}</code>`}${one.count > 1 && html`, ${one.count.toLocaleString("en")} times since ${clock(parseTime(one.firstAt), store.now)}`}</span></div>`)}
+    ${missing}`;
 }
 
 function List({ waits }) {

@@ -184,11 +184,84 @@ fn a_refusal_is_shown_in_its_row() {
     let world = World::new();
     let ana = world.named("ana", "Ana");
     ana.reserve(long("a", "work")).ok();
+    ana.reserve(long("b", "work")).ok();
     let Some(browser) = world.browser_as(&ana.token) else { return };
-    browser.lists("a", true);
+    browser.lists("b", true);
     // The session ends behind the page's back, while the page hears nothing.
     browser.run("EventSource.prototype.close.call; window.fetch = ((old) => (url, options) => options?.method === 'POST' ? Promise.resolve(new Response(JSON.stringify({ error: 'the answer of the server', code: 'FORBIDDEN' }), { status: 403 })) : old(url, options))(window.fetch)");
-    browser.click(&format!("{}//button", Browser::row("a")));
-    browser.sees("the answer of the server");
+    for (width, height) in [(1440, 900), (360, 800)] {
+        browser.resize(width, height);
+        browser.click(&format!("{}//button", Browser::row("a")));
+        browser.sees("the answer of the server");
+        browser.until(
+            "the sentence is under its row, and covers neither it nor the next one",
+            "const box = (what) => document.querySelector(what).getBoundingClientRect(); const sentence = box('.problem-row'); return box(\"tr[data-key='a']\").bottom <= sentence.top + 1 && sentence.bottom <= box(\"tr[data-key='b']\").top + 1",
+        );
+    }
     browser.lists("a", true);
+}
+
+/// A session that has paused a feature is offered to resume it, and can.
+#[test]
+fn a_session_resumes_its_own_pause() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.reserve(long("feature:FEAT-1:pause", "an incident")).ok();
+    let Some(browser) = world.browser_as(&ana.token) else { return };
+    browser.sees("FEAT-1 is paused");
+    browser.press_button("", "Resume…");
+    browser.press_button("//dialog", "Resume");
+    browser.sees_no("is paused");
+    held(&world, &[]);
+    browser.until("the focus is kept", "return document.activeElement !== document.body");
+    browser.check_console(&[]);
+}
+
+/// The menu of a padlock, with the keyboard alone; and what has the focus afterwards.
+#[test]
+fn a_padlock_is_opened_with_the_keyboard() {
+    const DOWN: char = '\u{e015}';
+    const ESCAPE: char = '\u{e00c}';
+    const ENTER: char = '\u{e007}';
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.reserve(long("mine", "work")).ok();
+    bo.reserve(long("theirs", "work")).ok();
+    let Some(browser) = world.browser() else { return };
+    browser.go(&world.login_url(&world.admin(), "&session=ana"));
+    browser.lists("theirs", true);
+    let focused = |text: &str| {
+        browser.until(
+            &format!("{text} has the focus"),
+            &format!("return document.activeElement.innerText.trim() === {text:?}"),
+        );
+    };
+    let is_row = |key: &str| {
+        browser.until(
+            &format!("the row of {key} has the focus"),
+            &format!("return document.activeElement.dataset.key === {key:?}"),
+        );
+    };
+    browser.run("document.querySelector(\"tr[data-key='theirs']\").focus()");
+    browser.keys(" ");
+    focused("Ask…");
+    browser.keys(&DOWN.to_string());
+    focused("Override…");
+    browser.keys(&ESCAPE.to_string());
+    is_row("theirs");
+    assert_eq!(browser.run("return document.querySelectorAll('.sheet').length"), 0);
+    browser.keys(" ");
+    focused("Ask…");
+    browser.keys(&format!("{DOWN}{ENTER}"));
+    browser.sees("Take theirs away from Bo?");
+    browser.keys(&ESCAPE.to_string());
+    is_row("theirs");
+    browser.run("document.querySelector(\"tr[data-key='mine']\").focus()");
+    browser.keys(" ");
+    browser.lists("mine", false);
+    is_row("theirs");
+    // A new view begins at its top, with its headline.
+    browser.keys("4");
+    browser.until("the headline has the focus", "return document.activeElement.matches('main.sessions h1')");
+    browser.check_console(&[]);
 }

@@ -142,3 +142,26 @@ fn a_restored_journal_is_loaded_anew() {
     browser.sees("Loaded anew at");
     browser.check_console(NO_SERVER);
 }
+
+#[test]
+fn a_request_for_what_i_hold_is_a_notification_while_i_work_elsewhere() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.reserve(long("src/a.rs", "work")).ok();
+    ana.reserve(long("src/b.rs", "work")).ok();
+    let Some(browser) = world.browser() else { return };
+    let grant = json!({ "origin": world.url(), "permissions": ["notifications"] });
+    browser.devtools("Browser.grantPermissions", grant);
+    world.sign_in(&browser, &ana.token);
+    // No person sees the notifications of a browser without a screen, so the page notes which it shows.
+    browser.run("window.noted = []; const real = Notification; window.Notification = class extends real { constructor(title, more) { super(title, more); window.noted.push(`${title}: ${more.body}`) } }");
+    let ask = |key: &str| bo.post("unlock-requests", json!({ "filePath": key, "reason": "a hotfix" })).expect(201);
+    browser.run("document.hasFocus = () => true");
+    ask("src/a.rs");
+    browser.until("the first is counted", "return document.title.startsWith('(1) ')");
+    browser.run("document.hasFocus = () => false");
+    ask("src/b.rs");
+    browser.until("the second is counted", "return document.title.startsWith('(2) ')");
+    assert_eq!(browser.run("return window.noted"), json!(["Bo asks for src/b.rs: a hotfix"]));
+    browser.check_console(&[]);
+}

@@ -1,12 +1,10 @@
 //! How the page looks, for eyes, keyboards and screen readers.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::support::http::{Connection, request};
-use crate::world::{Session, World, long, skip, text, until};
+use crate::world::{Session, World, fetched, long, skip, text, until};
 
 /// A repository in the middle of a working day. The requests that wait do so as long as their connections are open.
 fn busy(world: &World) -> Vec<Connection> {
@@ -200,9 +198,7 @@ fn signing_in_and_documents_look_right() {
 
 /// axe-core, which `./test` fetches; none where it could not.
 fn axe() -> Option<String> {
-    let file = crate::browser::screenshots().with_file_name("axe").join("node_modules/axe-core/axe.min.js");
-    let other = std::env::var_os("DIBS_AXE").map(PathBuf::from);
-    let text = std::fs::read_to_string(other.unwrap_or(file)).ok();
+    let text = std::fs::read_to_string(fetched("axe/node_modules/axe-core/axe.min.js")).ok();
     if text.is_none() {
         skip("axe-core on the dashboard, because it could not be fetched from npm");
     }

@@ -6,6 +6,7 @@
 //! | `signing_in` | codes, tokens, cookies, other sites, signing out |
 //! | `acting` | release, ask, approve, hand over, reject, withdraw, override, end, pause |
 //! | `live` | what appears and goes by itself; two browsers; a server that is killed and started again |
+//! | `history` | the timeline: more pages than one, earlier and later |
 //! | `many` | 10,000 reservations; a thousand random changes, compared with the server; how long it takes |
 //! | `odd` | names full of markup, long paths, no session, an empty repository |
 //! | `looks` | every view, light and dark, wide and narrow: screenshots, axe-core, no overflow; keys |
@@ -18,6 +19,7 @@ mod driver;
 mod world;
 
 mod acting;
+mod history;
 mod live;
 mod looks;
 mod many;

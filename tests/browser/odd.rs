@@ -83,7 +83,7 @@ fn an_empty_repository_says_what_to_do() {
         ("waits", "No one is waiting"),
         ("sessions", "git dibs run --name Ana -- your-agent"),
         ("history", "Nothing was held then."),
-        ("hot", "No conflicts today"),
+        ("hot", "No conflicts in the last day"),
     ] {
         browser.show(&format!("#/{view}"));
         browser.sees(words);

@@ -90,6 +90,43 @@ fn signing_out_ends_it() {
     browser.check_console(&[]);
 }
 
+/// A link names the session of an admin only together with a code that works.
+#[test]
+fn a_link_without_a_right_code_makes_nothing_mine() {
+    let world = World::new();
+    world.named("ana", "Ana").hold("src/a.rs");
+    let Some(browser) = world.browser_as(&world.admin()) else { return };
+    browser.lists("src/a.rs", true);
+    browser.go("about:blank");
+    browser.go(&format!("{}/#code=x&session=ana", world.url()));
+    browser.lists("src/a.rs", true);
+    assert_eq!(
+        browser.run("return document.querySelector('.lock').getAttribute('aria-label')"),
+        "Held by Ana. Override"
+    );
+    browser.check_console(&[UNAUTHORIZED]);
+}
+
+/// Tabs share the cookie and not the secret: a tab that lost its rights to another one says so.
+#[test]
+fn a_second_sign_in_is_told_to_the_first_tab() {
+    let world = World::new();
+    let ana = world.named("ana", "Ana");
+    ana.hold("src/a.rs");
+    let Some(browser) = world.browser_as(&ana.token) else { return };
+    browser.lists("src/a.rs", true);
+    let code = world.post("/api/login/codes", &ana.token, json!({})).expect(201)["code"].clone();
+    // Another tab signs in, and tells the others.
+    browser.run_async(&format!(
+        "fetch('api/login', {{ method: 'POST', headers: {{ 'content-type': 'application/json' }}, body: JSON.stringify({{ code: {code} }}) }}).then(() => {{ new BroadcastChannel('dibs /').postMessage(''); done(true) }})"
+    ));
+    browser.sees("This tab can look only.");
+    assert_eq!(browser.run("return document.querySelectorAll('button.lock').length"), 0);
+    browser.press_button("", "Sign in here again");
+    browser.sees("Sign in to git-dibs");
+    browser.check_console(&[]);
+}
+
 /// A page of another site, on another port of this machine, cannot use the cookie of a signed-in browser.
 #[test]
 fn another_site_can_neither_read_nor_change() {

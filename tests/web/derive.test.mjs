@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { held, heldUp, hue, isSoon, listNames, monogram, roots, sessionRows, tableRows, treeRows } from "../../web/derive.js";
+import { groupByDirectory, held, heldUp, historyFilter, hue, isSoon, listNames, monogram, nameOf, pauses, roots, sessionRows, tableRows, treeRows, withProblem } from "../../web/derive.js";
 import { layout } from "../../web/graph.js";
-import { kindOf, sortText, splitPath, splitShown } from "../../web/keys.js";
+import { cutKey, cutName, kindOf, sortText, splitPath, splitShown, splitWhole } from "../../web/keys.js";
 import { initial, reduce } from "../../web/state.js";
 import { clock, duration, exactly, left, roughly } from "../../web/time.js";
 import { bars, rowsOf, ticks } from "../../web/timeline.js";
@@ -131,4 +131,55 @@ test("text for people", () => {
   assert.deepEqual(["ana", "Ana María", "日本", "", "😀x", "<b>"].map(monogram), ["An", "AM".replace("M", "m"), "日本", "?", "X", "B"]);
   assert.ok(new Set(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"].map(hue)).size > 3);
   assert.deepEqual([listNames([]), listNames(["A"]), listNames(["A", "B"]), listNames(["A", "B", "C"]), listNames(["A", "B", "C", "D"], 3)], ["", "A", "A and B", "A, B and 1 other", "A, B, C and 1 other"]);
+});
+
+test("a directory is cut before the name of its file", () => {
+  assert.deepEqual([splitWhole("cli/args.rs"), splitWhole("args.rs"), splitWhole("parser/**"), splitWhole("src/")], [["cli/", "args.rs"], ["", "args.rs"], ["", "parser/**"], ["", "src/"]]);
+  assert.deepEqual([cutKey("src/parser/lexer.rs", 30), cutKey("src/parser/lexer.rs", 14), cutKey("a/very-long-name.rs", 8)], ["src/parser/lexer.rs", "src/p…lexer.rs", "very-lo…"]);
+  assert.deepEqual([cutName("Bartholomew", 6), cutName("Bo", 6)], ["Barth…", "Bo"]);
+});
+
+test("what the server refused is a row under the one that caused it", () => {
+  const rows = treeRows(holding(["a", "ana"], ["b", "bo"]).order, new Set());
+  const [first] = rows;
+  assert.deepEqual(withProblem(rows, { at: first.id, sentence: "no" }).map((row) => row.type), ["held", "problem", "held"]);
+  assert.equal(withProblem(rows, { at: "gone", sentence: "no" }), rows);
+  assert.equal(withProblem(rows, null), rows);
+});
+
+test("the counts of hot spots add up", () => {
+  const path = (key, conflicts, waits = 0) => ({ key, conflicts, waits, averageWaitSeconds: waits ? 4 : 0 });
+  const groups = groupByDirectory([path("src/a.rs", 5, 2), path("src/b.rs", 3), path("top", 4), path("db:slot", 1), path("src/parser/**", 1)]);
+  assert.deepEqual(groups.map((group) => [group.name, group.conflicts, group.waits]), [["src/", 9, 2], ["top", 4, 0], ["db:slot", 1, 0]]);
+  for (const group of groups.filter((one) => one.files.length)) assert.equal(group.files.reduce((sum, one) => sum + one.conflicts, 0), group.conflicts);
+});
+
+test("the field of the history names a path, or a session by its name", () => {
+  const opened = { seq: ++seq, at: time(0), event: "opened", sessionId: "s-1", name: "Bo", feature: null };
+  const state = reduce(initial(), [opened]);
+  assert.deepEqual(historyFilter(state, " src/** "), { path: "src/**", session: "" });
+  assert.deepEqual(historyFilter(state, "session:bo"), { path: "", session: "s-1" });
+  assert.deepEqual(historyFilter(state, "session:gone"), { path: "", session: "gone" });
+});
+
+test("a session that is not listed any more keeps the name that its request has", () => {
+  const request = { id: "q", reservationId: "r", filePath: "a", reservedBy: "ana", reservedByName: "Ana", requestedBy: "bo", requestedByName: "Bo", reason: "x", requestedAt: time(0), status: "approved", respondedAt: time(1), handedOver: true };
+  const state = reduce(initial(), [{ type: "requests", list: { requests: [request] } }]);
+  assert.deepEqual([nameOf(state, "bo"), nameOf(state, "ana"), nameOf(state, "cy")], ["Bo", "Ana", "cy"]);
+  assert.equal(state.requests.get("q").handedOver, true, "as a page says that saw it happen");
+  assert.equal(state.sessions.size, 0, "it is no active session");
+  assert.equal(nameOf(reduce(state, [{ type: "forget", now }]), "bo"), "Bo");
+});
+
+test("a pause has the key that ends it", () => {
+  assert.deepEqual(pauses(holding(["feature:F-1:pause", "ana"])).map((one) => [one.feature, one.key]), [["F-1", "feature:F-1:pause"]]);
+});
+
+test("an arrow goes around the sessions in its way, and a session has one label", () => {
+  // Leaf waits for kim and for the root behind kim, and kim is on its row.
+  const waits = [wait(3, "kim", "root"), wait(2, "leaf", "kim")].map((one) => ({ ...one, since: Date.parse(one.since) }));
+  waits[1].blockedBy.push({ sessionId: "root", key: "k", kind: "holder" });
+  const { edges } = layout(waits);
+  const found = Object.fromEntries(edges.map((edge) => [`${edge.from} ${edge.to}`, [edge.passes, edge.hasLabel]]));
+  assert.deepEqual(found, { "leaf kim": [false, true], "leaf root": [true, false], "kim root": [false, true] });
 });

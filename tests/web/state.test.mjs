@@ -84,7 +84,7 @@ test("an unlock request is asked, answered and handed over", () => {
   state = reduce(state, [{ seq: ++seq, at: at(2), event: "unlockRequested", requestId: "q", reservationId: "1", filePath: "a", requestedBy: "bo", reason: "a fix" }]);
   assert.deepEqual([state.requests.get("q").holder, state.requests.get("q").status], ["ana", "pending"]);
   state = reduce(state, [
-    { seq: ++seq, at: at(3), event: "unlockAnswered", requestId: "q", status: "approved", respondedBy: "ana" },
+    { seq: ++seq, at: at(3), event: "unlockAnswered", requestId: "q", status: "approved", respondedBy: "ana", handedOver: true },
     released("1", "a", "ana"),
     reserved("2", "a", "bo", { at: at(3) }),
   ]);
