@@ -8,15 +8,15 @@ use std::time::Instant;
 use super::answer::Answer;
 use super::call::{EDIT, HookCall};
 use super::event::Event;
-use super::reserve::{Refused, Reserved, request, save_notices};
+use super::reserve::{Refused, Reserved, request};
 use super::session::{AgentSession, Need, find_server, handles};
 use super::state::SessionState;
 use super::target::targets;
 use super::words;
-use crate::client::{ClientError, QuickCall, QuickReply, quick_reserve};
+use crate::client::{ClientError, QuickReply, quick_reserve};
 use crate::git::{self, Place, Settings};
 use crate::judge::{self, CheckError};
-use crate::local::{Environment, agent_file, clock};
+use crate::local::{Environment, agent_file, clock, notices};
 
 /// Reserves the files of an edit.
 pub fn before_edit(event: &Event, files: &[String], environment: &Environment) -> Answer {
@@ -63,19 +63,18 @@ fn renew(place: &Place, paths: &[git::Path], event: &Event, environment: &Enviro
     if !state.held().covers(place, paths) || (!state.has_keeper() && is_own()) {
         return Renewal::Unclear;
     }
-    let Some(endpoint) = access.endpoints.first() else { return Renewal::Unclear };
-    let (credential, session, repo) = (Some(credential), Some(&**session), access.repo.as_deref());
-    let call = QuickCall { endpoint, credential, session, repo };
+    let Some(call) = access.quick_call() else { return Renewal::Unclear };
     let limits = state.limits();
-    match quick_reserve(call, &request(paths, None), limits) {
-        QuickReply::Success(reply) => {
+    let reply = quick_reserve(call, &request(paths, None), limits);
+    notices::save(&place.common_dir, session, &access.inbox.take());
+    match reply {
+        QuickReply::Success(_) => {
             state.note_activity();
-            save_notices(place, session.unwrap_or_default(), reply);
             Renewal::Done
         }
         QuickReply::TimedOut(_) => {
             state.note_outage();
-            Renewal::TimedOut(ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total }.into())
+            Renewal::TimedOut(ClientError::TimedOut { at: call.endpoint.to_string(), limit: limits.total }.into())
         }
         QuickReply::Unclear(_) => Renewal::Unclear,
     }

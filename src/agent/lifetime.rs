@@ -43,6 +43,8 @@ pub fn session_end(event: &Event, environment: &Environment) -> Answer {
         // If the server does not answer, the keeper tries again when the agent is gone.
         if client.end(&session.id, &EndSession { state: Some(EndState::Completed) }).is_ok() {
             session.forget(&place);
+            // No later command of this session could show them.
+            session.access.inbox.take();
             notices::take(&place.common_dir, &session.id);
         }
     } else if let Some(state) = &session.state {

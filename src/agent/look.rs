@@ -2,7 +2,7 @@
 //!
 //! A look compares what differs from HEAD with the look before. A file counts as changed by this session if it differs from
 //! HEAD and was written since then. What a checkout or a pull wrote is as in HEAD, or part of a merge that is not finished;
-//! what was there at the first look is another's. Where other sessions live in the same checkout, no one can tell who wrote
+//! what was there at the first look is another's, also when a stash has put it away and back. Where other sessions live in the same checkout, no one can tell who wrote
 //! a file: then nothing is reserved, and the model is told.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
@@ -24,13 +25,17 @@ use crate::client::Limits;
 use crate::git::{self, GitError, Place, Repo, StatusEntry, Untracked};
 use crate::judge::{self, CheckError, path_of};
 use crate::local::{Environment, agent_file, clock, notices};
-use crate::text::percent;
+use crate::text::{hex, percent};
 
 /// The most files that one look reserves or reports.
 pub const FILES_MAX: usize = 200;
 
 /// The most paths that a look remembers.
 const REMEMBERED_MAX: usize = 20_000;
+
+/// The most files that one look reads, and the largest of them in bytes. Others are known by what the file system says.
+const CONTENTS_MAX: usize = 200;
+const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// What makes git put changes of others into the index: a merge, a rebase and the like that is not finished.
 const UNFINISHED: [&str; 6] =
@@ -45,8 +50,8 @@ struct Looks(BTreeMap<String, Look>);
 struct Look {
     /// When it was, by the clock of files.
     at: u64,
-    /// What differed from HEAD, percent-encoded, each with what identifies its content.
-    paths: BTreeMap<String, String>,
+    /// What differed from HEAD, percent-encoded, now or at an earlier look.
+    paths: BTreeMap<String, Seen>,
 }
 
 /// Remembers what differs from HEAD when the session begins: that is not its own.
@@ -121,21 +126,24 @@ fn changed(place: &Place, repo: &Repo, state: &SessionState) -> Result<Vec<git::
     let mut looks: Looks = state.read("look");
     let name = dir_name(&place.git_dir);
     let before = looks.0.get(&name).cloned();
-    let mut now = Look { at, paths: BTreeMap::new() };
-    let mut changed = Vec::new();
+    let mut now = Look { at, paths: before.as_ref().map(Look::of_others).unwrap_or_default() };
+    let (mut changed, mut to_read) = (Vec::new(), CONTENTS_MAX);
     for entry in &entries {
-        let seen = Seen::of(&place.top, entry);
-        let known = before.as_ref().and_then(|before| before.paths.get(&percent::encode(&entry.path)));
+        let path = percent::encode(&entry.path);
+        let known = before.as_ref().and_then(|before| before.paths.get(&path));
+        let file = place.top.join(OsStr::from_bytes(&entry.path));
+        let (mut seen, written) = Seen::of(&file, known, &mut to_read);
         let is_changed = match (&before, known) {
             (None, _) => false,
-            (Some(_), Some(known)) => *known != seen.stamp,
-            (Some(before), None) => seen.written.is_none_or(|written| written > before.at),
+            (Some(_), Some(known)) => !known.is_same(&seen),
+            (Some(before), None) => written.is_none_or(|written| written > before.at),
         };
+        seen.is_others = !is_changed && known.is_none_or(|known| known.is_others);
         if is_changed {
             changed.push(entry.path.clone());
         }
-        if now.paths.len() < REMEMBERED_MAX {
-            now.paths.insert(percent::encode(&entry.path), seen.stamp);
+        if now.paths.len() < REMEMBERED_MAX || now.paths.contains_key(&path) {
+            now.paths.insert(path, seen);
         }
     }
     looks.0.insert(name, now);
@@ -157,21 +165,47 @@ fn entries(repo: &Repo) -> Result<Vec<StatusEntry>, GitError> {
     Ok(entries)
 }
 
-/// What identifies the content of a file, without reading it.
+/// What identifies the content of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
+    /// What the file system says: enough to know that nothing was written.
     stamp: String,
-    /// When it was last written or put in its place; none if it is gone.
-    written: Option<u64>,
+    /// The hash of the content, if it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    /// This session has not changed it.
+    #[serde(default)]
+    is_others: bool,
+}
+
+impl Look {
+    /// What stays known although it may no longer differ: a stash puts the changes of others away, and brings them back.
+    fn of_others(&self) -> BTreeMap<String, Seen> {
+        let is_kept = |seen: &Seen| seen.is_others && seen.content.is_some();
+        self.paths.iter().filter(|(_, seen)| is_kept(seen)).map(|(path, seen)| (path.clone(), seen.clone())).collect()
+    }
 }
 
 impl Seen {
-    fn of(top: &Path, entry: &StatusEntry) -> Seen {
-        match std::fs::symlink_metadata(top.join(OsStr::from_bytes(&entry.path))) {
-            Ok(about) => {
-                let written = changed_at(&about);
-                Seen { stamp: format!("{}.{}.{written}", about.ino(), about.size()), written: Some(written) }
-            }
-            Err(_) => Seen { stamp: "gone".to_owned(), written: None },
+    /// Looks at a file, and reads it if it was written since it was last seen. Also returns when it was last written or put
+    /// in its place; none if it is gone.
+    fn of(file: &Path, known: Option<&Seen>, to_read: &mut usize) -> (Seen, Option<u64>) {
+        let Ok(about) = std::fs::symlink_metadata(file) else {
+            return (Seen { stamp: "gone".to_owned(), ..Seen::default() }, None);
+        };
+        let written = changed_at(&about);
+        let stamp = format!("{}.{}.{written}", about.ino(), about.size());
+        if let Some(known) = known.filter(|known| known.stamp == stamp) {
+            return (known.clone(), Some(written));
         }
+        let may_read = about.is_file() && about.size() <= CONTENT_BYTES_MAX && *to_read > 0;
+        *to_read -= usize::from(may_read);
+        let bytes = may_read.then(|| std::fs::read(file).ok()).flatten();
+        let content = bytes.map(|bytes| hex::encode(digest::digest(&digest::SHA256, &bytes).as_ref()));
+        (Seen { stamp, content, is_others: false }, Some(written))
+    }
+
+    fn is_same(&self, other: &Seen) -> bool {
+        self.stamp == other.stamp || (self.content.is_some() && self.content == other.content)
     }
 }

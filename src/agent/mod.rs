@@ -44,7 +44,6 @@ pub mod keeper;
 mod lifetime;
 mod look;
 mod name;
-mod owner;
 pub mod patch;
 pub mod preamble;
 mod process_watch;

@@ -45,7 +45,7 @@ pub fn instructions(edits: Edits) -> String {
          - git dibs status: who holds what\n\
          - git dibs reserve PATH... --reason \"WHY\": reserve, all or nothing\n\
          - git dibs wait PATH...: wait until free, then hold it\n\
-         - git dibs request PATH: ask its holder to release it\n\
+         - git dibs request PATH --reason \"WHY\": ask its holder to release it\n\
          - git dibs release PATH...: when you are done\n\
          Exit codes: 0 ok, 3 held by another session, 5 no server, 7 timed out.\n\
          If a file is held: work on something else, wait for it, or tell the user. Do not switch the hooks off.\n"

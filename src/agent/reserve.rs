@@ -8,7 +8,7 @@ use crate::client::{Client, ClientError, Limits, QuickCall, QuickReply, quick_re
 use crate::git::{self, Place, Repo};
 use crate::judge::CheckError;
 use crate::local::session_file::end_abandoned;
-use crate::local::{ServerAccess, clock, notices};
+use crate::local::{ServerAccess, clock};
 use crate::text::{percent, terminal};
 use crate::wire::{self, Code, Encoding, Release, Reserve, ReserveReply, Text};
 
@@ -57,8 +57,7 @@ impl Reserved {
             reply = ask(&session, &request);
         }
         match reply {
-            Ok(reply) => {
-                save_notices(call.place, &session.id, reply);
+            Ok(_) => {
                 let new = remember(call, &session, paths);
                 Ok(Reserved { session, place: call.place.clone(), new })
             }
@@ -111,17 +110,6 @@ pub fn release(client: &mut Client, session: &str, paths: &[git::Path]) -> Resul
     client.release(session, &request)
 }
 
-/// Keeps what the server tells only once, for the session's next command.
-pub fn save_notices(place: &Place, session: &str, reply: ReserveReply) {
-    let notices = match reply {
-        ReserveReply::One(one) => one.notices,
-        ReserveReply::Many(many) => many.notices,
-    };
-    if !notices.is_empty() {
-        notices::save(&place.common_dir, session, &notices);
-    }
-}
-
 /// Always `file:` and percent-encoded, because a path may look like a pattern or not be UTF-8.
 fn names(paths: &[git::Path]) -> Vec<String> {
     paths.iter().map(|path| format!("file:{}", percent::encode(path))).collect()
@@ -130,15 +118,13 @@ fn names(paths: &[git::Path]) -> Vec<String> {
 /// Sends a request the quick way; if the reply is not a plain success, the full client finds out what is wrong.
 fn ask(session: &AgentSession, request: &Reserve) -> Result<ReserveReply, ClientError> {
     let access = &session.access;
-    if let Some(endpoint) = access.endpoints.first() {
-        let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
-        let call = QuickCall { endpoint, credential, session: Some(&session.id), repo };
+    if let Some(call) = access.quick_call() {
         let limits = session.state.as_ref().map(SessionState::limits).unwrap_or_default();
-        match quick_reserve(call, request, limits) {
+        match quick_reserve(QuickCall { session: Some(&session.id), ..call }, request, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut(_) => {
                 session.state.iter().for_each(SessionState::note_outage);
-                let (at, limit) = (endpoint.to_string(), limits.total);
+                let (at, limit) = (call.endpoint.to_string(), limits.total);
                 return Err(ClientError::TimedOut { at, limit });
             }
             QuickReply::Unclear(_) => {}

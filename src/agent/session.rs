@@ -5,19 +5,19 @@
 //! and the commit of it are judged alike. If there is none, the hook opens one, `claude-7f3k`, and leaves its token in a
 //! private file for the agent's later hooks and for git hooks in its shell.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::call::HookCall;
 use super::event::Event;
 use super::keeper;
-use super::owner::agent_process;
 use super::state::SessionState;
 use crate::client::Limits;
 use crate::git::{Place, Settings};
 use crate::judge::CheckError;
+use crate::local::agent_process::agent_process;
 use crate::local::session::{CreateError, NewSession, create};
 use crate::local::session_file::{Handle, end_abandoned};
-use crate::local::{DiscoverError, Environment, Lookup, ServerAccess, agent_file, agent_trouble, discover};
+use crate::local::{DiscoverError, Environment, Lookup, ServerAccess, agent_file, agent_trouble, discover, notices};
 use crate::wire::{EndSession, EndState};
 
 /// A session and how to reach its server.
@@ -29,6 +29,14 @@ pub struct AgentSession {
     pub is_own: bool,
     /// None if the session's id cannot name a directory.
     pub state: Option<SessionState>,
+    common_dir: PathBuf,
+}
+
+impl Drop for AgentSession {
+    /// Keeps what the server told the session, for its next command.
+    fn drop(&mut self) {
+        notices::save(&self.common_dir, &self.id, &self.access.inbox.take());
+    }
 }
 
 /// Why a hook has no session.
@@ -110,7 +118,7 @@ impl AgentSession {
         let token = access.credential.as_ref().map(|credential| credential.token()).unwrap_or_default();
         let is_own = handles.iter().any(|handle| agent_file::leads_to(common_dir, handle, token));
         let state = SessionState::of(common_dir, &id);
-        AgentSession { access, id, is_own, state }
+        AgentSession { access, id, is_own, state, common_dir: common_dir.to_owned() }
     }
 
     fn open(call: &HookCall<'_>, mut access: ServerAccess, handles: &[Handle]) -> Result<AgentSession, NoSession> {

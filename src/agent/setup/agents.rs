@@ -92,32 +92,38 @@ fn directory(agent: Agent, scope: Scope, places: &Places) -> Result<PathBuf, Set
 fn own_parts(agent: Agent, scope: Scope, dir: &Path) -> Vec<(PathBuf, Part)> {
     let is_user = scope == Scope::User;
     let hooks = |file: &str| (dir.join(file), Part::Hooks(hooks_of(agent)));
-    let server =
-        |file: PathBuf, servers, entry, ignored| (file, Part::McpServer(McpServer { servers, entry, ignored }));
+    let server = |file: PathBuf, servers, entry, ignored, heading| {
+        (file, Part::McpServer(McpServer { servers, entry, ignored, heading }))
+    };
     let stdio = json!({ "command": "git-dibs", "args": ["mcp"] });
     let servers = "mcpServers";
     match agent {
         // Its MCP servers for one user are in a file that it writes itself; `steps` names the command for them.
         Agent::Claude if is_user => vec![hooks("settings.json")],
         Agent::Claude if scope == Scope::Local => vec![hooks("settings.local.json")],
-        Agent::Claude => vec![hooks("settings.json"), server(dir.with_file_name(".mcp.json"), servers, stdio, &[])],
+        Agent::Claude => {
+            vec![hooks("settings.json"), server(dir.with_file_name(".mcp.json"), servers, stdio, &[], None)]
+        }
         Agent::Codex => vec![hooks("hooks.json"), (dir.join("config.toml"), Part::TomlServer(TomlServer))],
         Agent::Gemini | Agent::Qwen => {
             let file = dir.join("settings.json");
-            vec![hooks("settings.json"), server(file, servers, stdio, &[])]
+            // Qwen notes there what it has migrated.
+            vec![hooks("settings.json"), server(file, servers, stdio, &["$version"], None)]
         }
         Agent::Copilot => {
             let entry = json!({ "type": "local", "command": "git-dibs", "args": ["mcp"], "tools": ["*"] });
             let file = dir.join(if is_user { "mcp-config.json" } else { "mcp.json" });
-            vec![hooks("hooks/git-dibs.json"), server(file, servers, entry, &[])]
+            vec![hooks("hooks/git-dibs.json"), server(file, servers, entry, &[], None)]
         }
         Agent::Opencode => {
             let plugin = OwnFile { text: OPENCODE_PLUGIN.to_owned(), wanted: true };
             let entry = json!({ "type": "local", "command": ["git-dibs", "mcp"], "enabled": true });
             let settings = opencode_settings(dir, is_user);
-            vec![(dir.join("plugins/git-dibs.js"), Part::OwnFile(plugin)), server(settings, "mcp", entry, &["$schema"])]
+            let schema = Some(("$schema", "https://opencode.ai/config.json"));
+            let server = server(settings, "mcp", entry, &["$schema"], schema);
+            vec![(dir.join("plugins/git-dibs.js"), Part::OwnFile(plugin)), server]
         }
-        Agent::Cursor => vec![hooks("hooks.json"), server(dir.join("mcp.json"), servers, stdio, &[])],
+        Agent::Cursor => vec![hooks("hooks.json"), server(dir.join("mcp.json"), servers, stdio, &[], None)],
         Agent::Aider => Vec::new(),
     }
 }
@@ -183,9 +189,10 @@ fn entry(agent: Agent, matcher: Option<&str>, seconds: u64) -> Value {
     }
 }
 
-/// The command of a hook: nothing happens where git-dibs is not installed. `exec` makes the agent its parent process.
+/// The command of a hook. Nothing happens where git-dibs is not installed, or where it is too old to know the command: it then
+/// ends with 2, which agents take for a denial.
 fn command(agent: Agent) -> String {
-    let script = format!("command -v git-dibs >/dev/null || exit 0; exec {} {agent}", hooks::MARK);
+    let script = format!("command -v git-dibs >/dev/null || exit 0; {} {agent} 2>/dev/null || exit 0", hooks::MARK);
     match agent {
         // They use the user's own shell, which may be no POSIX shell.
         Agent::Codex | Agent::Cursor => format!("sh -c '{script}'"),
@@ -285,6 +292,22 @@ mod tests {
             let mut shell = std::process::Command::new("/bin/sh");
             std::os::unix::fs::symlink("/bin/sh", dir.path().join("sh")).ok();
             let output = shell.args(["-c", &command(agent)]).env("PATH", dir.path()).output().unwrap();
+            assert!(output.status.success(), "{agent}: {output:?}");
+            assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{agent}: {output:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_of_a_hook_does_not_block_where_git_dibs_is_too_old() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("git-dibs");
+        std::fs::write(&program, "#!/bin/sh\necho 'error: unrecognized subcommand' >&2\nexit 2\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for agent in Agent::ALL.into_iter().filter(|agent| agent.has_hooks() && *agent != Agent::Opencode) {
+            let mut shell = std::process::Command::new("/bin/sh");
+            let path = format!("{}:/usr/bin:/bin", dir.path().display());
+            let output = shell.args(["-c", &command(agent)]).env("PATH", path).output().unwrap();
             assert!(output.status.success(), "{agent}: {output:?}");
             assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{agent}: {output:?}");
         }

@@ -57,7 +57,7 @@ impl Hooks {
         {
             property.remove();
         }
-        Ok(file.text_unless_empty(if self.has_version { &["version"] } else { &[] }))
+        Ok(file.text_unless_empty(if self.has_version { &["version"] } else { &["$version"] }))
     }
 }
 

@@ -98,8 +98,7 @@ impl<'t> JsonFile<'t> {
         let is_ignored = |name: Option<String>| name.is_some_and(|name| ignored.contains(&name.as_str()));
         let is_empty = self.top.properties().iter().all(|one| is_ignored(one.decoded_name()));
         let text = self.text();
-        let has_comment = text.contains("//") || text.contains("/*");
-        if is_empty && !has_comment { None } else { Some(text) }
+        if is_empty && !has_comment(&text) { None } else { Some(text) }
     }
 
     /// The line of the last value at this path, or of the deepest one that exists.
@@ -117,6 +116,20 @@ impl<'t> JsonFile<'t> {
         }
         Problem::at(body, position, "").line
     }
+}
+
+/// Whether valid JSON has a comment: outside of strings, only a comment has a slash.
+fn has_comment(text: &str) -> bool {
+    let (mut in_string, mut is_escaped) = (false, false);
+    text.chars().any(|c| {
+        match c {
+            '"' if !is_escaped => in_string = !in_string,
+            '/' if !in_string => return true,
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        false
+    })
 }
 
 /// The value of a node.

@@ -16,11 +16,16 @@ pub struct McpServer {
     pub entry: Value,
     /// Names beside `servers` that say nothing by themselves.
     pub ignored: &'static [&'static str],
+    /// What the agent adds to a file without it, by name and value. A new file has it, so that the agent does not change it.
+    pub heading: Option<(&'static str, &'static str)>,
 }
 
 impl McpServer {
     pub fn added(&self, text: &str) -> Result<String, Problem> {
         let file = JsonFile::parse(text)?;
+        if let Some((name, value)) = self.heading.filter(|_| text.is_empty()) {
+            file.top().insert(0, name, value.into());
+        }
         let Some(servers) = file.object(&[self.servers], true)? else { return Ok(text.to_owned()) };
         let path = [self.servers, NAME];
         file.check_single(&servers, NAME, &path)?;
@@ -65,7 +70,12 @@ mod tests {
     use serde_json::json;
 
     fn server() -> McpServer {
-        McpServer { servers: "mcpServers", entry: json!({ "command": "git-dibs", "args": ["mcp"] }), ignored: &[] }
+        McpServer {
+            servers: "mcpServers",
+            entry: json!({ "command": "git-dibs", "args": ["mcp"] }),
+            ignored: &[],
+            heading: None,
+        }
     }
 
     #[test]
@@ -87,6 +97,19 @@ mod tests {
         let problem = server().added(theirs).unwrap_err();
         assert_eq!((problem.line, &*problem.what), (2, "mcpServers.dibs is another MCP server; rename it"));
         assert_eq!(server().removed(theirs).unwrap().as_deref(), Some(theirs));
+    }
+
+    #[test]
+    fn a_new_file_has_what_the_agent_would_add() {
+        let heading = Some(("$schema", "https://example.org/config.json"));
+        let server = McpServer { ignored: &["$schema"], heading, ..server() };
+        let after = server.added("").unwrap();
+        assert!(
+            after.starts_with("{\n  \"$schema\": \"https://example.org/config.json\",\n  \"mcpServers\""),
+            "{after}"
+        );
+        assert_eq!(server.removed(&after).unwrap(), None);
+        assert!(!server.added("{\n}\n").unwrap().contains("$schema"));
     }
 
     #[test]

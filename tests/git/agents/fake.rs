@@ -42,7 +42,11 @@ impl<'w> FakeAgent<'w> {
         let mut command = world.command(program, dir);
         let path = format!("{}:{}", world.path("bin").display(), std::env::var("PATH").unwrap());
         command.args(["-c", LOOP]).env("PATH", path).stdin(Stdio::piped());
-        let process = RefCell::new(Process::start(&mut command).unwrap());
+        // Another test may have forked while the copy was open for writing.
+        let process = until("the program can be run", || match Process::start(&mut command) {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+            started => Some(RefCell::new(started.unwrap())),
+        });
         let cwd = world.path(dir).canonicalize().unwrap();
         FakeAgent { world, name, id: id.to_owned(), cwd, process, calls: Cell::new(0) }
     }

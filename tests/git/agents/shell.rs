@@ -117,7 +117,10 @@ fn what_a_shell_command_changes_is_reserved() {
     assert_eq!(after(&claude, "echo more >>c"), "", "now the agent has changed it too");
     assert!(keys(&world).contains(&"c".to_owned()));
     assert_eq!(after(&claude, "git add -A; git commit -qm all"), "");
-    assert_eq!(keys(&world), [""; 0], "committed and clean");
+    until("it is committed and clean", || {
+        after(&claude, "true");
+        keys(&world).is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -146,6 +149,23 @@ fn what_a_pull_or_a_checkout_brings_is_not_claimed() {
     assert_eq!(after(&claude, "echo 4 >>a; git commit -qam mine"), "");
     assert_eq!(after(&claude, "git pull -q --no-rebase"), "");
     assert_eq!(keys(&world), [""; 0]);
+}
+
+#[test]
+fn what_was_dirty_before_is_not_claimed_after_a_stash_brought_it_back() {
+    let world = World::with_hooks(false).served();
+    world.shell("work", "echo 'of the user' >>c");
+    world.shell("", "git clone -q origin.git other; cd other; echo 2 >>a; git commit -qam theirs; git push -q");
+    let claude = FakeAgent::start(&world, "claude", "s2");
+    claude.start_session();
+    for command in
+        ["git stash -q; git stash pop -q", "git stash -q", "git stash pop -q", "git pull -q --rebase --autostash"]
+    {
+        assert_eq!(after(&claude, command), "", "{command}");
+        assert_eq!(keys(&world), [""; 0], "{command}");
+    }
+    assert_eq!(after(&claude, "echo mine >>c"), "");
+    assert_eq!(keys(&world), ["c"], "now the agent has changed it");
 }
 
 #[test]

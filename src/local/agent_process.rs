@@ -1,10 +1,10 @@
-//! Which process is the agent: the nearest process above the hook that is not a shell.
+//! Which process is the agent: the nearest process above its hook or its MCP server that is not a shell.
 //!
 //! Agents run a hook's command line in a shell, which may be gone before the hook ends. The session ends with the agent.
 
-use crate::local::process::ProcessIdentity;
+use super::process::ProcessIdentity;
 
-/// Programs between an agent and its hook.
+/// Programs between an agent and what it starts.
 const BETWEEN: [&str; 16] = [
     "sh", "bash", "dash", "zsh", "ash", "ksh", "mksh", "fish", "busybox", "env", "timeout", "nice", "sudo", "xargs",
     "git-dibs", "git",
@@ -14,7 +14,7 @@ const BETWEEN: [&str; 16] = [
 const ADOPTERS: [&str; 8] =
     ["systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"];
 
-/// The agent that runs this hook; none if it cannot be found.
+/// The agent that started this program; none if it cannot be found.
 pub fn agent_process() -> Option<ProcessIdentity> {
     let is_between = |name: &str| BETWEEN.contains(&name);
     let (process, name) = ProcessIdentity::ancestors().find(|(_, name)| !is_between(name))?;
