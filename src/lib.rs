@@ -34,7 +34,7 @@
 //! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
 //! | [`wire`] | request, response and event shapes, shared by `http` and `client` | frameworks, rules |
 //! | [`tools`] | MCP without a transport: the tools, the API calls they stand for, results for a model | transports, rules |
-//! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`; `event_json.rs` writes events as JSON | the journal |
+//! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`, `compat/`, `lfs/`; `event_json.rs` writes events as JSON | the journal, git |
 //! | [`serve`] | configuration, start, reload, signals, stop, offline upkeep; wires the rooms of the server | rules |
 //! | [`git`] | repositories, settings, changed paths | reservations |
 //! | [`client`] | HTTP calls to a server | git, settings |
@@ -80,6 +80,7 @@
 //!   that are not committed yet.
 //! * **Limit**: a bound with a name in the configuration. **Policy**: what the configuration allows.
 //! * **Token**: a JWT. **Claims**: its contents. **Scope**: what it permits. **Keyring**: the keys that verify it.
+//! * **Lock**: a reservation of one path as a Git LFS client sees it, or one of the files that a pattern covers.
 //! * **Login**: a browser's cookie, made from a token and with its rights. **Code**: what signs a browser in, once.
 //! * **Destination**: a server as the recipient of a token; it does not get every token.
 //! * **Moment**: the git hook that runs. **Occasion**: a moment as `judge` sees it: its name and its defaults.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::failure::{Failure, exit_of, sentence_of};
 use super::{Exit, talk};
-use crate::client::{Address, Client, ClientError, Credential, Limits};
+use crate::client::{Address, Client, ClientError, Credential, Inbox, Limits};
 use crate::local::describe::NAME_MAX;
 use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices, repair, session_file};
 use crate::text::terminal::clean;
@@ -148,6 +148,19 @@ impl Context {
         Ok(())
     }
 
+    /// Another client for the same server and session, which does not start the server.
+    pub fn quiet_client(&self) -> Result<Client, Failure> {
+        Ok(self.access.without_start().client(LIMITS)?)
+    }
+
+    /// From now on a server that does not answer is not started.
+    pub fn start_no_server(&mut self) -> Result<(), Failure> {
+        if self.access.autostart.take().is_some() {
+            self.client = self.access.client(LIMITS)?;
+        }
+        Ok(())
+    }
+
     /// Another client for the same server, with another token.
     pub fn client_as(&self, credential: Option<Credential>, limits: Limits) -> Result<Client, Failure> {
         Ok(self.access.client_as(credential, limits)?)
@@ -205,14 +218,24 @@ impl Context {
         Ok(())
     }
 
-    /// Prints the session's notices on stderr. A program finds those of the latest reply in the reply itself.
+    /// Prints the session's notices on stderr.
     pub fn print_notices(&self) {
-        let mut notices = if self.json { Vec::new() } else { notices::in_reply(self.client.latest_body()) };
+        let mut notices = self.received_notices();
         if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
             notices = notices::not_shown_lately(&repo.common_dir, session, notices, SystemTime::now());
             notices.extend(notices::take(&repo.common_dir, session));
         }
         self.print_sentences(&notices);
+    }
+
+    /// The notices that came with replies and were not printed yet. A program has those of the latest reply in its document.
+    pub fn received_notices(&self) -> Vec<Notice> {
+        let mut notices = self.access.inbox.take();
+        if self.json {
+            let printed = Inbox::in_reply(self.client.latest_body());
+            notices.retain(|notice| !printed.contains(notice));
+        }
+        notices
     }
 
     /// Prints these notices on stderr, one sentence each.
@@ -229,5 +252,16 @@ impl Context {
     /// The time left until `until`, by the server's clock.
     pub fn time_left(&self, until: Time) -> Duration {
         clock::between(self.now(), until)
+    }
+}
+
+impl Drop for Context {
+    /// Whatever the command does with the replies, and also if it fails: the server does not repeat what it told the session.
+    fn drop(&mut self) {
+        let mut notices = self.received_notices();
+        if let (Some(repo), Some(session)) = (&self.workspace.repo, &self.access.session) {
+            notices = notices::not_shown_lately(&repo.common_dir, session, notices, SystemTime::now());
+        }
+        self.print_sentences(&notices);
     }
 }

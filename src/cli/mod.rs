@@ -10,7 +10,9 @@ mod child;
 mod commands;
 mod context;
 mod data_dir;
+mod event_line;
 mod failure;
+mod follow;
 mod package;
 mod talk;
 mod unpaused;
@@ -74,6 +76,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Protect the current repository: hooks, agents and the server in one step
+    ///
+    /// Installs the git hooks, sets up the agents that are installed on this machine or used in this repository, starts the
+    /// server in the background, and tests all of it. Doing it twice changes nothing. It asks nothing.
+    Init(init::Args),
     /// Serve reservations for the current repository
     Serve(serve::Args),
     /// Stop the server of the current repository
@@ -122,6 +129,10 @@ enum Command {
     /// Without --admin, the page acts for the session that runs you or that this worktree is bound to; without a session,
     /// it can only look. The printed address works once and for a minute.
     Open(open::Args),
+    /// Print a line for each change, as it happens, until Ctrl-C
+    ///
+    /// After the connection was lost, it continues where it was: no event is left out, and none is printed twice.
+    Watch(watch::Args),
     /// Show who holds a file or another key now
     Who(who::Args),
     /// Show who held what, when and why, the latest first
@@ -161,6 +172,12 @@ enum Command {
     /// files stays as it is, and the old files are copied first. Setting up again changes nothing. The commands do nothing
     /// on a machine without git-dibs, so the files can be committed. Trusting the hooks is left to you; the command says how.
     Setup(setup::Args),
+    /// Give git-lfs the token of your session; git calls it as a credential helper
+    ///
+    /// Install it with: git dibs install --lfs. It answers only for the address of this repository's server, stores
+    /// nothing, and prints nothing for any other address.
+    #[command(hide = true)]
+    Credential(credential::Args),
     /// Print what a model is told about git-dibs, for AGENTS.md, CLAUDE.md or a prompt
     Preamble(preamble::Args),
     /// Run a git hook; used by the installed scripts
@@ -198,6 +215,7 @@ pub fn main() -> ExitCode {
     }
     // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
     let result = match Args::parse().command {
+        Command::Init(args) => init::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Stop(args) => stop::run(args),
         Command::Token(args) => token::run(args),
@@ -214,6 +232,7 @@ pub fn main() -> ExitCode {
         Command::Ports(args) => ports::run(args),
         Command::Status(args) => status::run(args),
         Command::Open(args) => open::run(args),
+        Command::Watch(args) => watch::run(args),
         Command::Who(args) => who::run(args),
         Command::Log(args) => log::run(args),
         Command::Ledger(args) => ledger::run(args),
@@ -225,6 +244,7 @@ pub fn main() -> ExitCode {
         Command::Withdraw(args) => withdraw::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Install(args) => install::run(args),
+        Command::Credential(args) => credential::run(args),
         Command::Uninstall(args) => uninstall::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),

@@ -35,13 +35,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::Exit;
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, sentence_of};
 use super::yaml::Problem;
 use crate::client::ClientError;
 use crate::key::Key;
 use crate::local::Names;
 use crate::text::terminal::clean;
-use crate::wire::Code;
+use crate::wire::{self, Code, Mode};
 
 /// The largest file that is read, in bytes; 10,000 long paths fit.
 const FILE_MAX: usize = 1 << 20;
@@ -51,7 +52,7 @@ const TTL_MINUTES_MIN: i64 = 1;
 const TTL_MINUTES_MAX: i64 = 480;
 const TTL_MINUTES_DEFAULT: i64 = 120;
 
-/// A work package, or all packages of a file together.
+/// A work package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Package {
     /// None if it is the only one of its file.
@@ -74,9 +75,16 @@ pub struct PackageArgs {
     pub name: Option<String>,
 }
 
+/// The package that a command is about, and the others of its file.
+#[derive(Debug)]
+pub struct ChosenPackage {
+    pub package: Package,
+    others: Vec<Package>,
+}
+
 impl PackageArgs {
     /// Reads the package. Where the file lists several, one of them must be named.
-    pub fn read_one(&self, as_json: bool) -> Result<Option<Package>, Failure> {
+    pub fn read(&self, as_json: bool) -> Result<Option<ChosenPackage>, Failure> {
         let Some(file) = &self.package else { return Ok(None) };
         let mut all = read(file, as_json)?;
         let usage = |sentence: String| Failure::new(Exit::Usage, sentence).for_program_as(as_json, "INVALID_PACKAGE");
@@ -88,22 +96,25 @@ impl PackageArgs {
             (Some(name), _) => all.iter().position(|package| package.name.as_ref() == Some(name)),
         };
         match position {
-            Some(position) => Ok(Some(all.swap_remove(position))),
+            Some(position) => Ok(Some(ChosenPackage { package: all.swap_remove(position), others: all })),
             None => Err(usage(format!("the file has no package of that name; it has {}", names(&all)))),
         }
     }
+}
 
-    /// Reads the named package, or else all of them as one.
-    pub fn read_all(&self, as_json: bool) -> Result<Option<Package>, Failure> {
-        if self.name.is_some() {
-            return self.read_one(as_json);
+impl ChosenPackage {
+    /// Asks the server whether the other packages of the file could be reserved, each by a session of its own: a file is
+    /// valid as a whole or not at all. Whether another session holds something of them does not matter.
+    pub fn validate_others(&self, context: &mut Context) -> Result<(), Failure> {
+        for package in &self.others {
+            let question = package.question(None);
+            if let Err(error) = context.try_look(|client, _| client.check(None, &question))? {
+                let name = clean(package.name.as_deref().unwrap_or_default(), 300);
+                let place = package.line_of(&error).unwrap_or_else(|| format!("package {name} of the same file"));
+                return Err(context.failure_with(&error, format!("{} ({place})", sentence_of(&error))));
+            }
         }
-        let Some(file) = &self.package else { return Ok(None) };
-        let all = read(file, as_json)?;
-        let ttl_minutes = all.iter().filter_map(|package| package.ttl_minutes).max();
-        let lines = all.iter().flat_map(|package| package.lines.clone()).collect();
-        let keys = all.into_iter().flat_map(|package| package.keys).collect();
-        Ok(Some(Package { name: None, keys, lines, ttl_minutes, reason: None }))
+        Ok(())
     }
 }
 
@@ -148,6 +159,19 @@ impl Package {
     pub fn examine(bytes: &[u8]) -> Result<(), Vec<(usize, String)>> {
         let pairs = |problems: Vec<Problem>| problems.into_iter().map(|problem| (problem.line, problem.what)).collect();
         parse::packages(bytes).map(|_| ()).map_err(pairs)
+    }
+
+    /// The question whether it could be reserved. What `reserve` would be refused for is a mistake of the package too.
+    pub fn question(&self, mode: Option<Mode>) -> wire::Check {
+        let names = self.names();
+        wire::Check {
+            paths: Some(names.texts()),
+            mode,
+            while_session: Some(true),
+            idle_seconds: Some(self.idle_seconds()),
+            encoding: names.encoding(),
+            ..wire::Check::default()
+        }
     }
 
     /// The keys to reserve.

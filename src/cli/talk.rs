@@ -19,17 +19,57 @@ pub fn data(text: &str) -> io::Result<()> {
 /// Writes text that this program has made alone: a script, a manual page. A closed pipe is not an error: the reader has
 /// seen enough.
 pub fn program_text(text: &str) -> io::Result<()> {
+    write(text).map(drop)
+}
+
+/// Writes text to stdout at once. False if nothing reads it any more.
+fn write(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write the answer: {error}"))),
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 
-/// Writes one JSON document and a line feed. Characters that would control a terminal are written as escapes, which mean
-/// the same in JSON.
+/// Writes data of a command that goes on. False if nothing reads it any more.
+pub fn live_data(text: &str) -> io::Result<bool> {
+    write(&clean_lines(text))
+}
+
+/// The same for one JSON document.
+pub fn live_document(bytes: &[u8]) -> io::Result<bool> {
+    write(&document_text(bytes))
+}
+
+/// The same for text that replaces the one before: on a terminal it takes its place, elsewhere it follows after an empty
+/// line. What does not fit the terminal is left out.
+pub fn live_screen(text: &str) -> io::Result<bool> {
+    let text = clean_lines(text);
+    if !io::stdout().is_terminal() {
+        return write(&format!("{text}\n"));
+    }
+    let height = terminal_size::terminal_size().map_or(usize::MAX, |(_, terminal_size::Height(rows))| rows.into());
+    let lines: Vec<&str> = text.lines().collect();
+    // One line is for the cursor, and one for what is left out.
+    let shown = if lines.len() < height { lines.len() } else { height.saturating_sub(2) };
+    let rest = match lines.len() - shown {
+        0 => String::new(),
+        rest => format!("{rest} more\n"),
+    };
+    let shown: String = lines[..shown].iter().map(|line| format!("{line}\n")).collect();
+    // To the top left corner, and nothing below.
+    write(&format!("\x1b[H\x1b[J{shown}{rest}"))
+}
+
+/// Writes one JSON document and a line feed.
 pub fn document(bytes: &[u8]) -> io::Result<()> {
+    program_text(&document_text(bytes))
+}
+
+/// One JSON document and a line feed. Characters that would control a terminal are written as escapes, which mean the same
+/// in JSON.
+fn document_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.trim_ascii());
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -43,7 +83,7 @@ pub fn document(bytes: &[u8]) -> io::Result<()> {
         }
     }
     line.push('\n');
-    program_text(&line)
+    line
 }
 
 /// Writes a message to stderr. If stderr is closed, the message is dropped.

@@ -149,7 +149,7 @@ impl fmt::Display for Address {
 }
 
 /// Encodes text as one segment of a path, or one value of a query.
-pub(super) fn part(text: &str) -> String {
+pub fn part(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, &RESERVED).to_string()
 }
 

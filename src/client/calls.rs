@@ -101,6 +101,11 @@ impl Client {
         self.delete(&own(session, "ports"), NO_BODY)
     }
 
+    /// Asks for the first page of the locks that a Git LFS client sees. `path` is that of its verification.
+    pub fn verify_locks(&mut self, path: &str) -> Result<wire::lfs::VerifiedLocks, ClientError> {
+        self.post(path, &wire::EmptyBody {})
+    }
+
     /// Lists what the session holds.
     pub fn reserved_files(&mut self, session: &str) -> Result<wire::ReservationList, ClientError> {
         self.get(&own(session, "reserved-files"))

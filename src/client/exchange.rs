@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::address::part;
-use super::{Address, Cancel, ClientError, Credential, Endpoint, peer, tls};
+use super::{Address, Cancel, ClientError, Credential, Endpoint, Inbox, peer, tls};
 use crate::wire::{ErrorBody, Time};
 
 /// The most pages of one list. A list of a million entries has a thousand.
@@ -60,13 +60,15 @@ pub type Starter = Box<dyn Fn() -> Result<Vec<Endpoint>, Option<String>> + Send>
 
 /// Calls one server, one call at a time. Keeps the connection for the next call.
 pub struct Client {
-    endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<Endpoint>,
     credential: Option<Credential>,
     limits: Limits,
     idle_connection: Option<ClientConnection>,
     /// The repository to name with every call, if the credential names none.
     repo: Option<String>,
     latest: LatestReply,
+    /// Gets the notices of every reply, if the caller does not take them out of each.
+    inbox: Option<Inbox>,
     /// Ends calls from another thread.
     cancel: Option<Cancel>,
     /// A file with more authorities that certificates may be signed by.
@@ -89,10 +91,10 @@ struct LatestReply {
 }
 
 /// An open connection, and the index of its endpoint. Dropping it closes it, even during a call.
-struct ClientConnection {
-    sender: http1::SendRequest<Full<Bytes>>,
+pub(super) struct ClientConnection {
+    pub(super) sender: http1::SendRequest<Full<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
-    endpoint: usize,
+    pub(super) endpoint: usize,
 }
 
 impl Drop for ClientConnection {
@@ -163,6 +165,7 @@ impl Client {
             idle_connection: None,
             repo: None,
             latest,
+            inbox: None,
             cancel: None,
             ca_file: None,
             tls: OnceCell::new(),
@@ -175,6 +178,12 @@ impl Client {
     /// The same client, which also trusts the certificate authorities in this file.
     pub fn trusting(mut self, ca_file: Option<PathBuf>) -> Client {
         self.ca_file = ca_file;
+        self
+    }
+
+    /// The same client, which puts the notices of its replies there.
+    pub fn with_inbox(mut self, inbox: Inbox) -> Client {
+        self.inbox = Some(inbox);
         self
     }
 
@@ -287,14 +296,24 @@ impl Client {
         waiting: Duration,
     ) -> Result<T, ClientError> {
         let limit = self.limits.total.saturating_add(waiting);
-        let mut outcome = self.call_within(limit, &method, path, body.clone());
+        let reply = self.or_started(|client| client.call_within(limit, &method, path, body.clone()))?;
+        self.inbox.iter().for_each(|inbox| inbox.receive(&reply.body));
+        self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
+        parse(reply, || self.at())
+    }
+
+    /// Makes a call. If no server answers, starts one, and makes the call again: every call is safe to repeat.
+    pub(super) fn or_started<T>(
+        &mut self,
+        mut call: impl FnMut(&mut Client) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let mut outcome = call(self);
         for _ in 0..START_TRIES {
             let (Err(ClientError::Unreachable { at, why }), Some(start)) = (&outcome, &self.starter) else { break };
-            // Every call is safe to repeat.
             match start() {
                 Ok(endpoints) => {
                     self.endpoints = endpoints;
-                    outcome = self.call_within(limit, &method, path, body.clone());
+                    outcome = call(self);
                 }
                 Err(None) => break,
                 Err(Some(more)) => {
@@ -303,9 +322,32 @@ impl Client {
                 }
             }
         }
-        let reply = outcome?;
-        self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
-        parse(reply, || self.at())
+        outcome
+    }
+
+    /// Runs a future to its end. Tasks of connections run only meanwhile.
+    pub(super) fn block_on<T>(&mut self, future: impl AsyncFnOnce(&mut Client) -> T) -> T {
+        let runtime = self.runtime.take().expect("the runtime is only taken during a call");
+        let outcome = runtime.block_on(future(self));
+        self.runtime = Some(runtime);
+        outcome
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What a reply that is no success says.
+    pub(super) async fn refusal(&self, response: Response<Incoming>) -> ClientError {
+        let mut received = Vec::new();
+        match reply_of(response, self.limits.answer_bytes, &mut received).await {
+            Ok(reply) => match parse::<Value>(reply, || self.at()) {
+                Ok(_) => ClientError::Garbage { at: self.at(), what: "an unexpected reply".to_owned() },
+                Err(error) => error,
+            },
+            Err(ExchangeError::BadReply(what)) => ClientError::Garbage { at: self.at(), what },
+            Err(ExchangeError::NoReply(error)) => ClientError::Unreachable { at: self.at(), why: error.to_string() },
+        }
     }
 
     fn call_within(
@@ -318,10 +360,9 @@ impl Client {
         self.latest = LatestReply::default();
         self.partial = Vec::new();
         let mut received = Vec::new();
-        let runtime = self.runtime.take().expect("the runtime is only taken during a call");
-        let outcome = runtime.block_on(async {
-            let cancel = self.cancel.clone();
-            let exchange = timeout(limit, self.exchange(method, path, body, &mut received));
+        let outcome = self.block_on(async |client| {
+            let cancel = client.cancel.clone();
+            let exchange = timeout(limit, client.exchange(method, path, body, &mut received));
             let outcome = match cancel {
                 None => Some(exchange.await),
                 Some(cancel) => tokio::select! {
@@ -336,7 +377,6 @@ impl Client {
             tokio::task::yield_now().await;
             outcome
         });
-        self.runtime = Some(runtime);
         self.partial = received;
         match outcome {
             Some(outcome) => outcome.unwrap_or_else(|_| Err(ClientError::TimedOut { at: self.at(), limit })),
@@ -389,7 +429,7 @@ impl Client {
     }
 
     /// Connects to the first address that answers.
-    async fn connect(&self) -> Result<ClientConnection, ClientError> {
+    pub(super) async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
         let mut refused = None;
         for (index, endpoint) in self.endpoints.iter().enumerate() {
@@ -468,7 +508,7 @@ impl Client {
         Ok(self.tls.get_or_init(|| connector))
     }
 
-    fn request(
+    pub(super) fn request(
         &self,
         endpoint: &Endpoint,
         method: &Method,
@@ -496,7 +536,7 @@ impl Client {
     }
 
     /// The addresses of the server, for a sentence.
-    fn at(&self) -> String {
+    pub(super) fn at(&self) -> String {
         self.endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" or ")
     }
 }
@@ -520,7 +560,7 @@ where
     Ok((sender, tokio::spawn(connection)))
 }
 
-/// Sends one request and receives the whole reply, its body in `received` until it is complete.
+/// Sends one request and receives the whole reply.
 async fn transfer(
     sender: &mut http1::SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
@@ -529,6 +569,15 @@ async fn transfer(
 ) -> Result<RawReply, ExchangeError> {
     sender.ready().await.map_err(ExchangeError::NoReply)?;
     let response: Response<Incoming> = sender.send_request(request).await.map_err(ExchangeError::NoReply)?;
+    reply_of(response, reply_max, received).await
+}
+
+/// Receives the whole reply, its body in `received` until it is complete.
+async fn reply_of(
+    response: Response<Incoming>,
+    reply_max: usize,
+    received: &mut Vec<u8>,
+) -> Result<RawReply, ExchangeError> {
     let (head, mut body) = response.into_parts();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ExchangeError::BadReply("an incomplete reply".to_owned()))?;

@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::address::part;
 use super::calls::{announce_path, check_path, held_path, reserve_path};
-use super::{Address, Credential, Endpoint, Limits, peer};
+use super::{Address, Credential, Endpoint, Inbox, Limits, peer};
 use crate::wire;
 
 /// The result of a quick call.
@@ -39,6 +39,8 @@ pub struct QuickCall<'a> {
     pub session: Option<&'a str>,
     /// The repository, if the credential names none.
     pub repo: Option<&'a str>,
+    /// Gets the notices of the reply, also of a refusal: the full client does not get them again.
+    pub inbox: &'a Inbox,
 }
 
 /// Asks which reservations conflict with the session, or with a caller without one.
@@ -84,6 +86,9 @@ fn exchange<T: DeserializeOwned>(
     let mut answer = Vec::new();
     let received = send(&socket, &head, body.as_deref().unwrap_or_default(), deadline)
         .and_then(|()| receive(&socket, deadline, limits.answer_bytes, &mut answer));
+    if let Some((_, body)) = parts(&answer) {
+        call.inbox.receive(body);
+    }
     let partial = |answer: &[u8]| success_part(answer).map(<[u8]>::to_vec).unwrap_or_default();
     match received {
         Ok(()) => match success_body(&answer).and_then(|body| serde_json::from_slice(body).ok()) {
@@ -246,8 +251,13 @@ mod tests {
             String::from_utf8_lossy(&question[..read]).into_owned()
         });
         let credential = Credential::new("to.ke.n", Origin::Environment).unwrap();
-        let call =
-            QuickCall { endpoint: &endpoint, credential: Some(&credential), session: Some("a/b"), repo: Some("r s") };
+        let call = QuickCall {
+            endpoint: &endpoint,
+            credential: Some(&credential),
+            session: Some("a/b"),
+            repo: Some("r s"),
+            inbox: &Inbox::default(),
+        };
         let check = wire::Check { paths: Some(vec!["x".to_owned()]), ..wire::Check::default() };
         let answer = quick_check(call, &check, LIMITS);
         (answer, server.join().unwrap())
@@ -284,7 +294,7 @@ mod tests {
         let nowhere = Endpoint::parse("unix:/nowhere/x.sock").unwrap();
         let by_name = Endpoint::parse("http://localhost:1").unwrap();
         for endpoint in [&nowhere, &by_name] {
-            let call = QuickCall { endpoint, credential: None, session: None, repo: None };
+            let call = QuickCall { endpoint, credential: None, session: None, repo: None, inbox: &Inbox::default() };
             assert_eq!(quick_check(call, &wire::Check::default(), LIMITS), QuickReply::Unclear(Vec::new()));
         }
     }

@@ -1,22 +1,18 @@
 //! Contention: which requests were refused or had to wait, and for which keys.
 //!
-//! A refusal is no record, because it changes nothing. So the last hour of them is kept in a list here, and longer times as
-//! counts by key and by session. Both are bounded in numbers and in bytes. The desk only appends a short note; the notes are
-//! counted by the thread that reads the result, or by the desk when there are many.
+//! A refusal is no record, because it changes nothing. So the last hour of them is kept in a list ([`super::refusal_list`]),
+//! and longer times as counts by key and by session. Both are bounded in numbers and in bytes. The desk only appends a short
+//! note; the notes are counted by the thread that reads the result, or by the desk when there are many.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::feed::lock;
+use super::refusal_list::{RefusalBlocker, RefusalKind, RefusalLists, RefusedRequest};
 use crate::engine::{Conflict, CycleStep, HOLDERS_LISTED, LeftWhy, Refusal, SessionId, SessionName, Text, Timestamp};
-
-/// How long a refusal stays in the list, how many there are at most, and how many bytes of keys and names they have.
-const LIST_TIME: Duration = Duration::from_secs(3600);
-const LIST_MAX: usize = 1_000;
-const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What one refusal lists: of its own keys, and of the sessions in its way.
 const LISTED_MAX: usize = 10;
@@ -39,35 +35,6 @@ const FINE_SLOTS: i64 = 12;
 /// The longest time that counts are kept.
 pub const COUNTED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Why a request was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefusalKind {
-    Locked,
-    TimedOut,
-    Deadlock,
-    Paused,
-}
-
-/// A session in the way of a request, and the key that it holds or waits for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RefusalBlocker {
-    pub who: SessionName,
-    pub key: Option<String>,
-}
-
-/// A request that was refused.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RefusedRequest {
-    pub at: Timestamp,
-    pub who: SessionName,
-    pub kind: RefusalKind,
-    /// The first of the keys that were not free.
-    pub keys: Vec<String>,
-    pub blockers: Vec<RefusalBlocker>,
-    /// The sessions that would have waited for each other.
-    pub cycle: Vec<CycleStep>,
-}
-
 /// What the counts of some time say.
 #[derive(Debug, Default, PartialEq)]
 pub struct ContentionReport {
@@ -81,9 +48,9 @@ pub struct ContentionReport {
 /// How often a key was not free.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyCounts {
-    /// Requests that were refused.
+    /// Requests that found the key not free. Each counts once: it was refused, or it waited, also if it waited in vain.
     pub conflicts: u64,
-    /// Requests that waited, and for how long.
+    /// Those of them that waited, and for how long.
     pub waits: u64,
     pub waited_ms: u64,
 }
@@ -95,9 +62,9 @@ impl KeyCounts {
         self.waited_ms += other.waited_ms;
     }
 
-    /// What decides the order: conflicts and waits alike.
+    /// What decides the order.
     fn weight(self) -> u64 {
-        self.conflicts + self.waits
+        self.conflicts
     }
 }
 
@@ -117,11 +84,7 @@ pub struct Contention {
 
 #[derive(Default)]
 struct Counts {
-    /// The oldest first.
-    list: VecDeque<RefusedRequest>,
-    list_bytes: usize,
-    /// Refusals that made room for others although they were not an hour old.
-    dropped: u64,
+    lists: RefusalLists,
     keys: Table<String, KeyCounts>,
     expired: Table<SessionId, ExpiredCount>,
     /// Something was counted since the counts were last saved.
@@ -170,7 +133,7 @@ impl Contention {
             blockers.push(RefusalBlocker { who: pause.by.clone(), key: None });
         }
         let cycle = cycle.iter().take(LISTED_MAX).cloned().collect();
-        self.note(Note::Refused(RefusedRequest { at, who, kind, keys, blockers, cycle }));
+        self.note(Note::Refused(RefusedRequest { at, first_at: at, count: 1, who, kind, keys, blockers, cycle }));
     }
 
     /// Notes that a request waited.
@@ -194,10 +157,7 @@ impl Contention {
 
     /// Refused requests since then, the newest first, and how many of the last hour are missing.
     pub fn refusals(&self, now: Timestamp, since: Option<Timestamp>) -> (Vec<RefusedRequest>, u64) {
-        let mut counts = self.current();
-        counts.drop_old(now);
-        let is_wanted = |refused: &&RefusedRequest| since.is_none_or(|since| refused.at >= since);
-        (counts.list.iter().rev().take_while(is_wanted).cloned().collect(), counts.dropped)
+        self.current().lists.newest_first(now, since)
     }
 
     /// The counts of the time since then: of the `most` keys and sessions with the highest ones.
@@ -268,16 +228,18 @@ impl Counts {
         self.is_changed |= !notes.is_empty();
         for note in notes {
             match note {
-                Note::Refused(refused) => {
+                Note::Refused(mut refused) => {
+                    // A request that waited in vain was counted as one that waited.
                     let count = KeyCounts { conflicts: 1, ..KeyCounts::default() };
-                    for key in &refused.keys {
+                    for key in refused.keys.iter().filter(|_| refused.kind != RefusalKind::TimedOut) {
                         self.keys.count(key.clone(), refused.at, |sum| sum.add(count));
                     }
-                    self.list(refused);
+                    refused.keys.truncate(LISTED_MAX);
+                    self.lists.add(refused);
                 }
                 Note::Waited { at, keys, time } => {
                     let waited_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                    let count = KeyCounts { waits: 1, waited_ms, ..KeyCounts::default() };
+                    let count = KeyCounts { conflicts: 1, waits: 1, waited_ms };
                     keys.into_iter().for_each(|key| self.keys.count(key, at, |sum| sum.add(count)));
                 }
                 Note::Expired { at, who } => self.expired.count(who.session, at, |sum| {
@@ -287,37 +249,6 @@ impl Counts {
             }
         }
     }
-
-    fn list(&mut self, mut refused: RefusedRequest) {
-        refused.keys.truncate(LISTED_MAX);
-        self.drop_old(refused.at);
-        self.list_bytes += bytes_of(&refused);
-        self.list.push_back(refused);
-        while self.list.len() > LIST_MAX || self.list_bytes > LIST_BYTES_MAX {
-            self.drop_oldest();
-            self.dropped += 1;
-        }
-    }
-
-    fn drop_old(&mut self, now: Timestamp) {
-        while self.list.front().is_some_and(|oldest| oldest.at.until(now) > LIST_TIME) {
-            self.drop_oldest();
-        }
-        if self.list.is_empty() {
-            self.dropped = 0;
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        let oldest = self.list.pop_front();
-        self.list_bytes -= oldest.as_ref().map_or(0, bytes_of);
-    }
-}
-
-fn bytes_of(refused: &RefusedRequest) -> usize {
-    let keys = refused.keys.iter().chain(refused.blockers.iter().filter_map(|blocker| blocker.key.as_ref()));
-    let steps = refused.cycle.iter().flat_map(|step| [&step.holds, &step.wants]);
-    keys.map(String::len).sum::<usize>() + steps.map(|key| key.text_bytes()).sum::<usize>()
 }
 
 /// Counts by time, for a bounded number of names.
@@ -447,11 +378,14 @@ mod tests {
         SessionName { session: SessionId::parse(id).unwrap(), name: None }
     }
 
-    fn refuse(contention: &Contention, minute: i64, text: &str) {
+    fn refused(minute: i64, text: &str) -> RefusedRequest {
         let at = Timestamp(minute * MINUTE);
-        let (kind, keys) = (RefusalKind::Locked, vec![text.to_owned()]);
-        let refused = RefusedRequest { at, who: who("bo"), kind, keys, blockers: Vec::new(), cycle: Vec::new() };
-        contention.note(Note::Refused(refused));
+        let (who, kind, keys) = (who("bo"), RefusalKind::Locked, vec![text.to_owned()]);
+        RefusedRequest { at, first_at: at, count: 1, who, kind, keys, blockers: Vec::new(), cycle: Vec::new() }
+    }
+
+    fn refuse(contention: &Contention, minute: i64, text: &str) {
+        contention.note(Note::Refused(refused(minute, text)));
     }
 
     fn conflicts(contention: &Contention, since_minute: i64) -> Vec<(String, u64)> {
@@ -460,30 +394,17 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_the_last_hour_are_listed_the_newest_first() {
+    fn a_request_that_waited_in_vain_is_one_conflict() {
         let contention = Contention::default();
-        for minute in [0, 30, 70] {
-            refuse(&contention, minute, &format!("f{minute}"));
-        }
-        let listed = |since| {
-            let (list, _) = contention.refusals(Timestamp(75 * MINUTE), since);
-            list.iter().map(|refused| refused.at.0 / MINUTE).collect::<Vec<_>>()
-        };
-        assert_eq!(listed(None), [70, 30]);
-        assert_eq!(listed(Some(Timestamp(60 * MINUTE))), [70]);
-    }
-
-    #[test]
-    fn the_list_is_bounded_and_says_how_many_are_missing() {
-        let contention = Contention::default();
-        (0..LIST_MAX + 7).for_each(|_| refuse(&contention, 1, "a"));
-        let (list, dropped) = contention.refusals(Timestamp(MINUTE), None);
-        assert_eq!((list.len(), dropped), (LIST_MAX, 7));
-        let long = vec!["x".repeat(200); 20].join("/");
-        (0..LIST_MAX + 7).for_each(|_| refuse(&contention, 1, &long));
-        let counts = contention.current();
-        assert!(counts.list_bytes <= LIST_BYTES_MAX);
-        assert_eq!(counts.list_bytes, counts.list.iter().map(bytes_of).sum::<usize>());
+        let at = Timestamp(MINUTE);
+        contention.note_wait(at, vec!["a".to_owned()], Duration::from_secs(4));
+        let mut refused = refused(1, "a");
+        refused.kind = RefusalKind::TimedOut;
+        contention.note(Note::Refused(refused));
+        let report = contention.report(Timestamp(0), 10);
+        assert_eq!(report.total, KeyCounts { conflicts: 1, waits: 1, waited_ms: 4_000 });
+        assert_eq!(report.keys, [("a".to_owned(), report.total)]);
+        assert_eq!(contention.refusals(at, None).0.len(), 1, "it is still listed");
     }
 
     #[test]
@@ -499,10 +420,10 @@ mod tests {
         restored.restore(&contention.save().unwrap());
         assert_eq!(contention.save(), None, "nothing changed since");
         for contention in [contention, restored] {
-            assert_eq!(conflicts(&contention, 0), [("a".to_owned(), 5), ("b".to_owned(), 1)]);
-            assert_eq!(conflicts(&contention, 3 * day + 30), [("b".to_owned(), 1), ("a".to_owned(), 1)]);
+            assert_eq!(conflicts(&contention, 0), [("a".to_owned(), 5), ("b".to_owned(), 2)]);
+            assert_eq!(conflicts(&contention, 3 * day + 30), [("b".to_owned(), 2), ("a".to_owned(), 1)]);
             let report = contention.report(Timestamp(0), 1);
-            assert_eq!((report.keys.len(), report.total.conflicts), (1, 6));
+            assert_eq!((report.keys.len(), report.total.conflicts), (1, 7));
             assert_eq!((report.total.waits, report.total.waited_ms), (1, 4_000));
             // A week later only the new one counts.
             refuse(&contention, 11 * day, "a");

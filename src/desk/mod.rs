@@ -2,9 +2,9 @@
 //!
 //! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
 //! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`,
-//! start-up in `recover`, snapshots in `snapshot`, the stream of durable records in `feed`, and counts of refusals and waits
-//! in `contention`. `presence` sees to it that
-//! time in which the desk did not listen counts against no deadline.
+//! start-up in `recover`, snapshots in `snapshot`, the stream of durable records in `feed`, counts of refusals and waits in
+//! `contention`, and the list of refusals in `refusal_list`. `presence` sees to it that time in which the desk did not
+//! listen counts against no deadline.
 
 mod clock;
 mod contention;
@@ -13,6 +13,7 @@ mod log;
 mod metrics;
 mod presence;
 mod recover;
+mod refusal_list;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,12 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use contention::{COUNTED_TIME, Contention, ContentionReport, KeyCounts, RefusalKind, RefusedRequest};
+pub use contention::{COUNTED_TIME, Contention, ContentionReport, KeyCounts};
 pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
 pub use presence::Intake;
+pub use refusal_list::{RefusalKind, RefusedRequest};
 
 use crate::engine::{
     Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,

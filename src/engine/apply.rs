@@ -155,8 +155,9 @@ impl Engine {
                 let key = self.compared(key);
                 self.apply_unlock_requested(*request, *reservation, key, session, reason.clone(), at);
             }
-            Event::UnlockAnswered { request, answer, by, admin, note } => {
-                self.apply_unlock_answered(*request, *answer, (by.clone(), admin.clone()), note.clone(), at);
+            Event::UnlockAnswered { request, answer, by, admin, note, handed_over } => {
+                let how = (*answer, *handed_over);
+                self.apply_unlock_answered(*request, how, (by.clone(), admin.clone()), note.clone(), at);
             }
             Event::Committed { session, contents } => self.apply_committed(session, contents),
             Event::Restored { .. } => {
@@ -199,6 +200,9 @@ impl Engine {
             incoming: Vec::new(),
             outgoing: BTreeSet::new(),
             released_at_end: ReleasedKeys::default(),
+            newest_token: Timestamp(0),
+            spent_token: Timestamp(0),
+            earlier_spent_token: Timestamp(0),
             renewed: ListeningTime::LONG_AGO,
             heartbeats: 0,
             last_seen: at,
@@ -242,6 +246,7 @@ impl Engine {
         } else {
             session.lapsed = LapsedKeys::default();
             session.notices = VecDeque::new();
+            session.spent_token = session.newest_token;
         }
         self.alive -= 1;
         self.count_worker_session(slot, false);
@@ -298,11 +303,14 @@ impl Engine {
             let count = dropped + lapsed.len() as u64 + released.count;
             let more = (lapsed.len() + released.keys.len()).saturating_sub(LOST_KEYS_LISTED);
             let keys: Vec<Key> = lapsed.into_iter().chain(released.keys).skip(more).collect();
+            // Releasing or renewing one of them says that it expired.
+            session.lapsed = LapsedKeys::told(&keys);
             if count > 0 {
                 add_notice(&mut session.notices, Notice::Lost { at: ended_at, count, keys });
             }
         } else {
             session.earlier_end = Some(EarlierEnd { state, at: ended_at });
+            session.earlier_spent_token = session.spent_token;
         }
         self.ended.remove(&ended);
         self.forget_ended_keys(ended);
@@ -483,6 +491,7 @@ impl Engine {
             answered_by: None,
             answered_by_admin: None,
             note: None,
+            handed_over: false,
         };
         self.sessions[holder].incoming.push(id);
         let asker = self.slot(by);
@@ -495,7 +504,7 @@ impl Engine {
     fn apply_unlock_answered(
         &mut self,
         id: Uuid,
-        answer: UnlockAnswer,
+        (answer, handed_over): (UnlockAnswer, bool),
         by: (Option<SessionId>, Option<Text>),
         note: Option<Text>,
         at: Timestamp,
@@ -504,6 +513,7 @@ impl Engine {
         self.pending_bytes -= request.text_bytes();
         (request.answer, request.answered_at, request.note) = (Some(answer), Some(at), note);
         (request.answered_by, request.answered_by_admin) = by;
+        request.handed_over = handed_over;
         let request = request.clone();
         if let Some(list) = self.pending.get_mut(&request.reservation) {
             list.retain(|other| *other != id);

@@ -134,7 +134,7 @@ pub struct AllocatePorts {
     pub ttl: Ttl,
     pub reason: Option<Text>,
     pub range: PortRange,
-    /// Ports that are in use outside of git-dibs.
+    /// Ports that are in use on the machine, or by sessions of other repositories.
     pub busy: BTreeSet<u16>,
 }
 
@@ -234,6 +234,8 @@ pub enum Refusal {
         key: Key,
         /// The session that does, if any.
         holder: Option<SessionName>,
+        /// Whether the session held the key until the reservation expired.
+        has_lapsed: bool,
     },
     /// The session held the key until the reservation expired.
     Lapsed {
@@ -376,6 +378,9 @@ pub struct UnlockRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by_admin: Option<Text>,
     pub note: Option<Text>,
+    /// The session that asked got the reservation with the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed_over: bool,
 }
 
 impl UnlockRequest {

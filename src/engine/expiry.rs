@@ -86,8 +86,8 @@ impl Engine {
             // A session with a waiting request has an open connection, so it is there.
             let heard = if session.waits.is_empty() { session.last_heard } else { now };
             let mut due = heard.after(self.policy.session_timeout);
-            // Silence does not end a session before the last plain TTL of its reservations; see `release_one`.
-            if due <= now && session.held.len() > session.idle.len() {
+            // Silence does not end a session before the last of its reservations; see `release_one`.
+            if due <= now && !session.held.is_empty() {
                 due = now.after(self.policy.session_timeout.max(Duration::from_millis(1)));
             }
             if due > now {

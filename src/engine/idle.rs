@@ -5,7 +5,8 @@
 //! holds. The reservations of a session with the same idle time end together, and have one timer. If the session was heard
 //! since that was set, it is set again.
 //!
-//! The session itself ends after its own timeout. These reservations do not keep it alive.
+//! A silent session is lost after its own timeout, but not before the last of its reservations: each of them lasts as long
+//! as its holder was told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +23,6 @@ use super::turn::Turn;
 pub(super) struct IdleGroups {
     /// By idle time, in seconds. No group is empty.
     groups: BTreeMap<u32, IdleGroup>,
-    len: usize,
 }
 
 struct IdleGroup {
@@ -30,13 +30,6 @@ struct IdleGroup {
     due: ListeningTime,
     /// In the order of the grants.
     members: BTreeSet<(Seq, ReservationSlot)>,
-}
-
-impl IdleGroups {
-    /// How many reservations there are in all groups.
-    pub fn len(&self) -> usize {
-        self.len
-    }
 }
 
 impl Engine {
@@ -69,7 +62,6 @@ impl Engine {
         };
         let due = self.sessions[session].last_heard.after(ttl.duration());
         let idle = &mut self.sessions[session].idle;
-        idle.len += 1;
         let group = idle.groups.entry(seconds).or_insert_with(|| {
             self.idle_deadlines.insert((due, session, seconds));
             IdleGroup { due, members: BTreeSet::new() }
@@ -82,7 +74,6 @@ impl Engine {
         let Reservation { fence, session, ttl, .. } = self.reservations[slot];
         let Ttl::WhileSession(seconds) = ttl else { return };
         let idle = &mut self.sessions[session].idle;
-        idle.len -= 1;
         let group = idle.groups.get_mut(&seconds).expect("it has a group");
         group.members.remove(&(fence, slot));
         if group.members.is_empty() {

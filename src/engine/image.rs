@@ -40,6 +40,9 @@ pub struct Image {
     /// Committed contents by session, the oldest first. Missing in images of format 1.
     #[serde(default)]
     committed: Vec<(SessionId, Content)>,
+    /// Ports with their ranks. Without them, a port has the rank it was granted in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    port_ranks: Vec<(u16, u16)>,
     totals: Totals,
 }
 
@@ -155,6 +158,7 @@ impl Engine {
             resting: resting.collect(),
             version_floor: self.version_floor,
             committed: self.committed.list(),
+            port_ranks: self.port_ranks(),
             totals,
         }
     }
@@ -214,6 +218,7 @@ impl Engine {
             let held = engine.reservations.insert(reservation);
             engine.apply_reserved(held);
         }
+        engine.restore_port_ranks(&image.port_ranks);
         for waiter in image.waiters {
             let session = engine.session_ids[&waiter.session];
             let fold = |want: Want| Want { key: engine.compared(&want.key), ..want };

@@ -34,6 +34,11 @@ impl LapsedKeys {
         Self { keys, bytes, forgotten, untold }
     }
 
+    /// What a session lost, which it is told in another notice.
+    pub fn told(keys: &[Key]) -> Self {
+        Self { untold: 0, ..Self::restore(keys.iter().cloned(), 0) }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()
     }

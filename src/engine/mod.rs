@@ -53,7 +53,7 @@ pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
 pub use image::Image;
 pub use over::RELEASED_LISTED;
-pub use ports::PortRange;
+pub use ports::{PortGrant, PortRange};
 pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};
 pub use record::{Content, EndState, Event, LeftWhy, Mode, Owner, Record, UnlockAnswer, Want, Why};
 pub use state::{Engine, Policy, Totals};

@@ -3,11 +3,14 @@
 //! A client chooses how long its keys and reasons are, and how deep its directories. Their bytes are counted as long as a
 //! key is held or waited for, so that memory, snapshots and the history stay small.
 
+use hashbrown::HashSet;
+
 use super::command::Refusal;
-use super::ids::Text;
+use super::ids::{SessionId, Text};
 use super::record::Want;
 use super::slab::SessionSlot;
 use super::state::{Engine, Lookup, Reservation, Waiter};
+use crate::key::Key;
 
 /// What is held is in memory twice: here, and in the ledger that is written from it. So its bytes count twice.
 pub(super) const LIVE_COPIES: usize = 2;
@@ -52,11 +55,26 @@ impl Engine {
         }
     }
 
+    /// Whether a session, which may be new, could have reservations of all these keys beside those it has. Only their
+    /// numbers count here, not their bytes.
+    pub fn room_for(&self, session: Option<&SessionId>, keys: &[Key]) -> Result<(), Refusal> {
+        let slot = session.and_then(|id| self.session_ids.get(id)).copied();
+        let mut distinct = HashSet::new();
+        let is_new = |key: &&Key| slot.is_none_or(|slot| self.lookup(slot, key).held().is_none());
+        let more = keys.iter().filter(is_new).filter(|key| distinct.insert(*key)).count();
+        let used = slot.map_or(0, |slot| self.sessions[slot].held.len() + self.sessions[slot].queued_keys.len());
+        self.numbers_fit(used, more)
+    }
+
     /// Refuses if a session may not have this many more reservations.
     pub(super) fn within_numbers(&self, slot: SessionSlot, more: usize) -> Result<(), Refusal> {
         let session = &self.sessions[slot];
+        self.numbers_fit(session.held.len() + session.queued_keys.len(), more)
+    }
+
+    fn numbers_fit(&self, used: usize, more: usize) -> Result<(), Refusal> {
         let limit = self.policy.reservations_per_session;
-        if more > 0 && session.held.len() + session.queued_keys.len() + more > limit {
+        if more > 0 && used + more > limit {
             return Err(Refusal::OverQuota { what: "reservations of one session", limit });
         }
         let limit = self.policy.reservations;

@@ -111,6 +111,9 @@ pub enum Event {
         admin: Option<Text>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Text>,
+        /// The session that asked got the reservation with the answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        handed_over: bool,
     },
     /// A holder committed this content, which was not recorded before. Since format 2.
     Committed { session: SessionId, contents: Vec<Content> },
@@ -124,6 +127,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// The end of an unlock request that no session answered.
+    pub(super) fn answered_by_itself(request: Uuid, answer: UnlockAnswer) -> Event {
+        Event::UnlockAnswered { request, answer, by: None, admin: None, note: None, handed_over: false }
+    }
+
     /// The session the event belongs to, if any.
     pub fn session(&self) -> Option<&SessionId> {
         match self {

@@ -29,12 +29,16 @@ impl Engine {
             lookup.held().is_none() && self.has_lapsed(slot, named) && self.holder_of(named).is_none()
         };
         let lapsed: Few<Key> = keys.iter().zip(&lookups).filter(is_late).map(|(named, _)| named.key.clone()).collect();
-        let holder = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
+        let refusal = |(named, lookup): (&KeyName, &Lookup)| match lookup.held() {
             Some(_) => None,
-            None => self.holder_of(named).map(|other| (named.key.clone(), self.session_name(other))),
+            None => self.holder_of(named).map(|other| Refusal::NotHeld {
+                key: named.key.clone(),
+                holder: Some(self.session_name(other)),
+                has_lapsed: self.has_lapsed(slot, named),
+            }),
         };
-        match keys.iter().zip(&lookups).find_map(holder) {
-            Some((key, holder)) => Err(Refusal::NotHeld { key, holder: Some(holder) }),
+        match keys.iter().zip(&lookups).find_map(refusal) {
+            Some(refusal) => Err(refusal),
             None => {
                 let mut released = Few::with_capacity(keys.len());
                 for held in lookups.iter().filter_map(|lookup| lookup.held()) {
@@ -89,7 +93,7 @@ impl Engine {
 
     /// Ends one reservation and returns its key. Unlock requests for it end too.
     pub(super) fn release_one(&mut self, turn: &mut Turn, slot: ReservationSlot, why: &Why) -> Key {
-        let Reservation { id, place, session, ttl, .. } = self.reservations[slot];
+        let Reservation { id, place, session, .. } = self.reservations[slot];
         if !self.waiters.is_empty() {
             turn.freed.push(self.reservations[slot].key.clone());
             self.note_weakened(turn, slot);
@@ -104,8 +108,8 @@ impl Engine {
             self.close_pending_requests(turn, &id, why);
         }
         let now = self.listening(turn.now);
-        let Session { ref held, ref idle, ref end, opened, last_heard, .. } = self.sessions[session];
-        let was_last = !ttl.is_while_session() && held.len() == idle.len() && end.is_none();
+        let Session { ref held, ref end, opened, last_heard, .. } = self.sessions[session];
+        let was_last = held.is_empty() && end.is_none();
         if was_last && last_heard.after(self.policy.session_timeout) <= now {
             // Only this reservation kept a silent session from being lost.
             self.session_deadlines.set(now, opened, session);

@@ -157,7 +157,7 @@ impl Engine {
                         return Err(Refusal::Lapsed { key: named.key.clone() });
                     }
                     let holder = self.holder_of(named).map(|other| self.session_name(other));
-                    return Err(Refusal::NotHeld { key: named.key.clone(), holder });
+                    return Err(Refusal::NotHeld { key: named.key.clone(), holder, has_lapsed: false });
                 }
             }
         }

@@ -50,7 +50,7 @@ impl Engine {
         // A token that was issued before an end stays invalid, also after another one has opened the session again.
         let issued_after = |end: Timestamp| issued.is_some_and(|issued| issued > end);
         if let Some(EarlierEnd { state, at }) = session.earlier_end
-            && !issued_after(at)
+            && !issued_after(at.max(session.earlier_spent_token))
         {
             return Err(Refusal::SessionEnded { session: id.clone(), state });
         }
@@ -61,7 +61,7 @@ impl Engine {
             }
             None => {}
             Some(_) if repeats_end => {}
-            Some(end) if end.state == EndState::Lost || issued_after(end.at) => {
+            Some(end) if end.state == EndState::Lost || issued_after(end.at.max(session.spent_token)) => {
                 self.refuse_if_full()?;
                 self.refuse_if_worker_full(owner)?;
                 let (session, name, feature, owner) = opened();
@@ -70,6 +70,8 @@ impl Engine {
             Some(_) => self.refuse_if_ended(slot, false)?,
         }
         self.note_seen(slot, turn.now);
+        let newest = &mut self.sessions[slot].newest_token;
+        *newest = issued.unwrap_or_default().max(*newest);
         Ok(())
     }
 
@@ -161,9 +163,7 @@ impl Engine {
         let session = self.sessions[slot].id.clone();
         let own: Vec<_> = self.sessions[slot].outgoing.iter().copied().collect();
         for request in own {
-            let event =
-                Event::UnlockAnswered { request, answer: UnlockAnswer::Withdrawn, by: None, admin: None, note: None };
-            self.emit(turn, event);
+            self.emit(turn, Event::answered_by_itself(request, UnlockAnswer::Withdrawn));
         }
         self.emit(turn, Event::Ended { session, state });
         self.sweep(turn, self.policy.records_per_slice);

@@ -19,6 +19,7 @@ use super::index::{Index, Place};
 use super::lapsed::LapsedKeys;
 use super::listening::ListeningTime;
 use super::over::OverSegment;
+use super::ports::HeldPorts;
 use super::push::AnnouncedPushes;
 use super::record::{EndState, Mode, Owner, Want};
 use super::slab::{PlaceSlot, ReservationSlot, SessionSlot, Slab, Slot};
@@ -111,8 +112,7 @@ pub struct Engine {
     pub(super) pending: HashMap<ReservationId, Vec<Uuid>>,
     /// Paused features, each with the place of the key that pauses it.
     pub(super) pauses: HashMap<Text, PlaceSlot>,
-    /// Ports that sessions have.
-    pub(super) ports: BTreeMap<u16, ReservationSlot>,
+    pub(super) ports: HeldPorts,
     /// Idle places, the longest idle first, and the record since which they are. An entry is stale if its place is gone or
     /// was in use since.
     pub(super) idle_places: VecDeque<(PlaceSlot, Seq)>,
@@ -184,6 +184,14 @@ pub struct Totals {
     pub recorded_refusals: (u64, u64),
 }
 
+impl Totals {
+    /// Requests refused, and waits ended, because of another session. One that would have waited forever has a conflict
+    /// too.
+    pub fn conflicts_detected(&self) -> u64 {
+        self.conflicts + self.deadlocks
+    }
+}
+
 pub(super) struct Reservation {
     pub id: ReservationId,
     /// As this holder wrote it.
@@ -245,6 +253,11 @@ pub(super) struct Session {
     pub last_heard: ListeningTime,
     /// Working memory.
     pub notices: VecDeque<Notice>,
+    /// Working memory: when the newest token was issued that the session was used with; the same up to its end, and up to its
+    /// earlier end. The clock of an issuer may be ahead, and such a token is from before the end all the same.
+    pub newest_token: Timestamp,
+    pub spent_token: Timestamp,
+    pub earlier_spent_token: Timestamp,
 }
 
 /// One key that a wait is for.
@@ -323,7 +336,7 @@ impl Engine {
             pending_bytes: 0,
             pending: HashMap::new(),
             pauses: HashMap::new(),
-            ports: BTreeMap::new(),
+            ports: HeldPorts::default(),
             idle_places: VecDeque::new(),
             version_floor: 0,
             committed: CommittedContents::default(),

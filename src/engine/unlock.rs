@@ -89,10 +89,8 @@ impl Engine {
         let Some(request) = self.requests.get(&id).cloned() else { return Err(Refusal::UnknownRequest) };
         let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if session != expected {
-            // A session that is neither sender nor holder learns nothing about the request.
             let expected = self.session_name_by_id(expected);
             return Err(match answer {
-                UnlockAnswer::Withdrawn if *session != request.holder => Refusal::UnknownRequest,
                 UnlockAnswer::Withdrawn => Refusal::NotTheSender(expected),
                 _ => Refusal::NotTheHolder(expected),
             });
@@ -104,7 +102,8 @@ impl Engine {
             None => {}
         }
         let by = admin.is_none().then(|| session.clone());
-        let event = Event::UnlockAnswered { request: id, answer, by, admin: admin.cloned(), note };
+        let handed_over = answer == UnlockAnswer::Approved && hand_over.is_some();
+        let event = Event::UnlockAnswered { request: id, answer, by, admin: admin.cloned(), note, handed_over };
         if answer != UnlockAnswer::Approved {
             self.emit(turn, event);
             return Ok(Outcome::Request(Box::new(self.requests[&id].clone())));
@@ -176,9 +175,7 @@ impl Engine {
         let Some(pending) = self.pending.get(id).cloned() else { return };
         for request in pending {
             if !matches!(why, Why::Approved { request: approved } if *approved == request) {
-                let event =
-                    Event::UnlockAnswered { request, answer: UnlockAnswer::Moot, by: None, admin: None, note: None };
-                self.emit(turn, event);
+                self.emit(turn, Event::answered_by_itself(request, UnlockAnswer::Moot));
             }
         }
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use super::command::{Grant, SessionName, UnlockRequest};
 use super::ids::{ReservationId, Seq, SessionId, Text, Timestamp, WaiterId};
 use super::quota::LIVE_COPIES;
 use super::record::{EndState, Mode};
 use super::state::{Engine, Reservation, Session, Totals};
-use super::work::{CHECK_WORK, NODE_WORK};
+use super::work::{CHECK_WORK, LOOKUP_WORK, NODE_WORK};
 use crate::key::Key;
 
 /// A session as every client of the repository may see it.
@@ -72,7 +74,7 @@ pub struct WhoHolds {
 const SCANNED_AT_ONCE: usize = 4096;
 
 /// The unlock requests that the view of a key lists.
-pub const ENTITY_REQUESTS_LISTED: usize = 1_000;
+pub const ENTITY_REQUESTS_LISTED: usize = 100;
 
 /// The keys that the view of a session lists.
 pub const WAITED_KEYS_LISTED: usize = 100;
@@ -119,12 +121,12 @@ impl Engine {
         slice: usize,
         after: Seq,
         limit: usize,
-        wanted: impl Fn(Option<EndState>) -> bool,
+        wanted: impl Fn(Option<(EndState, Timestamp)>) -> bool,
         page: &mut BTreeMap<Seq, SessionId>,
     ) -> Option<usize> {
         self.index.meter.spend(SCANNED_AT_ONCE as u64 * NODE_WORK);
         for session in self.sessions.range(slice, SCANNED_AT_ONCE) {
-            if session.opened > after && wanted(session.end.as_ref().map(|end| end.state)) {
+            if session.opened > after && wanted(session.end.as_ref().map(|end| (end.state, end.at))) {
                 page.insert(session.opened, session.id.clone());
                 if page.len() > limit {
                     page.pop_last();
@@ -157,12 +159,6 @@ impl Engine {
     pub fn held(&self, session: &SessionId) -> Vec<Grant> {
         let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
         self.sessions[*slot].held.iter(&self.reservations).map(|held| self.grant_of(held)).collect()
-    }
-
-    /// The ports of a session, in order.
-    pub fn port_grants(&self, session: &SessionId) -> Vec<Grant> {
-        let Some(slot) = self.session_ids.get(session) else { return Vec::new() };
-        self.ports_at(*slot).map(|(_, held)| self.grant_of(held)).collect()
     }
 
     /// All reservations with a fence after `after`, in the order of the grants.
@@ -235,10 +231,25 @@ impl Engine {
         let place = self.index.find(key).map(|place| self.index.place(place));
         let held = place.and_then(|place| place.holders.iter().find(|slot| self.is_live(*slot)));
         let lock = held.map(|slot| (self.session_name(self.reservations[slot].session), self.grant_of(slot)));
-        let mut requests: Vec<_> = self.requests.values().filter(|request| request.key == *key).cloned().collect();
-        requests.sort_by_key(|request| (request.at, request.id));
-        requests.drain(..requests.len().saturating_sub(ENTITY_REQUESTS_LISTED));
+        // A copy has long texts, so only the newest are copied.
+        self.index.meter.spend(LOOKUP_WORK * self.requests.len() as u64);
+        let mut requests: Vec<&UnlockRequest> = self.requests.values().filter(|request| request.key == *key).collect();
+        requests.sort_unstable_by_key(|request| (request.at, request.id));
+        let older = requests.len().saturating_sub(ENTITY_REQUESTS_LISTED);
+        let requests = requests[older..].iter().copied().cloned().collect();
         EntityView { lock, requests }
+    }
+
+    /// One unlock request for this key, also where the view of the key does not list it.
+    pub fn request_for(&self, key: &Key, id: Uuid) -> Option<&UnlockRequest> {
+        self.requests.get(&id).filter(|request| request.key == *key)
+    }
+
+    /// Every reservation of exactly this key, in the order of the grants.
+    pub fn holders(&self, key: &Key) -> impl Iterator<Item = (SessionName, Grant)> + '_ {
+        let place = self.index.find(key).map(|place| self.index.place(place));
+        let live = place.into_iter().flat_map(|place| place.holders.iter()).filter(|slot| self.is_live(*slot));
+        live.map(|slot| (self.session_name(self.reservations[slot].session), self.grant_of(slot)))
     }
 
     /// Unlock requests of all sessions: first those without an answer, then the answered ones, each the latest first.

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::command::SessionName;
-use super::ids::{Timestamp, WaiterId};
+use super::ids::{ReservationId, Timestamp, WaiterId};
 use super::state::Engine;
 use super::work::KEY_WORK;
 use crate::key::Key;
@@ -19,8 +19,8 @@ const BLOCKERS_LISTED: usize = 10;
 pub struct BlockedWait {
     pub waiter: WaiterId,
     pub who: SessionName,
-    /// The first of its keys.
-    pub keys: Vec<Key>,
+    /// The first of its keys, with the ids that their reservations will have.
+    pub keys: Vec<(Key, ReservationId)>,
     pub since: Timestamp,
     /// When it gives up.
     pub until: Timestamp,
@@ -60,7 +60,7 @@ impl Engine {
                 BlockedWait {
                     waiter: *id,
                     who: self.session_name(waiter.session),
-                    keys: wants.iter().map(|want| want.key.clone()).collect(),
+                    keys: wants.iter().map(|want| (want.key.clone(), want.id)).collect(),
                     since: waiter.since,
                     until: self.real(waiter.until),
                     blockers: conflicts.into_iter().take(BLOCKERS_LISTED).map(blocker).collect(),

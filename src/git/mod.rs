@@ -14,6 +14,7 @@ mod index;
 pub mod known_refs;
 mod library;
 mod merge_drivers;
+mod names;
 mod nearby;
 mod oid;
 mod place;
@@ -28,6 +29,7 @@ mod version;
 mod walk;
 mod worktrees;
 
+pub use names::file_names;
 pub use oid::Oid;
 pub use place::Place;
 pub use repo::{Repo, trust_every_owner};

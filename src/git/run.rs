@@ -4,7 +4,7 @@
 //! formats (sha256, reftable, split and sparse indexes, promisor remotes).
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
@@ -191,6 +191,21 @@ impl Running {
     pub fn output(self) -> Result<Vec<u8>, GitError> {
         let output = self.child.wait_with_output().map_err(GitError::NotStarted)?;
         wrote(&self.call, output)
+    }
+
+    /// Reads at most so many bytes of its stdout. If there are more, it is killed.
+    pub fn output_up_to(mut self, bytes_max: usize) -> Result<Vec<u8>, GitError> {
+        let mut stdout = Vec::new();
+        if let Some(pipe) = self.child.stdout.take() {
+            pipe.take(bytes_max as u64).read_to_end(&mut stdout).map_err(GitError::NotStarted)?;
+        }
+        if stdout.len() == bytes_max {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            return Ok(stdout);
+        }
+        let rest = self.child.wait_with_output().map_err(GitError::NotStarted)?;
+        wrote(&self.call, Output { stdout, ..rest })
     }
 
     /// Waits for it and returns its stdout; `None` if it exited with 1.

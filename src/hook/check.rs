@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::collect::{self, Collected, HookInput, Plan};
 use super::excuse::Helpers;
 use super::outage::{self, Outage};
-use super::{Checked, Moment, commits, passed};
+use super::{Announcement, Moment, commits, passed};
 use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::git::{self, Repo};
@@ -41,8 +41,12 @@ struct Answer {
 }
 
 impl ChangeCheck<'_> {
-    /// Checks the change. `nearby` is what it touches, if that could be read without git.
-    pub fn run(&self, nearby: Option<Vec<Change>>, access: Result<ServerAccess, CheckError>) -> Checked {
+    /// Checks the change. `nearby` is what it touches, if that could be read without git. Also returns the push to announce.
+    pub fn run(
+        &self,
+        nearby: Option<Vec<Change>>,
+        access: Result<ServerAccess, CheckError>,
+    ) -> (Verdict, Option<Announcement>) {
         let occasion = self.input.moment.occasion();
         let updates = collect::updates(self.input);
         let outage = Outage::recall(self.repo, access.as_ref().ok(), occasion.noun);
@@ -75,7 +79,7 @@ impl ChangeCheck<'_> {
         if is_commit && !matches!(verdict, Verdict::Block(_)) {
             passed::note(self.repo);
         }
-        Checked { verdict, announcement }
+        (verdict, announcement)
     }
 
     /// Asks the server; `None` if nothing can be in the way.
@@ -114,10 +118,10 @@ impl ChangeCheck<'_> {
         Ok(Some(Answer { changes, collected, reply, session }))
     }
 
-    /// What is left to ask where no path counts, as in the first push to an empty remote: whether the session is paused. It
-    /// goes ahead if no server says so.
+    /// What is left to ask where no path counts, as in a merge or in the first push to an empty remote: whether the session
+    /// is paused. It goes ahead if no server says so.
     fn ask_about_pause(&self, access: &mut ServerAccess) -> Option<Answer> {
-        let session = access.session.clone().filter(|_| self.input.moment == Moment::PrePush)?;
+        let session = access.session.clone()?;
         let reply = judge::ask_about(access, &[], false, self.deadline).ok().filter(|reply| reply.paused.is_some())?;
         Some(Answer { changes: Vec::new(), collected: OnceCell::new(), reply, session: Some(session) })
     }

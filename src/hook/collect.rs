@@ -7,6 +7,7 @@
 //! | pre-commit, pre-applypatch | the index against HEAD; in a merge, against what its parents make of it |
 //! | pre-merge-commit | the same; git names the other parents in variables |
 //! | prepare-commit-msg | the same, unless pre-commit has just passed this index; not during a rebase |
+//! | pre-rebase | nothing: it only asks whether the session is paused |
 //! | pre-push | every commit that the remote does not have, and what a branch loses that is not moved forward |
 //! | pre-receive | the same, for commits that no branch or tag here has |
 //! | reference-transaction | commits that no branch, tag or remote has, for branches, tags and HEAD |
@@ -66,6 +67,8 @@ pub enum Plan {
     Receive(Vec<Update>),
     /// The commits that a ref update makes visible.
     Transaction(Range),
+    /// No path: what happens changes none by itself.
+    Nothing,
 }
 
 /// Decides what to read; `None` if there is nothing to check.
@@ -81,6 +84,7 @@ pub fn plan(repo: &Repo, input: HookInput<'_>) -> Option<Plan> {
         // A rebase with the apply backend runs this hook too.
         Moment::PreApplypatch if is_rebasing(repo) => None,
         Moment::PreApplypatch => Some(Plan::Index(Vec::new())),
+        Moment::PreRebase => Some(Plan::Nothing),
         Moment::PrePush => {
             let (remote, url, updates) = push(input);
             updates.iter().any(Update::brings_work).then_some(Plan::Push(remote, url, updates))
@@ -111,6 +115,7 @@ impl Plan {
         match self {
             Plan::Index(others) => changed::staged_nearby(repo, others),
             Plan::Transaction(range) => range.nearby(repo),
+            Plan::Nothing => Some(Vec::new()),
             Plan::Push(remote, url, updates) => Range::nearby_of_push(repo, remote, url, updates),
             Plan::Receive(updates) => match Range::of_receive(repo, updates).ok()? {
                 Some(range) => range.nearby(repo),
@@ -130,6 +135,7 @@ impl Plan {
                 let all = range.changes(repo)?;
                 return Ok(Collected::new(all.changes(), ChangeKind::Transaction(range.clone(), all)));
             }
+            Plan::Nothing => return Ok(Collected::new(Vec::new(), ChangeKind::Index(Vec::new()))),
             Plan::Push(remote, url, updates) => Range::of_push(repo, remote, url, updates)?,
             Plan::Receive(updates) => Range::of_receive(repo, updates)?,
         };
@@ -193,7 +199,7 @@ fn push(input: HookInput<'_>) -> (OsString, OsString, Vec<Update>) {
 }
 
 /// Whether a rebase is in progress. It replays commits that were checked when they were made, and to stop it half way
-/// would only leave a mess; the push checks them again. `git am` uses the same directory as an old-style rebase.
+/// would only leave a mess; the push checks them again, and `pre-rebase` asks about a pause. `git am` uses the same directory as an old-style rebase.
 fn is_rebasing(repo: &Repo) -> bool {
     let directory = repo.git_dir.join("rebase-merge").is_dir() || repo.git_dir.join("rebase-apply/rebasing").exists();
     // A rebase works on a detached HEAD. On a branch, the directory was left behind by one that was killed.

@@ -13,9 +13,9 @@ use crate::wire;
 
 use super::install::{HooksDir, Manager, Owner, SettingsScope, as_user, config_keys, hooks_dirs};
 use super::shim::{Whose, whose};
-use super::{Moment, PROBE, probe_answer};
+use super::{Moment, PROBE, doctor_lfs, probe_answer};
 use crate::judge::{CheckError, CheckPolicy, Enforce};
-use crate::local::{Environment, Lookup, ServerAccess, agent_trouble, discover};
+use crate::local::{Environment, Lookup, ServerAccess, agent_trouble, discover, notices};
 
 /// A larger difference between the server's clock and this machine's is reported.
 const SKEW_MAX: Duration = Duration::from_secs(5);
@@ -61,7 +61,10 @@ pub fn examine(repo: &Repo, environment: &Environment) -> Vec<Finding> {
         Ok(settings) => {
             findings.settings(environment, &settings);
             match reach(repo, environment, &settings) {
-                Ok((access, server)) => findings.server(&access, &server),
+                Ok((access, server)) => {
+                    findings.server(&access, &server);
+                    doctor_lfs::examine(repo, &access, &mut findings);
+                }
                 Err(error) => findings.unreachable(&error),
             }
         }
@@ -82,8 +85,9 @@ fn how_to_install(dir: &HooksDir) -> String {
     }
 }
 
+/// What was found so far.
 #[derive(Default)]
-struct Findings(Vec<Finding>);
+pub(super) struct Findings(Vec<Finding>);
 
 impl Findings {
     fn versions(&mut self, repo: &Repo) -> Option<Version> {
@@ -256,15 +260,15 @@ impl Findings {
         self.bad(terminal::clean(&error.to_string(), 600), advice);
     }
 
-    fn good(&mut self, what: String) {
+    pub(super) fn good(&mut self, what: String) {
         self.0.push(Finding { level: Level::Good, what, advice: None });
     }
 
-    fn note(&mut self, what: String, advice: &str) {
+    pub(super) fn note(&mut self, what: String, advice: &str) {
         self.0.push(Finding { level: Level::Note, what, advice: Some(advice.to_owned()) });
     }
 
-    fn bad(&mut self, what: String, advice: &str) {
+    pub(super) fn bad(&mut self, what: String, advice: &str) {
         self.0.push(Finding { level: Level::Bad, what, advice: Some(advice.to_owned()) });
     }
 }
@@ -285,6 +289,10 @@ fn reach(
     // A check of no paths succeeds if the server accepts the token.
     let nothing = wire::Check { paths: Some(Vec::new()), ..wire::Check::default() };
     client.check(access.session.as_deref(), &nothing)?;
+    if let Some(session) = &access.session {
+        // The session's next command shows them.
+        notices::save(&repo.common_dir, session, &access.inbox.take());
+    }
     let theirs = health.now.and_then(|now| u64::try_from(now.0).ok());
     let clocks = theirs.map(|theirs| (SystemTime::UNIX_EPOCH + Duration::from_millis(theirs), ours));
     Ok((access, ServerStatus { version: health.version.to_string(), clocks }))

@@ -7,10 +7,12 @@ mod check;
 pub mod collect;
 mod commits;
 pub mod doctor;
+mod doctor_lfs;
 pub mod excuse;
 pub mod install;
 mod moment;
 mod next;
+mod notices;
 mod once;
 mod outage;
 mod passed;
@@ -25,6 +27,7 @@ pub use moment::Moment;
 
 use check::ChangeCheck;
 use collect::HookInput;
+use notices::ReceivedNotices;
 use once::Source;
 
 use crate::git::range::Update;
@@ -99,32 +102,38 @@ pub fn main(call: &Call, stdin: &mut dyn Read, out: &mut dyn Write) -> i32 {
         }
     }
     let checked = check(HookInput { moment, args: &call.args, stdin: &input, environment: &environment }, call);
-    match checked.verdict {
+    let Checked { verdict, announcement, notices } = checked;
+    match &verdict {
         Verdict::Pass => {}
-        Verdict::Warn(text) => show(out, &text),
-        Verdict::Block(text) => {
-            show(out, &text);
-            return BLOCK;
-        }
+        Verdict::Warn(text) | Verdict::Block(text) => show(out, text),
+    }
+    notices.iter().for_each(|notices| notices.show(out));
+    if matches!(verdict, Verdict::Block(_)) {
+        return BLOCK;
     }
     let code = if moment.next_goes_first() { PASS } else { next(out) };
-    if let Some((access, updates)) = checked.announcement.filter(|_| code == PASS) {
+    if let Some((access, updates)) = announcement.filter(|_| code == PASS) {
         // Last, because an announcement is valid for a minute, and the hook that was there before may upload for longer.
         judge::announce(&access, &updates);
+        notices.iter().for_each(|notices| notices.show(out));
     }
     code
 }
+
+/// What to announce, and to which server.
+type Announcement = (ServerAccess, Vec<Update>);
 
 /// The result of a hook.
 struct Checked {
     verdict: Verdict,
     /// The push to announce to the server.
-    announcement: Option<(ServerAccess, Vec<Update>)>,
+    announcement: Option<Announcement>,
+    notices: Option<ReceivedNotices>,
 }
 
 impl From<Verdict> for Checked {
     fn from(verdict: Verdict) -> Checked {
-        Checked { verdict, announcement: None }
+        Checked { verdict, announcement: None, notices: None }
     }
 }
 
@@ -172,9 +181,7 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
         Err(error) => return unread(&Settings::default(), error),
     };
     let policy = CheckPolicy::read(&occasion, input.environment, &settings);
-    // A session that is paused must not push, also where no path counts.
-    let nothing_changes = nearby.as_ref().is_some_and(Vec::is_empty);
-    if policy.enforce.value == Enforce::Off || (nothing_changes && input.moment != Moment::PrePush) {
+    if policy.enforce.value == Enforce::Off {
         return Verdict::Pass.into();
     }
     let access = find_server(&repo, input, &settings, policy.require.value == Require::None);
@@ -182,10 +189,15 @@ fn check(input: HookInput<'_>, call: &Call) -> Checked {
         Err(DiscoverError::NothingHeld) => return Verdict::Pass.into(),
         access => access.map_err(CheckError::from),
     };
+    // A session that is paused must not commit or push, also where no path counts: a merge, an amended message.
+    let nothing_changes = nearby.as_ref().is_some_and(Vec::is_empty);
     if nothing_changes && !access.as_ref().is_ok_and(|access| access.session.is_some()) {
         return Verdict::Pass.into();
     }
-    ChangeCheck { repo: &repo, input, plan: &plan, policy: &policy, deadline }.run(nearby, access)
+    let notices = access.as_ref().ok().and_then(|access| ReceivedNotices::of(&repo, access));
+    let (verdict, announcement) =
+        ChangeCheck { repo: &repo, input, plan: &plan, policy: &policy, deadline }.run(nearby, access);
+    Checked { verdict, announcement, notices }
 }
 
 /// `is_check`: nothing speaks against the change if nothing is held.

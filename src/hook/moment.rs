@@ -15,6 +15,8 @@ pub enum Moment {
     PrepareCommitMsg,
     /// After `git am` applied a patch, before it is committed.
     PreApplypatch,
+    /// Before a rebase begins.
+    PreRebase,
     /// Before commits leave for a remote.
     PrePush,
     /// On the receiving side, before refs move.
@@ -25,11 +27,12 @@ pub enum Moment {
 
 impl Moment {
     /// All hooks, in the order they are installed.
-    pub const ALL: [Moment; 7] = [
+    pub const ALL: [Moment; 8] = [
         Moment::PreCommit,
         Moment::PreMergeCommit,
         Moment::PrepareCommitMsg,
         Moment::PreApplypatch,
+        Moment::PreRebase,
         Moment::PrePush,
         Moment::PreReceive,
         Moment::ReferenceTransaction,
@@ -47,6 +50,7 @@ impl Moment {
             Moment::PreMergeCommit => "pre-merge-commit",
             Moment::PrepareCommitMsg => "prepare-commit-msg",
             Moment::PreApplypatch => "pre-applypatch",
+            Moment::PreRebase => "pre-rebase",
             Moment::PrePush => "pre-push",
             Moment::PreReceive => "pre-receive",
             Moment::ReferenceTransaction => "reference-transaction",
@@ -66,6 +70,7 @@ impl Moment {
             Moment::PreCommit | Moment::PrepareCommitMsg => "commit",
             Moment::PreMergeCommit => "merge",
             Moment::PreApplypatch => "patch",
+            Moment::PreRebase => "rebase",
             Moment::PrePush | Moment::PreReceive => "push",
             Moment::ReferenceTransaction => "ref update",
         }

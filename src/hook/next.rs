@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Call;
+use super::install::lfs as lfs_settings;
 use super::once::Source;
 use crate::git::Repo;
 
@@ -31,13 +32,14 @@ pub fn run_lfs(call: &Call, stdin: &[u8], out: &mut dyn Write) -> Option<i32> {
     // The shim file, in the place where LFS would have its own. A hook in the configuration leaves that place free.
     call.next.as_ref().filter(|next| Source::of(Some(next)) == Source::File)?;
     let repo = Repo::from_environment().ok()?;
-    if !repo.common_dir.join("lfs").is_dir() || !is_on_path("git-lfs") {
+    let is_used = repo.common_dir.join("lfs").is_dir() || lfs_settings::is_installed(&repo);
+    if !is_used || !is_on_path("git-lfs") {
         return None;
     }
     Some(start(Command::new("git").args(["lfs", "pre-push"]).args(&call.args), "git lfs pre-push", Some(stdin), out))
 }
 
-fn is_on_path(program: &str) -> bool {
+pub fn is_on_path(program: &str) -> bool {
     let search = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&search).any(|dir| is_there(&dir.join(program)))
 }

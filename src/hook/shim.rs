@@ -48,6 +48,7 @@ fn template(moment: Moment) -> &'static [u8] {
         Moment::PreMergeCommit => include_bytes!("../../hooks/pre-merge-commit"),
         Moment::PrepareCommitMsg => include_bytes!("../../hooks/prepare-commit-msg"),
         Moment::PreApplypatch => include_bytes!("../../hooks/pre-applypatch"),
+        Moment::PreRebase => include_bytes!("../../hooks/pre-rebase"),
         Moment::PrePush => include_bytes!("../../hooks/pre-push"),
         Moment::PreReceive => include_bytes!("../../hooks/pre-receive"),
         Moment::ReferenceTransaction => include_bytes!("../../hooks/reference-transaction"),
@@ -106,7 +107,8 @@ mod tests {
     #[test]
     fn shims_of_earlier_versions_are_recognised() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hooks/0.1.0");
-        for moment in Moment::ALL {
+        // Earlier versions did not have `pre-rebase`.
+        for moment in Moment::ALL.into_iter().filter(|moment| *moment != Moment::PreRebase) {
             let text = std::fs::read(dir.join(moment.name())).unwrap();
             assert_eq!(whose(moment, &with_program(&text, b"'/usr/bin/git-dibs'")), Whose::Ours, "{moment}");
         }

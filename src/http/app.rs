@@ -14,14 +14,16 @@ use super::handlers::metrics::Gauge;
 use super::handlers::reserve::{WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX};
 use super::history_backend::HistoryBackend;
 use super::key_policy::KeyPolicy;
+use super::lfs::{LockLists, TrackedFiles};
 use super::limits::ServerLimits;
 use super::live_events::LiveEvents;
 use super::login::codes::LoginCodes;
-use super::login::ended::EndedLogins;
+use super::login::ended::{EndedLogins, SaveNotes};
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::reply_room::{REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX};
 use super::middleware::request_count::RequestCounts;
 use super::pattern_work::{WorkShares, pattern_threads};
+use super::port_pool::PortPool;
 use super::reply_channel::ReplyChannel;
 use crate::desk::Desk;
 use crate::engine::Text;
@@ -39,11 +41,17 @@ pub struct Repository {
     pub(super) reply_channel: ReplyChannel,
     /// Reads `/api/history`; without one the history is empty.
     pub history: Option<Arc<dyn HistoryBackend>>,
+    /// Reads the files that patterns cover, for Git LFS clients; without one they see no such files.
+    pub tracked_files: Option<Arc<dyn TrackedFiles>>,
+    /// Held by the request that makes a new list of locks.
+    pub(super) lock_list_turn: tokio::sync::Mutex<()>,
     policy: ArcSwap<KeyPolicy>,
     pub(super) rate_limiter: RateLimiter,
     pub(super) work_shares: WorkShares,
     pub(super) event_texts: EventTexts,
     pub(super) live: LiveEvents,
+    /// Shared by all repositories of the server.
+    pub(super) port_pool: Arc<PortPool>,
 }
 
 impl Repository {
@@ -55,11 +63,14 @@ impl Repository {
             desk,
             reply_channel: ReplyChannel::default(),
             history: None,
+            tracked_files: None,
+            lock_list_turn: tokio::sync::Mutex::default(),
             policy,
             rate_limiter: RateLimiter::default(),
             work_shares: WorkShares::default(),
             event_texts: EventTexts::default(),
             live: LiveEvents::default(),
+            port_pool: Arc::default(),
         }
     }
 
@@ -102,6 +113,8 @@ pub struct App {
     pub(super) waits: ByteBudget,
     /// Tool calls that wait in a queue and can be cancelled.
     pub(super) tool_waits: ToolWaits,
+    /// For Git LFS clients.
+    pub(super) lock_lists: LockLists,
     limits: Arc<ArcSwap<ServerLimits>>,
     hosts: ArcSwap<Vec<String>>,
     public_url: ArcSwap<Option<Text>>,
@@ -112,7 +125,10 @@ pub struct App {
 
 impl App {
     pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
-        let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), Arc::new(repo))).collect();
+        let desks = repositories.iter().map(|repo| (repo.name.clone(), repo.desk.clone())).collect();
+        let port_pool = Arc::new(PortPool::of(desks));
+        let shared = |repo: Repository| Arc::new(Repository { port_pool: port_pool.clone(), ..repo });
+        let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), shared(repo))).collect();
         Self {
             repositories,
             keyring,
@@ -129,6 +145,7 @@ impl App {
             replies: ByteBudget::new(REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX),
             waits: ByteBudget::new(WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX),
             tool_waits: ToolWaits::default(),
+            lock_lists: LockLists::default(),
             limits: Arc::default(),
             hosts: ArcSwap::default(),
             public_url: ArcSwap::default(),
@@ -167,6 +184,11 @@ impl App {
 
     pub fn set_public_url(&self, url: Option<Text>) {
         self.public_url.store(Arc::new(url));
+    }
+
+    /// Continues with the ended logins that were saved, and saves them with this from now on.
+    pub fn keep_ended_logins(&self, saved: &[u8], save: SaveNotes) {
+        self.ended_logins.keep(saved, save);
     }
 
     /// The repository, if there is exactly one.

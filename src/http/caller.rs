@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use http::Method;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -11,6 +11,7 @@ use super::app::{App, Repository};
 use super::error::{ApiError, ApiResult};
 use super::extract::{BodyOwner, query_values};
 use super::handlers::mcp::MCP_PATH;
+use super::lfs::repository_in_path;
 use super::login::cookie::Proof;
 use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
 use crate::token::{Claims, Scope};
@@ -49,9 +50,10 @@ impl FromRequestParts<Arc<App>> for Caller {
         if let Some(reason) = app.unready() {
             return Err(ApiError::new(Code::Unavailable, reason).retry_after(1));
         }
-        let requested_repo = query_values(parts, "repo")?.pop();
+        let requested_repo = requested_repo(parts)?;
         let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
         let caller = Caller { claims, repo, is_browser_read };
+        caller.refuse_foreign_session(parts)?;
         caller.limit_rate(parts, app.limits().requests_per_second)?;
         BodyOwner::mark(parts, &caller.claims.subject);
         Ok(caller)
@@ -68,6 +70,15 @@ fn proof<'a>(parts: &'a Parts, app: &App) -> ApiResult<Proof<'a>> {
     let may_be_key = parts.uri.path().starts_with(API_KEY_PATHS) && !parts.headers.contains_key(AUTHORIZATION);
     let key = parts.headers.get("x-api-key").filter(|_| may_be_key).and_then(|key| key.to_str().ok());
     key.map_or_else(|| Proof::of(&parts.headers, app), |token| Ok(Proof::Token(token)))
+}
+
+/// The repository that a request names: in `?repo=`, or in the path of a Git LFS client.
+fn requested_repo(parts: &Parts) -> ApiResult<Option<String>> {
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    match repository_in_path(route, parts.uri.path()) {
+        Some(name) => Ok(Some(percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned())),
+        None => Ok(query_values(parts, "repo")?.pop()),
+    }
 }
 
 /// The repository that a token is for. A token for several names one in `?repo=`.
@@ -104,6 +115,12 @@ pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str
     }
 }
 
+/// The session in the URL, as the handler reads it: `%61na` is `ana`.
+fn session_in_path(parts: &Parts) -> Option<SessionId> {
+    let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
+    SessionId::parse(&percent_encoding::percent_decode_str(id).decode_utf8().ok()?)
+}
+
 impl Caller {
     /// Counts the request of a session and refuses it if there are too many. Tokens of scope `read` and `admin` have no
     /// such limit, because many people and programs share them.
@@ -111,17 +128,15 @@ impl Caller {
         if per_second == 0 || self.is_browser_read {
             return Ok(());
         }
-        let session_in_path = || {
+        let session_of_call = || {
             if parts.uri.path() == MCP_PATH {
                 return SessionId::parse(&query_values(parts, "session").ok()?.pop()?);
             }
-            let id = parts.uri.path().strip_prefix("/api/sessions/")?.split('/').next()?;
-            // As the handler reads it: `%61na` is `ana`.
-            SessionId::parse(&percent_encoding::percent_decode_str(id).decode_utf8().ok()?)
+            session_in_path(parts)
         };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),
-            Scope::Worker => session_in_path(),
+            Scope::Worker => session_of_call(),
             Scope::Read | Scope::Admin => None,
         };
         let Some(session) = session else { return Ok(()) };
@@ -131,6 +146,17 @@ impl Caller {
             body.more.insert("limit".to_owned(), per_second.into());
             ApiError::from(body).retry_after(wait.as_secs() + 1)
         })
+    }
+
+    /// Refuses to change another session before the body is read, so that a wrong body does not hide it.
+    fn refuse_foreign_session(&self, parts: &Parts) -> ApiResult<()> {
+        if matches!(parts.method, Method::GET | Method::HEAD) || self.claims.scope == Scope::Read {
+            return Ok(());
+        }
+        match session_in_path(parts) {
+            Some(session) if !self.claims.may_act_for(&session) => Err(self.forbidden()),
+            _ => Ok(()),
+        }
     }
 
     /// To act for the session in the URL.
@@ -197,6 +223,11 @@ impl Caller {
             Scope::Session | Scope::Worker => self.forbidden(),
         };
         SessionId::parse(id).ok_or_else(bad)
+    }
+
+    /// Refuses scope `read`, whatever else is wrong with a change.
+    pub fn refuse_reader(&self) -> ApiResult<()> {
+        if self.claims.scope == Scope::Read { Err(self.forbidden()) } else { Ok(()) }
     }
 
     fn forbidden(&self) -> ApiError {

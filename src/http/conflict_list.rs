@@ -79,10 +79,15 @@ pub fn reason_in_list(place: usize, reason: Option<Text>) -> Option<Text> {
     if place < LONG_LIST {
         return reason;
     }
-    reason.map(|reason| match reason.char_indices().nth(REASON_CHARS) {
+    reason.map(short_reason)
+}
+
+/// The beginning of a reason, as lists have it.
+pub fn short_reason(reason: Text) -> Text {
+    match reason.char_indices().nth(REASON_CHARS) {
         Some((end, _)) => format!("{}…", &reason[..end]).into(),
         None => reason,
-    })
+    }
 }
 
 #[cfg(test)]

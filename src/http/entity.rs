@@ -5,6 +5,7 @@
 use uuid::Uuid;
 
 use super::caller::Caller;
+use super::conflict_list::short_reason;
 use super::error::{ApiError, ApiResult};
 use super::ids::new_id;
 use super::outcome::{self, not_done, time};
@@ -12,8 +13,8 @@ use super::request_fields::{HoldTime, reason};
 use super::submit::{read_state, submit};
 use crate::desk::Reply;
 use crate::engine::{
-    Actor, Command, EntityView, Grant, KeyName, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, SessionName,
-    Text, UnlockAnswer, UnlockRequest, Want,
+    Actor, Command, Engine, EntityView, Grant, KeyName, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId,
+    SessionName, Text, UnlockAnswer, UnlockRequest, Want,
 };
 use crate::key::Key;
 use crate::wire::limits::NAME_CHARS_MAX;
@@ -21,6 +22,9 @@ use crate::wire::{self, Code};
 
 /// The longest kind of an entity.
 const KIND_BYTES_MAX: usize = 32;
+
+/// The requests of an entity whose reasons are complete. Those of the older ones are shortened.
+const COMPLETE_REQUESTS: usize = 10;
 
 /// One entity, and the caller of the call about it.
 pub struct EntityCall<'a> {
@@ -77,7 +81,11 @@ impl<'a> EntityCall<'a> {
         let keys = [KeyName::from(self.key.clone())].into();
         let reply = submit(&self.caller.repo, actor, Command::Release { session, keys }).await?;
         match &reply.outcome {
-            Ok(Outcome::Released { .. } | Outcome::ReleasedLate { .. }) => self.after(reply).await,
+            Ok(Outcome::Released { .. }) => self.after(reply).await,
+            Ok(Outcome::ReleasedLate { .. }) => {
+                let code = Some(Code::LockTimeout);
+                Ok(wire::Entity { code, ..self.after(reply).await? })
+            }
             Err(Refusal::NotHeld { holder: Some(holder), .. }) => {
                 let sentence = format!("Only the lock holder ({}) can unlock this entity", name(holder));
                 Err(refused(reply).with_sentence(sentence))
@@ -111,9 +119,9 @@ impl<'a> EntityCall<'a> {
         let missing = || ApiError::new(Code::NotFound, "there is no such unlock request");
         let id = Uuid::try_parse(id).map_err(|_| missing())?;
         let key = self.key.clone();
-        let state =
-            read_state(&self.caller.repo.desk, self.caller.look(), move |engine, _| engine.entity(&key)).await?;
-        let request = state.value.requests.into_iter().find(|request| request.id == id).ok_or_else(missing)?;
+        let read = move |engine: &Engine, _| engine.request_for(&key, id).cloned();
+        let state = read_state(&self.caller.repo.desk, self.caller.look(), read).await?;
+        let request = state.value.ok_or_else(missing)?;
         let is_withdrawal = answer == UnlockAnswer::Withdrawn;
         // A worker, or an admin, acts for the session that may.
         let right = if is_withdrawal { &request.by } else { &request.holder };
@@ -146,6 +154,7 @@ impl<'a> EntityCall<'a> {
     fn agent(&self, id: Option<&Text>, name: Option<&Text>) -> ApiResult<(Actor, SessionId)> {
         let own = self.caller.claims.session.as_ref().map(|session| session.as_str());
         let Some(id) = id.map(|id| &**id).or(own) else {
+            self.caller.refuse_reader()?;
             return Err(wire::BadBody::field("agentId", "is missing; this token acts for several sessions").into());
         };
         let (mut actor, session) = self.caller.act_for(id)?;
@@ -168,7 +177,12 @@ fn name(session: &SessionName) -> String {
 
 fn entity(view: EntityView) -> wire::Entity {
     let lock = view.lock.map(|(holder, grant)| entity_lock(holder, &grant));
-    let requests = view.requests.into_iter().map(entity_request).collect();
+    // The newest come last.
+    let short = view.requests.len().saturating_sub(COMPLETE_REQUESTS);
+    let mut requests: Vec<_> = view.requests.into_iter().map(entity_request).collect();
+    for request in &mut requests[..short] {
+        request.reason = short_reason(std::mem::take(&mut request.reason));
+    }
     wire::Entity { lock, requests, ..wire::Entity::default() }
 }
 
@@ -179,6 +193,8 @@ fn entity_lock(holder: SessionName, grant: &Grant) -> wire::EntityLock {
         locked_at: time(grant.since),
         reason: grant.reason.clone(),
         expires_at: time(grant.expires),
+        ttl_seconds: grant.ttl.seconds().into(),
+        version: grant.version,
         reservation_id: grant.id.to_string(),
         fence: grant.fence.0,
     }

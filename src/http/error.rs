@@ -49,6 +49,12 @@ impl ApiError {
         self
     }
 
+    /// Adds the ids under which the history of a request that waited can be asked.
+    pub fn with_reservation_ids(mut self, ids: Option<Vec<String>>) -> Self {
+        self.0.body.reservation_ids = ids;
+        self
+    }
+
     /// The same error in other words.
     pub fn with_sentence(mut self, sentence: String) -> Self {
         self.0.body.error = sentence;

@@ -79,6 +79,7 @@ fn kind(record: &Record) -> EventKind {
             EventKind::Queued {
                 session_id: id(session),
                 file_paths: listed.iter().map(|want| want.key.shown()).collect(),
+                reservation_ids: listed.iter().map(|want| want.id.to_string()).collect(),
                 more_file_paths: (more > 0).then_some(more as u64),
                 mode: mode(*how),
                 reason: reason.clone(),
@@ -90,7 +91,7 @@ fn kind(record: &Record) -> EventKind {
             EventKind::Left { session_id: id(session), waiter: waiter.0, why: why_left(*why).into() }
         }
         Event::Counted { conflicts, deadlocks } => {
-            EventKind::Counted { conflicts_detected: *conflicts, deadlocks_refused: *deadlocks }
+            EventKind::Counted { conflicts_detected: conflicts + deadlocks, deadlocks_refused: *deadlocks }
         }
         Event::UnlockRequested { request, reservation, key, session, reason } => EventKind::UnlockRequested {
             request_id: request.to_string(),
@@ -100,12 +101,13 @@ fn kind(record: &Record) -> EventKind {
             reason: reason.clone(),
             encoding: encoding(key),
         },
-        Event::UnlockAnswered { request, answer, by, admin, note } => EventKind::UnlockAnswered {
+        Event::UnlockAnswered { request, answer, by, admin, note, handed_over } => EventKind::UnlockAnswered {
             request_id: request.to_string(),
             status: unlock_status(Some(*answer)),
             responded_by: by.as_ref().map(id).or_else(|| admin.clone()),
             by_admin: admin.is_some(),
             note: note.clone(),
+            handed_over: *handed_over,
         },
         Event::Committed { session, contents } => {
             EventKind::Committed { session_id: id(session), path_count: contents.len() as u64 }

@@ -209,6 +209,13 @@ pub fn query(parts: &Parts) -> ApiResult<Vec<(String, String)>> {
     if parts.uri.query().is_none_or(str::is_empty) {
         return Ok(Vec::new());
     }
+    // The reader below replaces what is not UTF-8, and a file of another name would be asked for.
+    let text = parts.uri.query().unwrap_or_default();
+    if percent_encoding::percent_decode_str(text).decode_utf8().is_err() {
+        let sentence =
+            "the query of this URL is not valid UTF-8; ask with encoding=percent for a file name that is not";
+        return Err(ApiError::new(Code::InvalidRequest, sentence));
+    }
     match Query::try_from_uri(&parts.uri) {
         Ok(Query(pairs)) => Ok(pairs),
         Err(_) => Err(ApiError::new(Code::InvalidRequest, "the query of this URL cannot be read")),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{ApiError, ApiResult};
+use super::lfs::LfsPolicy;
 use super::port_policy::PortPolicy;
 use crate::engine::Mode;
 use crate::key::{Claim, Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX, PORT};
@@ -31,6 +32,7 @@ pub struct KeyPolicy {
     pub ports: PortPolicy,
     /// The TTLs of the namespaces that the configuration adds.
     pub plain_ttl: BTreeMap<String, TtlBounds>,
+    pub lfs: LfsPolicy,
 }
 
 /// Keys that may only be reserved with mode exclusive.
@@ -55,6 +57,7 @@ impl Default for KeyPolicy {
             exclusive: vec![ExclusiveRule::Key(migration_slot())],
             ports: PortPolicy::default(),
             plain_ttl: BTreeMap::new(),
+            lfs: LfsPolicy::default(),
         }
     }
 }

@@ -60,15 +60,16 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::from(ErrorBody { field: Some(key.shown()), ..body }).retry_after(1)
         }
         Refusal::Paused(pause) => paused(&pause),
-        Refusal::NotHeld { key, holder } => {
+        Refusal::NotHeld { key, holder, has_lapsed } => {
             let sentence = match &holder {
                 Some(holder) => format!("{} is held by {}, not by this session", quoted(&key), session_label(holder)),
                 None => format!("this session does not hold {}", quoted(&key)),
             };
             let reserved_by = holder.as_ref().map(|holder| holder.session.as_str().into());
             let reserved_by_name = holder.and_then(|holder| holder.name);
+            let expired = has_lapsed.then(|| vec![key.shown()]);
             let body = ErrorBody::new(Code::LockNotHeld, sentence);
-            ApiError::from(ErrorBody { reserved_by, reserved_by_name, ..body })
+            ApiError::from(ErrorBody { reserved_by, reserved_by_name, expired, ..body })
         }
         Refusal::Lapsed { key } => {
             let sentence = format!("the reservation of {} has expired; reserve it again", quoted(&key));
@@ -204,8 +205,7 @@ pub fn pause(pause: Pause) -> wire::Paused {
 }
 
 /// A grant, as its holder sees it.
-pub fn reserved(session: &SessionId, grant: &Grant, session_timeout: u32) -> wire::Reserved {
-    let outlives_session = grant.ttl.is_while_session() && grant.ttl.seconds() > session_timeout;
+pub fn reserved(session: &SessionId, grant: &Grant) -> wire::Reserved {
     wire::Reserved {
         reservation_id: grant.id.to_string(),
         file_path: grant.key.shown(),
@@ -216,7 +216,6 @@ pub fn reserved(session: &SessionId, grant: &Grant, session_timeout: u32) -> wir
         expires_at: time(grant.expires),
         ttl_seconds: grant.ttl.seconds().into(),
         while_session: grant.ttl.is_while_session(),
-        session_timeout_seconds: outlives_session.then_some(session_timeout.into()),
         fence: grant.fence.0,
         version: grant.version,
         encoding: encoding(&grant.key),
@@ -275,6 +274,7 @@ pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
         responded_at: request.answered_at.map(time),
         responded_by: request.answered_by.map(|session| session.as_str().into()).or(request.answered_by_admin),
         note: request.note,
+        handed_over: request.handed_over,
         encoding: encoding(&request.key),
         notices: Vec::new(),
     }
@@ -374,7 +374,7 @@ fn quoted(key: &Key) -> String {
 }
 
 /// A session in a sentence: its name, if it has one, and its id.
-fn session_label(session: &SessionName) -> String {
+pub fn session_label(session: &SessionName) -> String {
     match &session.name {
         Some(name) => format!("{name} ({})", session.session),
         None => session.session.to_string(),

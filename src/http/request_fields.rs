@@ -41,6 +41,15 @@ pub async fn named_keys(
     read_keys(app, &mut work, texts.iter(), read, |named| &named.key).await
 }
 
+/// Refuses a list of too many keys.
+pub fn few_enough(field: &str, keys: usize, most: usize) -> ApiResult<()> {
+    if keys <= most {
+        return Ok(());
+    }
+    let what = format!("has {keys} keys, and {most} is the most for one request");
+    Err(wire::BadBody::field(field, what).into())
+}
+
 /// An object id of a request.
 pub fn object_id(field: &str, text: &str) -> ApiResult<ObjectId> {
     let bad = || wire::BadBody::field(field, "must be 40 or 64 hexadecimal digits").into();
@@ -110,10 +119,15 @@ pub fn out_of_range(code: Code, field: &str, sentence: String, min: i64, max: i6
 
 /// The reason in a request; an empty one is none.
 pub fn reason(text: Option<&Text>) -> ApiResult<Option<Text>> {
+    reason_field("reason", text)
+}
+
+/// The same in a field with another name.
+pub fn reason_field(field: &str, text: Option<&Text>) -> ApiResult<Option<Text>> {
     match text {
         Some(text) if text.chars().count() > REASON_CHARS_MAX => {
             let what = format!("is longer than {REASON_CHARS_MAX} characters");
-            Err(wire::BadBody::field("reason", what).into())
+            Err(wire::BadBody::field(field, what).into())
         }
         Some(text) if text.trim().is_empty() => Ok(None),
         other => Ok(other.cloned()),

@@ -10,7 +10,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::App;
-use super::compat;
 use super::error::ApiError;
 use super::handlers::{
     check, contention, docs, entities, events, health, held, history, login, mcp, metrics, pages, ports, pushes,
@@ -19,6 +18,7 @@ use super::handlers::{
 use super::middleware::host_check::HostCheck;
 use super::middleware::request_id::with_request_id;
 use super::openapi;
+use super::{compat, lfs};
 use crate::wire::Code;
 
 /// Every call, with its description.
@@ -74,9 +74,10 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
     let mcp_path = mcp::MCP_PATH.to_owned();
-    app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]));
+    app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]).chain(&lfs::paths()));
     router
         .merge(compat::routes())
+        .merge(lfs::routes())
         // Not in the document: it has another protocol, with descriptions of its own.
         .route(mcp::MCP_PATH, axum::routing::post(mcp::post).fallback(mcp::other_method))
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))

@@ -200,12 +200,10 @@ pub fn announce(access: &ServerAccess, updates: &[Update]) {
     let limits = Limits { total: ASK_TIME_MIN, ..Limits::default() };
     for piece in updates.chunks(wire::limits::PUSH_UPDATES_MAX) {
         let request = wire::AnnouncePush { updates: ref_updates(piece) };
-        if let Some(endpoint) = access.endpoints.first() {
-            let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
-            let call = QuickCall { endpoint, credential, session: Some(session), repo };
-            if let QuickReply::Success(_) = quick_announce(call, session, &request, limits) {
-                continue;
-            }
+        if let Some(call) = access.quick_call()
+            && let QuickReply::Success(_) = quick_announce(call, session, &request, limits)
+        {
+            continue;
         }
         let _ = access.client(limits).map(|mut client| client.announce_push(session, &request));
     }
@@ -389,14 +387,12 @@ fn exchange<T>(
         Duration::from_millis(((left.as_secs_f64() * 10.0).round() as u64 * 100).max(100))
     };
     let mut partial = Vec::new();
-    if let Some(endpoint) = access.endpoints.first() {
+    if let Some(call) = access.quick_call() {
         let limits = Limits { total: time_left(), ..Limits::default() };
-        let (credential, repo) = (access.credential.as_ref(), access.repo.as_deref());
-        let session = access.session.as_deref();
-        match quick(QuickCall { endpoint, credential, session, repo }, limits) {
+        match quick(call, limits) {
             QuickReply::Success(reply) => return Ok(reply),
             QuickReply::TimedOut(partial) => {
-                let error = ClientError::TimedOut { at: endpoint.to_string(), limit: limits.total };
+                let error = ClientError::TimedOut { at: call.endpoint.to_string(), limit: limits.total };
                 return known(&partial, error.into());
             }
             QuickReply::Unclear(received) => partial = received,

@@ -25,7 +25,7 @@ impl Form<'_> {
             return match word {
                 "file" => Form::File(rest),
                 _ if path::has_drive_letter(text) => Form::Path(text),
-                _ if rest.starts_with("//") => Form::Uri(word),
+                _ if rest.starts_with("//") && is_scheme(word) => Form::Uri(word),
                 _ if word == name::PORT || name::NAMESPACES.contains(&word) => Form::Logical(word),
                 _ => Form::Other(word),
             };
@@ -38,9 +38,15 @@ impl Form<'_> {
 
 /// The word before a `:` at the beginning of the text.
 fn leading_word(text: &str) -> Option<&str> {
-    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'_' | b'-');
-    let end = text.bytes().position(|b| !is_word(b))?;
-    (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '+' | '.' | '_' | '-');
+    let end = text.find(|c| !is_word(c))?;
+    let begins = |word: &str| word.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    Some(&text[..end]).filter(|word| begins(word) && text.as_bytes()[end] == b':')
+}
+
+/// Whether a word can be the scheme of a URI.
+pub(super) fn is_scheme(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.is_ascii()
 }
 
 /// Whether a path is parsed as a path without `file:` in front.

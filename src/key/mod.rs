@@ -18,6 +18,7 @@ mod name;
 mod overlap;
 mod path;
 mod pattern;
+mod prefix;
 mod table;
 mod text;
 
@@ -33,6 +34,7 @@ use form::{Form, is_plain_path, is_plain_pattern};
 pub use glob::{Glob, GlobState, PATTERN_STATES_MAX};
 pub use name::{NAMESPACES, PORT};
 use pattern::BadPattern;
+pub use prefix::KeyPrefix;
 use smallvec::SmallVec;
 use text::compared;
 
@@ -161,7 +163,8 @@ impl Key {
         matches!(Form::of(text), Form::Glob(_))
     }
 
-    /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`.
+    /// Parses text whose `file:` part has each byte that is not UTF-8 as `%XX`, and a literal `%` as `%25`. Every name that
+    /// a tree of git can have is accepted, and `.git`, which some trees of others have.
     pub fn parse_percent(text: &str, rules: &KeyRules) -> Result<Key, BadKey> {
         let Form::File(coded) = Form::of(text) else { return Key::parse(text, rules) };
         let Some(name) = percent::decode(coded) else {
@@ -207,6 +210,8 @@ impl Key {
     /// Parses [`Key::text`]. Accepts everything that older versions accepted, so that journals always load.
     pub fn recall(text: &str, fold_case: bool) -> Result<Key, BadKey> {
         let name = match Form::of(text) {
+            // Older versions took any other word for the beginning of a path.
+            Form::Other(word) if !form::is_scheme(word) => Cow::Borrowed(text.as_bytes()),
             Form::Logical(_) | Form::Other(_) => return Ok(Key::logical(text, fold_case)),
             Form::Uri(_) => return Ok(Key::uri(text)),
             Form::Glob(pattern) => {
@@ -261,10 +266,11 @@ impl Key {
     /// parsed as something else gets `file:` in front, such a pattern gets `./`.
     pub fn shown(&self) -> String {
         match (self.0.kind, std::str::from_utf8(self.spelled())) {
+            (Kind::Path, _) if self.is_percent() => format!("file:{}", percent::encode(self.spelled())),
             (Kind::Path, Ok(path)) if !is_plain_path(path) => format!("file:{path}"),
             (Kind::Glob, Ok(pattern)) if !is_plain_pattern(pattern) => format!("./{pattern}"),
             (_, Ok(text)) => text.to_owned(),
-            (_, Err(_)) => format!("file:{}", percent::encode(self.spelled())),
+            (_, Err(_)) => String::from_utf8_lossy(self.spelled()).into_owned(),
         }
     }
 
@@ -273,9 +279,22 @@ impl Key {
         self.spelled()
     }
 
-    /// Whether [`Key::shown`] is percent-encoded because the name is not UTF-8.
+    /// Whether [`Key::shown`] is percent-encoded: git can have such a name, but it is not UTF-8, or no path that
+    /// [`Key::parse`] accepts.
     pub fn is_percent(&self) -> bool {
-        self.0.kind == Kind::Path && std::str::from_utf8(self.spelled()).is_err()
+        let is_accepted = |name: &[u8]| std::str::from_utf8(name).is_ok_and(|path| path::strict(path).is_ok());
+        self.0.kind == Kind::Path && !is_accepted(self.spelled())
+    }
+
+    /// Refuses a path that no tree of git can contain.
+    pub fn check_dot_git(&self) -> Result<(), BadKey> {
+        if self.is_inside_dot_git() { Err(bad_path(&self.shown(), path::DOT_GIT)) } else { Ok(()) }
+    }
+
+    /// Whether a path has a component that git takes for its own directory.
+    pub fn is_inside_dot_git(&self) -> bool {
+        let is_dot_git = |component: &[u8]| std::str::from_utf8(component).is_ok_and(path::is_dot_git);
+        self.0.kind == Kind::Path && self.spelled().split(|&b| b == b'/').any(is_dot_git)
     }
 
     /// Whether some name could match both keys. Symmetric.

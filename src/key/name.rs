@@ -146,12 +146,12 @@ pub(super) fn db_form(rest: &str) -> String {
 }
 
 fn db(rest: &str, rules: &KeyRules) -> Result<(), Reason> {
-    let (first, others) = match rest.split_once(':') {
+    let (kind, name) = match rest.split_once(':') {
         None => (rest, None),
-        Some((first, others)) => (first, Some(others)),
+        Some((kind, name)) => (kind, Some(name)),
     };
-    let others_hold = others.is_none_or(|others| others.split(':').all(|part| is_made_of(part, is_identifier)));
-    if !is_made_of(first, |b| is_identifier(b) || b == b'-') || !others_hold {
+    let is_name = name.is_none_or(|name| is_made_of(name, is_identifier));
+    if !is_made_of(kind, |b| is_identifier(b) || b == b'-') || !is_name {
         return Err("write one literal like db:migration-slot or lower-case identifiers like db:schema:users".into());
     }
     if rules.db_forms.contains(&db_form(rest)) {
@@ -190,8 +190,10 @@ fn env(rest: &str) -> Result<(), Reason> {
     Err("write words of letters, digits, \"_\", \".\" and \"-\" with slashes between them, like env:shared-fixtures or env:tmp/shared".into())
 }
 
-/// Whether a name stands for a port: `8080`, `port-8080`, `tcp/8080`, `api.PORT_8080`.
+/// Whether a name stands for a port: `8080`, `port-8080`, `tcp/8080`, `8080/tcp`, `api.PORT_8080`.
 fn is_port(name: &str) -> bool {
+    let protocol = |part: &str| matches!(&*part.to_ascii_lowercase(), "tcp" | "udp");
+    let name = name.rsplit_once('/').filter(|(_, last)| protocol(last)).map_or(name, |(number, _)| number);
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let before = name[..name.len() - digits].to_ascii_lowercase();
     let before = before.trim_end_matches(['-', '_', '.', '/']);

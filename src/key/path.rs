@@ -20,6 +20,7 @@ const EMPTY: Reason = "it is empty; the whole repository is \"**\"";
 const ABSOLUTE: Reason = "it is absolute; write it relative to the top of the repository";
 const PARENT: Reason = "it has a \"..\" component; write the path without it, relative to the top of the repository";
 pub(super) const DRIVE_LETTER: Reason = "it starts with a drive letter; write it relative to the top of the repository";
+pub(super) const DOT_GIT: Reason = "\".git\" belongs to git itself, in any case and spelling";
 const TOO_LONG: Reason = "it is longer than 4,096 bytes";
 pub(super) const TOO_DEEP: Reason = "it has more than 255 components";
 
@@ -83,7 +84,7 @@ pub(super) fn strict_component(component: &str) -> Result<(), Reason> {
         return Err("it has a component longer than 255 bytes");
     }
     if is_dot_git(component) {
-        return Err("\".git\" belongs to git itself, in any case and spelling");
+        return Err(DOT_GIT);
     }
     Ok(())
 }

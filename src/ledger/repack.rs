@@ -13,9 +13,6 @@ const PACKS_MAX: usize = 32;
 /// is taken from requests.
 const PAUSE_FACTOR: u32 = 9;
 
-/// How long a stopping server waits for it.
-const FINISH_MAX: Duration = Duration::from_secs(2);
-
 /// Repacks on another thread, one at a time.
 #[derive(Default)]
 pub struct Repacker {
@@ -42,10 +39,9 @@ impl Repacker {
         self.running = started.ok();
     }
 
-    /// Waits for a running repack, but not for long: git finishes it alone, and the ledger is complete without it.
-    pub fn finish(&mut self) {
-        let begin = Instant::now();
-        while self.running.as_ref().is_some_and(|thread| !thread.is_finished()) && begin.elapsed() < FINISH_MAX {
+    /// Waits for a running repack, but not longer than this: git finishes it alone, and the ledger is complete without it.
+    pub fn finish(&mut self, until: Instant) {
+        while self.running.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -562,7 +562,7 @@ fn the_status_shows_errors_and_the_lag() {
     }
     assert_eq!(status.lag().records, 2);
     std::fs::remove_file(world.path()).unwrap();
-    ledger.stop();
+    ledger.stop(std::time::Instant::now() + std::time::Duration::from_secs(60));
     assert_eq!((status.error(), status.lag(), status.last_written_seq()), (None, Lag::default(), Seq(2)));
     world.assert_tree_matches_engine();
 }

@@ -1,10 +1,10 @@
 //! The ledger's thread: reads the journal twice a second and writes what is new.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pack_check::PackCheck;
 use super::repack::Repacker;
@@ -21,12 +21,18 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 const BYTES_PER_SECOND: usize = 2 << 20;
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// How often a stopping server looks whether the thread has ended.
+const STOP_POLL: Duration = Duration::from_millis(5);
+
 /// How long to wait after an error.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// A handle to the thread that writes a ledger.
 pub struct Ledger {
     stop: Sender<()>,
+    /// When the thread has to end, once it is to end.
+    stop_by: Arc<OnceLock<Instant>>,
+    status: Arc<LedgerStatus>,
     thread: JoinHandle<()>,
 }
 
@@ -34,19 +40,36 @@ impl Ledger {
     /// Starts the thread that writes the ledger at `path`. Errors go to `status` and the log, and the thread retries.
     pub fn start(name: &str, path: PathBuf, journal: Box<dyn JournalReader>, status: Arc<LedgerStatus>) -> Ledger {
         let (stop, stopped) = channel();
+        let stop_by = Arc::<OnceLock<Instant>>::default();
+        let mut ledger = LedgerThread {
+            path,
+            journal,
+            status: status.clone(),
+            stop_by: stop_by.clone(),
+            writer: None,
+            repacker: Repacker::default(),
+            pack_check: PackCheck::default(),
+        };
         let run = move || {
             lower_priority();
-            let (repacker, pack_check) = (Repacker::default(), PackCheck::default());
-            LedgerThread { path, journal, status, writer: None, repacker, pack_check }.run(&stopped);
+            ledger.run(&stopped);
         };
         let thread = std::thread::Builder::new().name(format!("ledger {name}")).spawn(run);
-        Ledger { stop, thread: thread.expect("a thread can be started") }
+        Ledger { stop, stop_by, status, thread: thread.expect("a thread can be started") }
     }
 
-    /// Tries to write what is left, then ends the thread.
-    pub fn stop(self) {
+    /// Writes what is left, as far as that is possible until `stop_by`. The journal keeps the rest, and the next start writes
+    /// it. A thread that is in the middle of a flush then is left behind: a flush that is cut off changes nothing.
+    pub fn stop(self, stop_by: Instant) {
+        let _ = self.stop_by.set(stop_by);
         drop(self.stop);
-        let _ = self.thread.join();
+        while !self.thread.is_finished() && Instant::now() < stop_by {
+            std::thread::sleep(STOP_POLL);
+        }
+        let records = self.status.lag().records;
+        if records > 0 {
+            tracing::info!(records, "the ledger is not complete; the next start writes the rest from the journal");
+        }
     }
 }
 
@@ -54,6 +77,7 @@ struct LedgerThread {
     path: PathBuf,
     journal: Box<dyn JournalReader>,
     status: Arc<LedgerStatus>,
+    stop_by: Arc<OnceLock<Instant>>,
     writer: Option<Writer>,
     repacker: Repacker,
     pack_check: PackCheck,
@@ -68,14 +92,25 @@ impl LedgerThread {
                 Err(_) => RETRY_AFTER,
             };
             self.report(result);
-            self.check_packs();
+            if self.stop_by.get().is_none() {
+                self.check_packs();
+            }
             if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
         }
-        let result = self.catch_up();
-        self.report(result);
-        self.repacker.finish();
+        if self.has_time() {
+            let result = self.catch_up();
+            self.report(result);
+        }
+        if let Some(stop_by) = self.stop_by.get() {
+            self.repacker.finish(*stop_by);
+        }
+    }
+
+    /// Whether another flush may begin.
+    fn has_time(&self) -> bool {
+        self.stop_by.get().is_none_or(|stop_by| Instant::now() < *stop_by)
     }
 
     /// Writes everything that is new. Returns how many bytes that took.
@@ -95,7 +130,7 @@ impl LedgerThread {
             if flushed.events > 0 {
                 self.repacker.start_if_due(&self.path, writer.store().packs());
             }
-            if !flushed.more {
+            if !flushed.more || !self.has_time() {
                 break;
             }
         }

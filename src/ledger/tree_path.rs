@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 256;
 pub fn of(key: &Key) -> Vec<u8> {
     let spelling = key.spelling();
     match key.kind() {
-        Kind::Path if can_be_in_place(spelling) => spelling.to_vec(),
+        Kind::Path if can_be_in_place(spelling) && !key.is_inside_dot_git() => spelling.to_vec(),
         Kind::Path => set_aside(spelling),
         Kind::Glob => own("glob", spelling),
         Kind::Logical => own("name", spelling),
@@ -80,7 +80,7 @@ fn can_be_in_place(path: &[u8]) -> bool {
 }
 
 /// Whether git reads files of this name, or of a name that some file system treats as the same (`.gitmodules`,
-/// `GITMOD~1`). The rules of keys already refuse `.git` in all spellings. A few other names match too; that does no harm.
+/// `GITMOD~1`). A few other names match too; that does no harm.
 fn is_special(name: &[u8]) -> bool {
     let visible = name.iter().filter(|b| b.is_ascii()).map(u8::to_ascii_lowercase);
     let mut start = [0; 5];
@@ -114,6 +114,9 @@ mod tests {
         assert_eq!(path_of("a/.GitAttributes"), ".dibs/path/a%2F.GitAttributes");
         assert_eq!(path_of("gitmod~1"), ".dibs/path/gitmod%7E1");
         assert_eq!(path_of("file:.g%E2%80%8Citm"), ".dibs/path/%2Eg%E2%80%8Citm");
+        // No call reserves these any more, but journals of earlier versions have them.
+        assert_eq!(path_of("file:%2egit/config"), ".dibs/path/%2Egit%2Fconfig");
+        assert_eq!(path_of("file:a/.GI%54"), ".dibs/path/a%2F.GIT");
         assert_eq!(of(&Key::literal(b"caf\xe9", &KeyRules::default()).unwrap()), b"caf\xe9");
     }
 

@@ -33,6 +33,21 @@ pub fn create(
     write_new(common_dir, handle, &Content::new(access, credential, owner))
 }
 
+/// Makes these handles lead to a session that ends with this process: that of an MCP server, which an agent started.
+pub fn lead_to_own(common_dir: &Path, handles: &[Handle], access: &ServerAccess, credential: &Credential) {
+    let owner = ProcessIdentity::of(std::process::id());
+    let is_kept = |handle: &Handle| match read(&path_of(common_dir, handle)) {
+        Ok(Some(content)) => content.owner().is_some_and(|owner| owner.is_running()),
+        _ => false,
+    };
+    // Another process of the agent may have a session too; its file stays.
+    for handle in handles.iter().filter(|handle| !is_kept(handle)) {
+        remove_handle(common_dir, handle);
+        // If it cannot be written, git hooks in the agent's shell have no session.
+        let _ = create(common_dir, handle, access, credential, owner);
+    }
+}
+
 /// Makes another handle lead to the same session, for a subagent. One that leads somewhere stays as it is.
 pub fn add_handle(common_dir: &Path, of: &Handle, handle: &Handle) -> Result<()> {
     match read(&path_of(common_dir, of)) {

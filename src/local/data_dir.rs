@@ -29,6 +29,11 @@ pub fn contention(dir: &Path) -> PathBuf {
     dir.join("contention.json")
 }
 
+/// Where the logins are that were ended before they expired, in a server's directory.
+pub fn ended_logins(dir: &Path) -> PathBuf {
+    dir.join("ended-logins.json")
+}
+
 /// Where the secret is that signs and verifies tokens.
 pub fn secret(dir: &Path) -> PathBuf {
     dir.join("secret")

@@ -13,7 +13,7 @@ use super::environment::Environment;
 use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
 use super::session_file::Handle;
 use super::{nothing_held, server};
-use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
+use crate::client::{Client, ClientError, Credential, Endpoint, Inbox, Limits, Origin, QuickCall};
 use crate::git::{Repo, Settings};
 use crate::text::shell;
 use crate::text::terminal::clean;
@@ -107,12 +107,25 @@ pub struct ServerAccess {
     pub reply_limit: Option<Duration>,
     /// How to start the server if it does not answer.
     pub autostart: Option<Autostart>,
+    /// The notices for the session that came with replies, until they are shown.
+    pub inbox: Inbox,
 }
 
 impl ServerAccess {
-    /// A client for this server, with the token that was found.
+    /// A client for this server, with the token that was found. It puts notices into the inbox.
     pub fn client(&self, limits: Limits) -> io::Result<Client> {
-        self.client_as(self.credential.clone(), limits)
+        Ok(self.client_as(self.credential.clone(), limits)?.with_inbox(self.inbox.clone()))
+    }
+
+    /// A quick call to the first address of this server, with the token that was found.
+    pub fn quick_call(&self) -> Option<QuickCall<'_>> {
+        Some(QuickCall {
+            endpoint: self.endpoints.first()?,
+            credential: self.credential.as_ref(),
+            session: self.session.as_deref(),
+            repo: self.repo.as_deref(),
+            inbox: &self.inbox,
+        })
     }
 
     /// A client for this server, with another token.
@@ -120,6 +133,11 @@ impl ServerAccess {
         let client = Client::new(self.endpoints.clone(), credential, limits)?;
         let starter = self.autostart.clone().map(Autostart::into_starter);
         Ok(client.for_repo(self.repo.clone()).trusting(self.ca_file.clone()).starting_with(starter))
+    }
+
+    /// The same server, which calls do not start. It may have been stopped on purpose.
+    pub fn without_start(&self) -> ServerAccess {
+        ServerAccess { autostart: None, ..self.clone() }
     }
 
     /// A token that belongs to no session, with which a person can look.
@@ -263,6 +281,7 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         ca_file: identity::ca_file(lookup),
         reply_limit: None,
         autostart: autostart.filter(|_| server.may_start),
+        inbox: Inbox::default(),
     })
 }
 
@@ -414,6 +433,22 @@ mod tests {
     #[test]
     fn the_local_server_named_by_url_is_still_reached_by_socket() {
         assert_eq!(Place::new().served().env("DIBS_URL", "http://127.0.0.1:3427/").endpoints(), BOTH);
+    }
+
+    /// After a restart on another port, the token went to the server that had the old port by then.
+    #[test]
+    fn a_token_of_the_local_server_does_not_go_to_the_port_that_it_had_before() {
+        let record = json!({"pid": 1, "socket": "/run/x.sock", "url": "http://127.0.0.1:3427", "id": "a1",
+            "startedAt": "2026-01-01T00:00:00Z"});
+        let place = || Place::new().file("common/dibs/server.json", &record.to_string());
+        let token = |id: &str| unsigned(json!({"sub": "ana", "srv": id}));
+        let former = place().env("DIBS_TOKEN", &token("a1")).env("DIBS_URL", "http://127.0.0.1:3428");
+        assert_eq!(former.endpoints(), BOTH);
+        // A token of another server, and an address elsewhere, are what the user says.
+        let other = place().env("DIBS_TOKEN", &token("b2")).env("DIBS_URL", "http://127.0.0.1:3428");
+        assert_eq!(other.endpoints(), ["http://127.0.0.1:3428"]);
+        let elsewhere = place().env("DIBS_TOKEN", &token("a1")).env("DIBS_URL", "http://team:1");
+        assert_eq!(elsewhere.endpoints(), ["http://team:1"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | which token, which session | `identity.rs` |
 //! | may this token be sent to this server | `destination.rs` |
 //! | which session, if the environment lost its token | [`session_file`] |
-//! | the session file of an agent's session, what its hooks could not read | [`agent_file`], [`agent_trouble`] |
+//! | the session file of an agent's session, its process, what its hooks could not read | [`agent_file`], [`agent_process`], [`agent_trouble`] |
 //! | server, token and session in one call | [`discover()`] |
 //! | an admin's token, for the owner of a local server | [`admin`] |
 //! | no server runs: start one, or know that nothing is held | [`autostart`], [`nothing_held`] |
@@ -18,6 +18,7 @@
 
 pub mod admin;
 pub mod agent_file;
+pub mod agent_process;
 pub mod agent_trouble;
 pub mod autostart;
 pub mod clock;
@@ -29,6 +30,7 @@ mod environment;
 pub mod heartbeat;
 mod identity;
 mod last_server;
+pub mod lfs;
 mod names;
 pub mod nothing_held;
 pub mod notices;

@@ -10,8 +10,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
-
 use super::data_dir;
 use super::describe::{self, colon_reason, key};
 use super::names::Cwd;
@@ -24,16 +22,6 @@ const NOTICES_MAX: u64 = 1 << 20;
 
 /// After this time a notice that is still true is shown again.
 const SHOWN_AGAIN: Duration = Duration::from_secs(60);
-
-/// The notices in the body of a reply.
-pub fn in_reply(body: &[u8]) -> Vec<Notice> {
-    #[derive(Deserialize)]
-    struct WithNotices {
-        #[serde(default)]
-        notices: Vec<Notice>,
-    }
-    serde_json::from_slice::<WithNotices>(body).map(|reply| reply.notices).unwrap_or_default()
-}
 
 /// Saves the notices that the server sends only once, for the session's next command. The server repeats the others.
 pub fn save(common_dir: &Path, session: &str, notices: &[Notice]) {
@@ -240,12 +228,5 @@ mod tests {
             "you no longer hold src/a.rs (overridden by ops): night\\x1b[2J; reserve it again with: git dibs reserve src/a.rs"
         );
         assert_eq!(sentence(&Notice::Unrecognized, &cwd), None);
-    }
-
-    #[test]
-    fn a_reply_may_have_no_notices() {
-        assert_eq!(in_reply(b"{}"), []);
-        assert_eq!(in_reply(b"garbage"), []);
-        assert_eq!(in_reply(br#"{"notices":[{"kind":"weather"}]}"#), [Notice::Unrecognized]);
     }
 }

@@ -109,6 +109,8 @@ pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, Discov
                 *same = endpoint;
                 Some(from.to_owned())
             }
+            // The local server has another port since it was started again, and the old one may be another server's by now.
+            None if is_former_address(from, &endpoint, own, record.as_ref()) => Some(from.to_owned()),
             None => return Ok(Server::elsewhere(endpoint, from.to_owned())),
         },
     };
@@ -130,6 +132,16 @@ pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, Discov
     }
 }
 
+/// Whether an address that was given to a program is one that the local server had before: it is on this machine, and the
+/// token that was given with it names the local server.
+fn is_former_address(from: &str, endpoint: &Endpoint, own: &OwnToken, record: Option<&Recorded>) -> bool {
+    let is_of_session = from == URL_VARIABLE || from == SESSION_FILE;
+    let here = record.and_then(|found| found.record.id.as_deref());
+    let names_it =
+        |id: &str| matches!(own, OwnToken::Found { credential, .. } if credential.server_id.as_deref() == Some(id));
+    is_of_session && endpoint.address.is_on_this_machine() && here.is_some_and(names_it)
+}
+
 /// The addresses of the local server of a repository; empty if there is none.
 pub(super) fn local_endpoints(common_dir: &Path) -> Vec<Endpoint> {
     let record = recorded(Some(common_dir)).ok().flatten();
@@ -144,7 +156,7 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, En
     };
     let by_flag = lookup.flags.url.clone().map(|text| ("--url", text));
     let by_variable = || lookup.variable(URL_VARIABLE).map(|text| (URL_VARIABLE, text));
-    let by_token = || of_token().map(|text| ("the session file", text));
+    let by_token = || of_token().map(|text| (SESSION_FILE, text));
     let by_setting = || lookup.setting("url").map(|text| (URL_SETTING, text.to_owned()));
     let text = by_flag.or_else(by_variable).or_else(by_token).or_else(by_setting);
     let Some((from, text)) = text else { return Ok(None) };
@@ -158,6 +170,7 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, En
 }
 
 const URL_VARIABLE: &str = "DIBS_URL";
+const SESSION_FILE: &str = "the session file";
 
 /// What messages call the setting.
 const URL_SETTING: &str = "git config dibs.url";

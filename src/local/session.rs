@@ -121,6 +121,7 @@ fn by_admin(access: &ServerAccess, client: &mut Client, new: NewSession) -> Resu
         feature: new.feature.map(Into::into),
         ttl_seconds: Some(TOKEN_SECONDS),
         url: address(access),
+        ..CreateSession::default()
     })?;
     let credential = Credential::new(&created.token, Origin::Environment).map_err(CreateError::BadToken)?;
     let id = created.session_id.to_string();

@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
 
+use super::agent_process::agent_process;
 use super::discover::ServerAccess;
 use super::environment::Environment;
 use super::identity::OwnToken;
@@ -172,15 +173,32 @@ impl Handle {
         Origin::SessionFile(self.label)
     }
 
-    fn in_environment(environment: &Environment) -> impl Iterator<Item = Handle> {
+    /// The handles of the agent that started this program, for a session that is opened for it. Its shells have the same
+    /// variable, or are below its process. If an agent was started by another agent, there are two variables, and neither
+    /// is used: the session of one must not become that of the other.
+    pub fn of_parent_agent(environment: &Environment) -> Vec<Handle> {
+        let mut handles: Vec<Handle> = Handle::of_variables(environment).take(2).collect();
+        if handles.len() > 1 {
+            return Vec::new();
+        }
+        handles.extend(agent_process().map(Handle::of_process));
+        handles
+    }
+
+    fn of_variables(environment: &Environment) -> impl Iterator<Item = Handle> {
         let value = |variable: &str| environment.text(variable).filter(|value| !value.trim().is_empty());
-        let run = value(RUN_VARIABLE).map(|text| Handle { text, label: RUN_VARIABLE });
-        let agents =
-            AGENTS.iter().filter_map(move |(agent, variable)| Some(Handle::of_agent(agent, &value(variable)?)));
+        AGENTS.iter().filter_map(move |(agent, variable)| Some(Handle::of_agent(agent, &value(variable)?)))
+    }
+
+    fn in_environment(environment: &Environment) -> impl Iterator<Item = Handle> {
+        let run = environment.text(RUN_VARIABLE).filter(|value| !value.trim().is_empty());
+        let run = run.map(|text| Handle { text, label: RUN_VARIABLE });
         // Only where such an agent runs: a look at the processes above takes time.
         let in_agent = WITHOUT_VARIABLE.iter().any(|variable| environment.get(variable).is_some());
         let processes = in_agent.then(ProcessIdentity::ancestors).into_iter().flatten();
-        run.into_iter().chain(agents).chain(processes.map(|(process, _)| Handle::of_process(process)))
+        run.into_iter()
+            .chain(Handle::of_variables(environment))
+            .chain(processes.map(|(process, _)| Handle::of_process(process)))
     }
 }
 

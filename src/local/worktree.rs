@@ -37,7 +37,8 @@ pub fn active_session(repo: &Repo, access: &ServerAccess) -> Result<Option<Strin
     // As a reader first: a call with the session's own token is a sign of life, and must not bring a lost session back.
     for credential in access.reader().into_iter().chain([own]) {
         let is_own = credential.session.as_deref() == Some(&*session);
-        let reply = access.client_as(Some(credential), Limits::default())?.session(&session);
+        let client = access.client_as(Some(credential), Limits::default())?;
+        let reply = client.with_inbox(access.inbox.clone()).session(&session);
         match reply {
             Ok(info) if info.state == SessionState::Active => {}
             Ok(_) => return Ok(None),

@@ -159,13 +159,18 @@ impl Connection {
     }
 
     fn use_tool(&self, request: &Request, mut tool_use: ToolUse, cancel: &Cancel) -> Value {
-        let Ok(call) = &mut tool_use.call else { return tool_use.failed("") };
+        let Ok(call) = &tool_use.call else { return tool_use.failed("") };
         let needs_session = calls::needs_session(call);
         let found = self.sessions.find(codex_session(request), needs_session, cancel);
         let mut context = match found {
             Ok(context) => context,
             Err(sentence) => return tool_use.failed(&sentence),
         };
+        // The client cannot know the id of a session that the connection opened for itself.
+        if let Some(result) = context.given_session().and_then(|own| tool_use.misnamed(own)) {
+            return result;
+        }
+        let Ok(call) = &mut tool_use.call else { return tool_use.failed("") };
         if let Err(sentence) = name_keys(&mut context, call) {
             return tool_use.failed(&sentence);
         }

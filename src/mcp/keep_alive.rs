@@ -110,7 +110,8 @@ impl KeepAlive {
     /// Sends one heartbeat. Returns the time until the next one.
     fn beat(&self, due: &DueBeat, client: &mut Option<(String, Client)>) -> Duration {
         if client.as_ref().is_none_or(|(id, _)| *id != due.id) {
-            let new = due.access.client_as(due.credential.clone(), Limits::default()).ok();
+            // A server that was stopped stays stopped until a tool needs it.
+            let new = due.access.without_start().client_as(due.credential.clone(), Limits::default()).ok();
             *client = new.map(|new| (due.id.clone(), new));
         }
         let Some((_, connected)) = client else { return heartbeat::MAX };

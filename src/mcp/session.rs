@@ -2,17 +2,19 @@
 //!
 //! It is found as for every command: see `local::identity`. Codex starts its MCP servers without its session variable and
 //! names its session in the metadata of each call instead; that counts like the variable. If there is no session, the
-//! connection opens one of its own with its first call that needs one, and ends it when the connection ends. If this
-//! process is killed, the next git-dibs command in the repository ends that session.
+//! connection opens one of its own with its first call that needs one, and ends it when the connection ends. Git hooks and
+//! commands in the agent's shell find that session too. If this process is killed, the next git-dibs command in the
+//! repository ends it.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::client::{Cancel, Client, ClientError, Credential, Limits};
 use crate::git::Repo;
 use crate::local::session::{self, CreatedSession, NewSession};
-use crate::local::session_file::RunFile;
-use crate::local::{Flags, ServerAccess, Workspace, repair};
+use crate::local::session_file::{Handle, RunFile};
+use crate::local::{Flags, ServerAccess, Workspace, agent_file, repair};
 use crate::wire::{EndSession, EndState, Release, ReserveReply, Reserved};
 
 /// The client waits for the reply, not a commit, so a slow network is allowed more time than in a hook.
@@ -39,7 +41,33 @@ struct OwnSession {
     created: CreatedSession,
     access: ServerAccess,
     /// None outside of a repository.
-    file: Option<RunFile>,
+    files: Option<OwnFiles>,
+}
+
+/// The files that lead to the connection's own session.
+struct OwnFiles {
+    run: RunFile,
+    common_dir: PathBuf,
+}
+
+impl OwnSession {
+    /// Removes the files of a session that has ended.
+    fn forget(self) {
+        if let Some(OwnFiles { run, common_dir }) = self.files {
+            run.remove();
+            agent_file::remove(&common_dir, self.created.credential.token());
+        }
+    }
+}
+
+impl OwnFiles {
+    /// If they cannot be written, the session ends with the connection all the same.
+    fn create(repo: &Repo, context: &CallContext, credential: &Credential) -> Option<OwnFiles> {
+        let run = RunFile::create(repo, &context.access, credential).ok()?;
+        let handles = Handle::of_parent_agent(&context.workspace.environment);
+        agent_file::lead_to_own(&repo.common_dir, &handles, &context.access, credential);
+        Some(OwnFiles { run, common_dir: repo.common_dir.clone() })
+    }
 }
 
 /// What a call is made with.
@@ -59,6 +87,11 @@ impl CallContext {
     /// The token that the call is made with.
     pub fn credential(&self) -> Option<Credential> {
         self.own_credential.clone().or_else(|| self.access.credential.clone())
+    }
+
+    /// The session of the call, unless the connection opened it.
+    pub fn given_session(&self) -> Option<&str> {
+        self.session.as_deref().filter(|_| self.own_credential.is_none())
     }
 
     /// Releases what was granted to a call that was cancelled at the same moment: the agent does not know of it. What the
@@ -106,8 +139,8 @@ impl Sessions {
             own_credential: None,
         };
         match &context.session {
-            Some(_) => context.notes.extend(self.leave_own()),
-            None => self.use_own(&mut context, needs_session, cancel)?,
+            Some(id) if !self.is_own(id) => context.notes.extend(self.leave_own()),
+            _ => self.use_own(&mut context, needs_session, cancel)?,
         }
         Ok(context)
     }
@@ -122,7 +155,7 @@ impl Sessions {
     ) -> bool {
         let before = context.session.take();
         if context.own_credential.take().is_some() {
-            *self.lock_own() = None;
+            self.lock_own().take().into_iter().for_each(OwnSession::forget);
             context.notes.extend(before.map(|id| format!("your session {id} has ended, and holds nothing any more")));
         } else {
             // Whether there is another token to look with does not matter here.
@@ -138,11 +171,14 @@ impl Sessions {
         let client = own.access.client_as(Some(own.created.credential.clone()), END_LIMITS);
         let ended = client.ok().map(|mut client| client.end(&own.created.id, &EndSession { state: Some(state) }));
         // The file of a session that could not be ended leads the next command to it.
-        if matches!(ended, Some(Ok(_) | Err(ClientError::Refused { .. })))
-            && let Some(file) = own.file
-        {
-            file.remove();
+        if matches!(ended, Some(Ok(_) | Err(ClientError::Refused { .. }))) {
+            own.forget();
         }
+    }
+
+    /// Whether the connection opened this session.
+    fn is_own(&self, id: &str) -> bool {
+        self.lock_own().as_ref().is_some_and(|own| own.created.id == id)
     }
 
     /// Ends the connection's own session, because another one was found. Returns what to say about it.
@@ -177,9 +213,9 @@ impl Sessions {
         new.name = new.name.or(client_name).or_else(|| Some("mcp".to_owned()));
         let mut client = client(&context.access, context.access.credential.clone(), cancel)?;
         let created = session::create(&context.access, &mut client, new).map_err(|error| error.to_string())?;
-        let file = |repo: &Repo| RunFile::create(repo, &context.access, &created.credential).ok();
-        let file = context.workspace.repo.as_ref().and_then(file);
-        Ok(OwnSession { created, access: context.access.clone(), file })
+        let files =
+            context.workspace.repo.as_ref().and_then(|repo| OwnFiles::create(repo, context, &created.credential));
+        Ok(OwnSession { created, access: context.access.clone(), files })
     }
 
     fn lock_own(&self) -> std::sync::MutexGuard<'_, Option<OwnSession>> {

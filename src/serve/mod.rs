@@ -6,7 +6,8 @@
 //! * `repositories` finds what is served, `open` opens journal, desk and ledger, `listen` opens the sockets.
 //! * `signals` says what each signal does; `reload` is the work done at SIGHUP; `shutdown` is how the server stops.
 //! * `discovery` writes the files by which clients on this machine find the server.
-//! * `contention_file` keeps the counts of refused and waiting requests over a restart.
+//! * `contention_file` keeps the counts of refused and waiting requests over a restart, `ended_logins_file` which browsers
+//!   have signed out.
 //! * `tls` reads the certificate with which the server speaks TLS.
 //! * `idle` ends a server that is not used; `log_file` is the log of a server in the background.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
@@ -16,6 +17,7 @@ mod config;
 mod contention_file;
 mod deleted_files;
 mod discovery;
+mod ended_logins_file;
 mod history;
 mod idle;
 mod key_files;
@@ -30,6 +32,7 @@ mod shutdown;
 mod signals;
 mod systemd;
 mod tls;
+mod tracked_files;
 pub mod upkeep;
 
 use std::io::Write;
@@ -107,6 +110,7 @@ pub fn run(
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
+    ended_logins_file::keep(&app, &home);
     let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
     let runtime = runtime().context("cannot start the server's threads")?;

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tokio::sync::Notify;
@@ -13,6 +14,7 @@ use super::contention_file::ContentionFile;
 use super::history::RepositoryHistory;
 use super::repositories::ServedRepository;
 use super::shutdown::Shutdown;
+use super::tracked_files::RepositoryFiles;
 use super::upkeep;
 use crate::desk::{Desk, SystemClock};
 use crate::engine::Policy;
@@ -21,6 +23,9 @@ use crate::http::{Gauge, Repository};
 use crate::journal::{Journal, JournalError, JournalFiles, SqliteJournal};
 use crate::ledger::{HistoryReader, Ledger, LedgerStatus, RetainingJournal};
 use crate::local::data_dir;
+
+/// How long the ledgers of a stopping server may write on. What is left then is written by the next start.
+const LEDGER_STOP_TIME: Duration = Duration::from_secs(2);
 
 /// The threads behind the open repositories.
 #[derive(Default)]
@@ -48,7 +53,8 @@ impl Workers {
             let _ = thread.join();
         }
         self.contention_files.iter().for_each(ContentionFile::save);
-        self.ledgers.into_iter().for_each(Ledger::stop);
+        let stop_by = Instant::now() + LEDGER_STOP_TIME;
+        self.ledgers.into_iter().for_each(|ledger| ledger.stop(stop_by));
     }
 }
 
@@ -108,6 +114,7 @@ pub fn open(
     key_policy.ports.seed = path_number(&served.dir);
     repository.set_policy(key_policy.folded(fold_case));
     repository.history = Some(Arc::new(RepositoryHistory { history, status }));
+    repository.tracked_files = Some(Arc::new(RepositoryFiles(served.repo.clone())));
     workers.desks.push((repository.desk.clone(), thread));
     workers.contention_files.push(ContentionFile::open(&served.dir, repository.desk.clone()));
     let mut gauges = Vec::new();

@@ -147,13 +147,18 @@ pub(super) struct Payload {
     pub url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub srv: Option<String>,
-    /// Any number is accepted, also a fraction.
+    /// Any number is accepted as a time, also a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<serde_json::Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nbf: Option<i64>,
+    pub nbf: Option<serde_json::Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub exp: Option<i64>,
+    pub exp: Option<serde_json::Number>,
+}
+
+/// A time as whole seconds. Saturates.
+fn seconds(number: &serde_json::Number) -> i64 {
+    number.as_i64().unwrap_or_else(|| number.as_f64().map_or(i64::MAX, |seconds| seconds.floor() as i64))
 }
 
 /// `aud`: one name or several.
@@ -232,7 +237,10 @@ impl Payload {
         };
         let session = session.map(|id| SessionId::parse(id).ok_or(TokenError::Session)).transpose()?;
 
-        let period = Period { not_before: self.nbf.unwrap_or(0), expires: self.exp.ok_or(TokenError::Expiry)? };
+        let period = Period {
+            not_before: self.nbf.as_ref().map_or(0, seconds),
+            expires: self.exp.as_ref().map(seconds).ok_or(TokenError::Expiry)?,
+        };
         if !(0..=TIME_MAX).contains(&period.expires) || !(0..=TIME_MAX).contains(&period.not_before) {
             return Err(TokenError::Expiry);
         }

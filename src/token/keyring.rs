@@ -183,7 +183,7 @@ impl Keyring {
             srv: Some(secret.server_id.clone()),
             iat: Some(token.iat()),
             nbf: None,
-            exp: Some(token.expires),
+            exp: Some(token.expires.into()),
         };
         let failed = |error: TokenError| KeyringError(format!("cannot sign such a token: {error}"));
         let (_, period) = payload().check(&generation.required).map_err(failed)?;

@@ -57,6 +57,7 @@ pub fn allocate_ports(given: &Arguments) -> Parsed<ToolCall> {
         count: number(given, "count")?,
         ttl_seconds: number(given, "ttl_seconds")?,
         purpose: text(given, "purpose")?.map(Into::into),
+        ..wire::AllocatePorts::default()
     }))
 }
 

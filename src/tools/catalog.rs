@@ -17,6 +17,8 @@ pub struct Tool {
     /// As `tools/list` shows it.
     pub description: Value,
     pub call: fn(&Arguments) -> Parsed<ToolCall>,
+    /// The argument that may name the session of the call.
+    pub session_argument: Option<&'static str>,
     /// The result, from the call, the session that made it, the reply, and the server's clock.
     pub result: fn(&ToolCall, Option<&str>, Result<ToolReply, ToolError>, Time) -> ToolResult,
     /// The result of a call that could not be made, from a code and a sentence.
@@ -87,7 +89,7 @@ pub fn describe(name: &str, title: &str, text: &str, effect: Effect, (input, out
 
 fn own(name: &'static str, description: Value, call: fn(&Arguments) -> Parsed<ToolCall>) -> Tool {
     let wrong = |code: Option<&'static str>, sentence: &str| Facts::error(code, clean(sentence, SENTENCE_MAX)).into();
-    Tool { name, description, call, result: summary::result, wrong }
+    Tool { name, description, call, session_argument: None, result: summary::result, wrong }
 }
 
 fn reserve() -> Tool {
@@ -194,6 +196,7 @@ fn allocate_ports() -> Tool {
         "count": schema::number("How many; the default is right for most.", 1, PORTS_MAX.into()),
         "ttl_seconds": schema::number("How long to keep them without another call.", 1, 28_800),
         "purpose": schema::text("What for; other sessions read it."),
+        "session_id": schema::text("Your own session; not needed."),
     });
     let input = schema::arguments(properties, &[]);
     let output = schema::result(
@@ -202,7 +205,7 @@ fn allocate_ports() -> Tool {
             "env": { "type": "object", "additionalProperties": { "type": "string" } } }),
     );
     let description = describe("allocate_ports", "Allocate ports", text, Effect::Changes, (input, output));
-    own("allocate_ports", description, arguments::allocate_ports)
+    Tool { session_argument: Some("session_id"), ..own("allocate_ports", description, arguments::allocate_ports) }
 }
 
 /// The arguments that name paths, and these.

@@ -1,8 +1,8 @@
 //! Tools under the names, arguments and results of a lock coordinator whose prompts and clients agents already have:
 //! `acquire_lock`, `release_lock`, `check_locks`.
 //!
-//! There a lock is held by an agent that names itself. Here the session is the caller's own, whatever it calls itself, and
-//! the lock lasts `ttl_minutes` after the session's latest sign of life.
+//! There a lock is held by an agent that names itself. Here it is held by a session: `agent_id` may name the caller's own,
+//! and no other. The lock lasts `ttl_minutes` after the session's latest sign of life.
 
 use serde_json::{Map, Value, json};
 
@@ -18,15 +18,18 @@ const TTL_MINUTES_MAX: u64 = 480;
 /// How long if the call does not say.
 const TTL_MINUTES_DEFAULT: i64 = 120;
 
+/// The argument that names the agent.
+const AGENT_ID: &str = "agent_id";
+
 pub fn tools() -> [Tool; 3] {
     let acquire = "Same as reserve, for prompts that know this name. If another session holds the file, success is false \
                    and locked_by says who.";
     let release = "Same as release, for prompts that know this name.";
     let check = "Lists the locks on these files, or all locks; for prompts that know this name.";
     let who = json!({
-        "agent_id": schema::text("Ignored: your session is known."),
+        "agent_id": schema::text("Your own session; not needed."),
         "agent_type": schema::text("Ignored."),
-        "session_id": schema::text("Ignored: your session is known."),
+        "session_id": schema::text("Ignored."),
     });
     let with = |more: Value| {
         let mut properties = more;
@@ -50,6 +53,7 @@ pub fn tools() -> [Tool; 3] {
                 (schema::arguments(with(taken), &["file_path"]), acquired_schema()),
             ),
             call: acquire_call,
+            session_argument: Some(AGENT_ID),
             result: acquired,
             wrong,
         },
@@ -63,6 +67,7 @@ pub fn tools() -> [Tool; 3] {
                 (schema::arguments(with(json!({ "file_path": path })), &["file_path"]), acquired_schema()),
             ),
             call: release_call,
+            session_argument: Some(AGENT_ID),
             result: released,
             wrong,
         },
@@ -76,6 +81,7 @@ pub fn tools() -> [Tool; 3] {
                 (schema::arguments(with(json!({ "file_paths": schema::texts() })), &[]), listed_schema()),
             ),
             call: check_call,
+            session_argument: None,
             result: listed,
             wrong,
         },
@@ -208,7 +214,7 @@ fn refused(path: &str, error: ToolError) -> ToolResult {
     let their_reason = words::theirs(first_reason(&body));
     let mut text = match &by {
         Some(by) => format!("{path} is locked by {by}: success is false."),
-        None => format!("Nothing was locked: {}", words::clean(&body.error, SENTENCE_MAX)),
+        None => format!("Nothing was locked: {}", words::clean(&why(&body), SENTENCE_MAX)),
     };
     if let Some(until) = body.expires_at {
         text.push_str(&format!(" It expires at {until} unless it is renewed."));
@@ -226,6 +232,16 @@ fn refused(path: &str, error: ToolError) -> ToolResult {
     let facts_map = facts.as_object_mut().expect("an object");
     facts_map.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     finish(facts, text, &notices)
+}
+
+/// What is wrong, in the arguments of these tools: a lock has minutes, and the API call has seconds.
+fn why(body: &ErrorBody) -> String {
+    match (body.code, body.min, body.max) {
+        (Code::TtlOutOfRange, Some(min), Some(max)) => {
+            format!("ttl_minutes must be {} to {}", (min + 59).max(60) / 60, max / 60)
+        }
+        _ => body.error.clone(),
+    }
 }
 
 /// The reason of the reservation in the way.

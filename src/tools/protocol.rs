@@ -52,6 +52,8 @@ pub struct ToolUse {
     tool: &'static Tool,
     /// The API call to make; or the result at once, if the arguments are wrong.
     pub call: Result<ToolCall, ToolResult>,
+    /// The session that the call names, if it does.
+    pub session: Option<String>,
     generation: Generation,
 }
 
@@ -89,6 +91,14 @@ impl ToolUse {
             Ok(_) => (self.tool.wrong)(None, sentence),
             Err(wrong) => wrong.clone(),
         })
+    }
+
+    /// The result of a call that names another session than the one it would be made as.
+    pub fn misnamed(&self, own: &str) -> Option<Value> {
+        let (named, argument) = (self.session.as_deref()?, self.tool.session_argument?);
+        let sentence =
+            format!("{argument} names {}, and your session is {}; leave it out", words::id(named), words::id(own));
+        (named != own).then(|| self.written((self.tool.wrong)(Some("FORBIDDEN"), &sentence)))
     }
 
     fn written(&self, result: ToolResult) -> Value {
@@ -225,8 +235,13 @@ fn tool_use(params: &Map<String, Value>, generation: Generation) -> Result<ToolU
         Some(Value::Object(given)) => given,
         Some(_) => return Err(invalid("params.arguments must be an object".to_owned())),
     };
-    let call = arguments::check_names(tool, given).and_then(|()| (tool.call)(given));
-    Ok(ToolUse { tool, call: call.map_err(|wrong| (tool.wrong)(Some("INVALID_REQUEST"), &wrong)), generation })
+    let session = tool.session_argument.map_or(Ok(None), |name| arguments::text(given, name));
+    let call = arguments::check_names(tool, given).and_then(|()| Ok(((tool.call)(given)?, session?)));
+    let (call, session) = match call {
+        Ok((call, session)) => (Ok(call), session),
+        Err(wrong) => (Err((tool.wrong)(Some("INVALID_REQUEST"), &wrong)), None),
+    };
+    Ok(ToolUse { tool, call, session, generation })
 }
 
 fn missing(key: &str) -> RpcError {

@@ -14,6 +14,9 @@ pub const REFUSED: i64 = -32000;
 pub const HEADER_MISMATCH: i64 = -32020;
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// The longest id of a request, in bytes. It is kept while a call waits.
+const ID_BYTES_MAX: usize = 1024;
+
 /// A message from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
@@ -100,12 +103,14 @@ pub fn read(bytes: &[u8]) -> Result<Message, Value> {
     match id {
         None => Ok(Message::Notification(Notification { method, params })),
         Some(id) if is_id(&id) => Ok(Message::Request(Request { id, method, params })),
-        Some(_) => Err(invalid(Value::Null, "an id is a string or a number")),
+        Some(_) => {
+            Err(invalid(Value::Null, &format!("an id is a number, or a string of at most {ID_BYTES_MAX} bytes")))
+        }
     }
 }
 
 fn is_id(id: &Value) -> bool {
-    id.is_string() || id.is_number()
+    id.is_number() || id.as_str().is_some_and(|id| id.len() <= ID_BYTES_MAX)
 }
 
 fn invalid(id: Value, sentence: &str) -> Value {
@@ -140,6 +145,8 @@ mod tests {
         assert_eq!(wrong(r#"{"jsonrpc":"2.0","id":7}"#), (json!(7), INVALID_REQUEST));
         assert_eq!(wrong(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), (Value::Null, INVALID_REQUEST));
         assert_eq!(wrong(r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":[1]}"#), (json!(7), INVALID_PARAMS));
+        let long_id = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(ID_BYTES_MAX + 1));
+        assert_eq!(wrong(&long_id), (Value::Null, INVALID_REQUEST));
         // Deep nesting is refused by the parser, not by the stack.
         assert_eq!(wrong(&"[".repeat(100_000)), (Value::Null, PARSE_ERROR));
     }

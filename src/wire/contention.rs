@@ -11,7 +11,7 @@ use super::{Code, CycleStep, Notice, Text, Time};
 pub struct Refusals {
     /// Of the last hour, the newest first.
     pub refusals: Vec<RefusedRequest>,
-    /// How many of the last hour are not listed, because there were too many.
+    /// How many refused requests of the last hour are not listed, because there were too many.
     pub dropped: u64,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -22,7 +22,12 @@ pub struct Refusals {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedRequest {
+    /// The last time that the session tried it.
     pub at: Time,
+    /// The first time.
+    pub first_at: Time,
+    /// How often the same request was refused: of the same session, for the same keys.
+    pub count: u64,
     /// The session that asked.
     #[schema(value_type = String)]
     pub session_id: Text,
@@ -86,6 +91,9 @@ pub struct Wait {
     pub session_name: Option<Text>,
     /// The first of its keys.
     pub keys: Vec<String>,
+    /// The ids that the reservations of these keys will have, and under which their history can be asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservation_ids: Vec<String>,
     pub since: Time,
     /// When it is refused unless it is granted before.
     pub gives_up_at: Time,
@@ -168,9 +176,9 @@ pub enum HotspotWindow {
 #[serde(rename_all = "camelCase")]
 pub struct HotPath {
     pub key: String,
-    /// Requests that were refused.
+    /// Requests that found it not free. Each counts once, whether it was refused or waited.
     pub conflicts: u64,
-    /// Requests that waited.
+    /// Those of them that waited.
     pub waits: u64,
     /// How long they waited on average.
     pub average_wait_seconds: f64,
@@ -182,7 +190,7 @@ pub struct HotPath {
 pub struct HotDirectory {
     /// Without a slash at its end; `.` is the top of the repository.
     pub directory: String,
-    /// Requests that were refused or waited.
+    /// Requests that found one of its files not free.
     pub conflicts: u64,
 }
 

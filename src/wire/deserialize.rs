@@ -10,7 +10,7 @@ use super::limits::CHECK_PATHS_CONFIG_MAX;
 
 /// Reads an optional whole number. One that does not fit becomes the largest or smallest that does: the handler checks the
 /// range and names it in its error.
-pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     struct Whole;
 
     impl<'de> Visitor<'de> for Whole {
@@ -181,4 +181,10 @@ misspelled! {
     not_ttl_minutes: "write ttlSeconds, in seconds";
     not_file_path: "write filePath, or filePaths for several";
     not_max_retries: "write waitSeconds, to wait in the queue";
+    not_file_paths: "write filePaths";
+    not_ttl_seconds: "write ttlSeconds";
+    not_wait_seconds: "write waitSeconds";
+    not_idle_seconds: "write idleSeconds";
+    not_while_session: "write whileSession";
+    not_if_version: "write ifVersion";
 }

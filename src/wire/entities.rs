@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::deserialize::whole;
-use super::{Notice, Text, Time, UnlockStatus};
+use super::deserialize::{Misspelled, not_ttl_minutes, not_ttl_seconds, whole};
+use super::{Code, Notice, Text, Time, UnlockStatus};
 
 /// `POST /api/entities/{kind}/{id}/lock`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,6 +26,12 @@ pub struct LockEntity {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<i64>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "ttl_seconds", skip_serializing, deserialize_with = "not_ttl_seconds")]
+    #[schema(ignore)]
+    pub other_ttl_seconds: Misspelled,
 }
 
 /// `POST …/unlock`, and an answer to a request.
@@ -73,6 +79,14 @@ pub struct EntityLock {
     pub reason: Option<Text>,
     /// When it ends unless the holder calls.
     pub expires_at: Time,
+    /// How long it lasts without another call; without `ttlSeconds` in the request, without a sign of life of its session.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ttl_seconds: u64,
+    /// One more each time the entity is unlocked.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub version: u64,
     pub reservation_id: String,
     /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
@@ -109,7 +123,7 @@ pub struct Entity {
     #[serde(default)]
     #[schema(required = true)]
     pub lock: Option<EntityLock>,
-    /// The oldest first; at most the newest 1,000.
+    /// The oldest first; at most the newest 100. Reasons of older ones are shortened.
     pub requests: Vec<EntityRequest>,
     /// In the reply to a new request: that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +131,9 @@ pub struct Entity {
     /// In the reply to an answer: whether it released the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_lock: Option<bool>,
+    /// In the reply to an unlock: `LOCK_TIMEOUT` if the lock of this session had expired before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// What the calling session should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

@@ -156,6 +156,13 @@ pub struct ErrorBody {
     /// The current version of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// Of a wait that ended without a grant: the ids that the reservations would have had, one for each key. Their history
+    /// can be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation_ids: Option<Vec<String>>,
+    /// Of `LOCK_NOT_HELD`: the key, if this session held it until it expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired: Option<Vec<String>>,
     /// Facts without a field of their own.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -179,6 +186,8 @@ impl ErrorBody {
             max: None,
             field: None,
             version: None,
+            reservation_ids: None,
+            expired: None,
             more: serde_json::Map::new(),
         }
     }

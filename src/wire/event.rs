@@ -166,6 +166,9 @@ pub enum EventKind {
         session_id: Text,
         /// The keys it waits for. It gets all of them at once. A long list is shortened.
         file_paths: Vec<String>,
+        /// The ids that their reservations will have. A request that is refused in the end has a history under them too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reservation_ids: Vec<String>,
         /// How many more keys it waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         more_file_paths: Option<u64>,
@@ -193,7 +196,7 @@ pub enum EventKind {
         /// The session that waited.
         #[schema(value_type = String)]
         session_id: Text,
-        /// The `seq` of the `queued` event.
+        /// The `seq` of the `queued` event, which has the ids of the reservations.
         waiter: u64,
         /// Why: `timedOut`, `gone` (the client disconnected), `stopped` (the server), `ended` (the session), `version`,
         /// `paused` or `deadlock`.
@@ -240,6 +243,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         note: Option<Text>,
+        /// The session that asked got the reservation with the answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        handed_over: bool,
     },
     /// A session committed new content at paths that it holds. Not part of the history.
     #[schema(rename_all = "camelCase")]

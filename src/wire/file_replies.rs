@@ -30,10 +30,6 @@ pub struct Reserved {
     /// It lasts while the session gives signs of life: every call of the session moves `expiresAt`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_session: bool,
-    /// With `whileSession`, where the session itself ends earlier: after this long without a call it is lost, with what it
-    /// holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_timeout_seconds: Option<u64>,
     /// The fencing number: grows with every grant in the repository and is never reused.
     pub fence: u64,
     /// The version of the key: one more each time a holder releases it.
@@ -309,7 +305,6 @@ mod tests {
             expires_at: Time(60_000),
             ttl_seconds: 60,
             while_session: false,
-            session_timeout_seconds: None,
             fence: 7,
             version: 2,
             encoding: None,

@@ -4,7 +4,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::body::{BadBody, OneOrMany};
-use super::deserialize::{Misspelled, check_list, list, not_file_path, not_max_retries, not_ttl_minutes, whole, word};
+use super::deserialize::{
+    Misspelled, check_list, list, not_file_path, not_file_paths, not_idle_seconds, not_if_version, not_max_retries,
+    not_ttl_minutes, not_ttl_seconds, not_wait_seconds, not_while_session, whole, word,
+};
 use super::limits::RESERVE_KEYS_MAX;
 use super::{Text, schema};
 
@@ -123,6 +126,24 @@ pub struct Reserve {
     #[serde(default, rename = "maxRetries", skip_serializing, deserialize_with = "not_max_retries")]
     #[schema(ignore)]
     pub max_retries: Misspelled,
+    #[serde(default, rename = "file_paths", skip_serializing, deserialize_with = "not_file_paths")]
+    #[schema(ignore)]
+    pub other_file_paths: Misspelled,
+    #[serde(default, rename = "ttl_seconds", skip_serializing, deserialize_with = "not_ttl_seconds")]
+    #[schema(ignore)]
+    pub other_ttl_seconds: Misspelled,
+    #[serde(default, rename = "wait_seconds", skip_serializing, deserialize_with = "not_wait_seconds")]
+    #[schema(ignore)]
+    pub other_wait_seconds: Misspelled,
+    #[serde(default, rename = "idle_seconds", skip_serializing, deserialize_with = "not_idle_seconds")]
+    #[schema(ignore)]
+    pub other_idle_seconds: Misspelled,
+    #[serde(default, rename = "while_session", skip_serializing, deserialize_with = "not_while_session")]
+    #[schema(ignore)]
+    pub other_while_session: Misspelled,
+    #[serde(default, rename = "if_version", skip_serializing, deserialize_with = "not_if_version")]
+    #[schema(ignore)]
+    pub other_if_version: Misspelled,
 }
 
 impl Reserve {

@@ -15,6 +15,7 @@ mod event;
 mod file_replies;
 mod file_requests;
 mod history;
+pub mod lfs;
 pub mod limits;
 mod login;
 mod notices;
@@ -35,6 +36,7 @@ pub use contention::{
     Blocker, BlockerKind, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live, LiveReservation,
     LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
 };
+pub(crate) use deserialize::whole;
 pub use entities::{Entity, EntityAgent, EntityLock, EntityRequest, LockEntity, RequestEntity};
 pub use error::{Code, CycleStep, ErrorBody};
 pub use event::{Event, EventKind, Notices, Reset};

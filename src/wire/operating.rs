@@ -99,7 +99,9 @@ pub struct Stats {
     pub active_locks: u64,
     /// Reservations that expired.
     pub expired_locks: u64,
-    /// Requests refused or queued because another session held a key.
+    /// Requests refused because another session held a key or was ahead in the queue, also those that would have waited
+    /// forever, and waits that timed out. Recorded every 10 seconds and when the server stops: one that is killed loses the
+    /// last of them.
     pub conflicts_detected: u64,
     /// The average duration of the reservations that have ended, in seconds.
     pub average_hold_time: f64,

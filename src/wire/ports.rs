@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::deserialize::whole;
+use super::deserialize::{Misspelled, not_ttl_minutes, not_ttl_seconds, whole};
 use super::{Notice, Text, Time};
 
 /// `POST …/ports`.
@@ -24,6 +24,12 @@ pub struct AllocatePorts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub purpose: Option<Text>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "ttl_seconds", skip_serializing, deserialize_with = "not_ttl_seconds")]
+    #[schema(ignore)]
+    pub other_ttl_seconds: Misspelled,
 }
 
 /// The ports of a session.
@@ -36,6 +42,14 @@ pub struct Ports {
     #[serde(default)]
     #[schema(required = true)]
     pub expires_at: Option<Time>,
+    /// How long they last without another call; null if there are none.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ttl_seconds: Option<u64>,
+    /// The sum of their versions: how often these ports were freed before.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub version: u64,
     /// The same for an environment: a variable for each port, and a name for a compose project.
     pub env: BTreeMap<String, String>,
     /// What the calling session should know.

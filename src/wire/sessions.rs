@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::deserialize::{whole, word};
+use super::deserialize::{Misspelled, not_ttl_minutes, not_ttl_seconds, whole, word};
 use super::{Notice, Text, Time};
 
 /// `POST /api/sessions`.
@@ -35,6 +35,12 @@ pub struct CreateSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 255, pattern = "^(https?://|unix:/)[!-~]+$")]
     pub url: Option<Text>,
+    #[serde(default, rename = "ttl_minutes", skip_serializing, deserialize_with = "not_ttl_minutes")]
+    #[schema(ignore)]
+    pub ttl_minutes: Misspelled,
+    #[serde(default, rename = "ttl_seconds", skip_serializing, deserialize_with = "not_ttl_seconds")]
+    #[schema(ignore)]
+    pub other_ttl_seconds: Misspelled,
 }
 
 /// A new session and its token.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -324,6 +325,34 @@ fn the_session_of_run_survives_the_servers_death() {
     );
     let said = world.dibs(["run", "--quiet", "--id", "ana", "--", "sh", "-c", &script]).ok();
     assert!(said.out.contains("reserved two") && said.out.contains("one"), "{said:?}");
+}
+
+#[test]
+fn a_server_that_run_started_can_be_stopped() {
+    let world = World::unserved();
+    let mut run = world.dibs(["run", "--quiet", "--", "sh", "-c", "echo ready; read go"]).start();
+    assert_eq!(run.line(), "ready");
+    world.dibs(["stop"]).ok();
+    assert!(world.background_servers().is_empty());
+    run.finish();
+}
+
+#[test]
+fn heartbeats_of_run_do_not_start_a_server_that_was_stopped() {
+    let world = World::unserved();
+    let mut run = world.dibs(["run", "--quiet", "--", "sh", "-c", "echo ready; read go"]).start();
+    assert_eq!(run.line(), "ready");
+    world.dibs(["stop"]).ok();
+    // In the place of the server, so that it is seen when a heartbeat is sent.
+    let socket = world.dibs_dir().join("dibs.sock");
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).unwrap();
+    for _ in 0..2 {
+        drop(listener.accept().unwrap());
+    }
+    assert!(world.background_servers().is_empty());
+    drop(listener);
+    run.finish();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::world::{Run, Said, World};
 
 /// Commands that print no result of their own, or are hidden.
-const WITHOUT_JSON: [&str; 7] = ["run", "mcp", "completions", "hook", "agent-hook", "man", "help"];
+const WITHOUT_JSON: [&str; 8] = ["run", "mcp", "completions", "credential", "hook", "agent-hook", "man", "help"];
 
 #[test]
 fn every_command_takes_json() {

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::mcp::{StdioClient, facts, stateless};
-use crate::world::{Call, World, until};
+use crate::world::{Call, Run, Said, World, until};
 
 /// A client that has not said anything yet, without a session.
 fn client(world: &World) -> StdioClient {
@@ -269,6 +269,44 @@ fn codex_names_its_session_in_the_call() {
     assert!(!refused.to_string().contains("0199-unknown"), "{refused}");
 }
 
+/// An agent without our hooks: only its MCP server knows its session.
+#[test]
+fn git_hooks_in_the_shell_of_an_agent_that_only_has_mcp_find_its_session() {
+    let world = World::served();
+    world.dibs(["install"]).ok();
+    let commit = |variable: &str, value: &str| {
+        world.write("src/a.rs", &format!("{variable} {value}\n"));
+        let mut git = world.command("git", "app");
+        git.args(["commit", "--quiet", "-am", "change"]).env(variable, value);
+        Said::from(git.run())
+    };
+    let mut agent = started(world.dibs(["mcp"]).env("CLAUDE_CODE_SESSION_ID", "one"));
+    let first = agent.tool("reserve", json!({ "path": "src/a.rs" }))["session"].clone();
+    // A later call does not take the session that it finds through the variable for another one.
+    let status = agent.tool("status", json!({ "mine": true }));
+    assert_eq!((&status["session"], status["reservations"].as_array().unwrap().len()), (&first, 1), "{status}");
+    assert_eq!(commit("CLAUDE_CODE_SESSION_ID", "one").code, Some(0));
+    assert_eq!(commit("CLAUDE_CODE_SESSION_ID", "other").code, Some(1));
+    assert_eq!(commit("GEMINI_CLI", "1").code, Some(0), "the process above it started the MCP server");
+    agent.process.finish();
+    assert_eq!(fs::read_dir(world.path("app/.git/dibs/runs")).unwrap().count(), 0);
+    assert_eq!(commit("CLAUDE_CODE_SESSION_ID", "one").code, Some(0), "nothing is held any more");
+}
+
+/// An agent that another agent started has the variables of both. It must not answer for the outer one.
+#[test]
+fn the_mcp_session_of_an_inner_agent_is_not_that_of_the_outer_one() {
+    let world = World::served();
+    world.dibs(["install"]).ok();
+    let inner = world.dibs(["mcp"]).env("CLAUDE_CODE_SESSION_ID", "inner").env("CODEX_SESSION_ID", "outer");
+    let mut inner = started(inner);
+    inner.tool("reserve", json!({ "path": "src/a.rs" }));
+    world.write("src/a.rs", "outer\n");
+    let mut git = world.command("git", "app");
+    git.args(["commit", "--quiet", "-am", "change"]).env("CODEX_SESSION_ID", "outer");
+    assert_eq!(Said::from(git.run()).code, Some(1));
+}
+
 #[test]
 fn a_session_that_ended_is_replaced_and_the_agent_is_told() {
     let world = World::served();
@@ -421,7 +459,7 @@ fn the_names_of_the_coordinator_work_with_its_arguments() {
     let world = World::served();
     let (mut ana, mut bo) = (client_of(&world, "ana"), client_of(&world, "bo"));
     let arguments =
-        json!({ "file_path": "src/a.rs", "agent_id": "x", "agent_type": "y", "reason": "parser", "ttl_minutes": 5 });
+        json!({ "file_path": "src/a.rs", "session_id": "x", "agent_type": "y", "reason": "parser", "ttl_minutes": 5 });
     let locked = ana.tool("acquire_lock", arguments.clone());
     assert_eq!(
         (&locked["success"], &locked["action"], &locked["file_path"]),
@@ -441,9 +479,31 @@ fn the_names_of_the_coordinator_work_with_its_arguments() {
     assert_eq!(ana.tool("acquire_lock", json!({ "file_path": "../x" }))["success"], false);
     let long = ana.tool("acquire_lock", json!({ "file_path": "a", "ttl_minutes": 481 }));
     assert_eq!((&long["success"], &long["reason"]), (&json!(false), &json!("ttl_out_of_range")));
+    assert!(long["message"].as_str().unwrap().contains("ttl_minutes must be 1 to 480"), "{long}");
     let bad = ana.tool("acquire_lock", json!({ "file_path": 7 }));
     assert_eq!((&bad["success"], &bad["code"]), (&json!(false), &json!("INVALID_REQUEST")));
     assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_call_may_name_its_own_session_and_no_other() {
+    let world = World::served();
+    let mut ana = client_of(&world, "ana");
+    assert_eq!(ana.tool("allocate_ports", json!({ "session_id": "ana" }))["status"], "allocated");
+    assert_eq!(ana.tool("acquire_lock", json!({ "file_path": "a", "agent_id": "ana" }))["success"], true);
+    for (tool, arguments) in [
+        ("allocate_ports", json!({ "session_id": "bo" })),
+        ("acquire_lock", json!({ "file_path": "b", "agent_id": "bo" })),
+        ("release_lock", json!({ "file_path": "a", "agent_id": "bo" })),
+    ] {
+        let refused = ana.tool(tool, arguments);
+        assert_eq!(refused["code"], "FORBIDDEN", "{refused}");
+        assert!(refused.to_string().contains("names bo, and your session is ana"), "{refused}");
+    }
+    assert_eq!(world.held().len(), 5);
+    // The connection opens a session whose id the client cannot know.
+    let locked = client(&world).tool("acquire_lock", json!({ "file_path": "c", "agent_id": "claude-1" }));
+    assert_eq!(locked["success"], true, "{locked}");
 }
 
 #[test]

@@ -31,7 +31,6 @@ fn a_package_is_reserved_checked_and_released_as_one() {
         said.out,
         "reserved src/a.rs for 2 h\nreserved src/deep/** for 2 h\nreserved db:migration-slot for 2 h\n"
     );
-    assert!(said.err.contains("a session that makes no call for 30 min is lost"), "{said:?}");
     let status = world.dibs(["status"]).ok().out;
     assert_eq!(status.matches("users move to v2").count(), 3, "{status}");
     let released = world.as_session("ana", ["release", "--package", "-"]).input(GOOD).ok();
@@ -128,10 +127,10 @@ fn a_file_with_several_packages_is_checked_as_a_whole_and_reserved_by_name() {
     let world = World::served();
     world.write("work-packages.yaml", SEVERAL);
     let run = |args: &[&str]| world.as_session("ana", [args, &["--package", "work-packages.yaml"]].concat()).run();
-    let check = run(&["check"]);
-    assert_eq!((check.code, check.err.as_str()), (Some(0), "git-dibs: 3 paths clear\n"));
-    let which = run(&["reserve"]);
-    assert!(which.code == Some(2) && which.err.contains("say which with --name: api, web"), "{which:?}");
+    for command in ["check", "reserve"] {
+        let which = run(&[command]);
+        assert!(which.code == Some(2) && which.err.contains("say which with --name: api, web"), "{which:?}");
+    }
     let unknown = run(&["reserve", "--name", "app"]);
     assert!(unknown.code == Some(2) && unknown.err.contains("it has api, web"), "{unknown:?}");
     let web = run(&["reserve", "--name", "web"]);
@@ -149,6 +148,37 @@ fn a_file_with_several_packages_is_checked_as_a_whole_and_reserved_by_name() {
         let what =
             "line 10: \"src/api/users.py\" of package \"web\" overlaps \"src/api/**\" of package \"api\" (line 6)";
         assert!(said.code == Some(2) && said.err.contains(what), "{said:?}");
+    }
+}
+
+#[test]
+fn a_package_of_the_same_file_that_the_server_would_refuse_is_a_problem_of_the_file() {
+    let world = World::served();
+    let package = SEVERAL.replace("files: [web/]", "keys: ['feature:F:nope']");
+    for command in ["check", "reserve"] {
+        let said = world.as_session("ana", [command, "--package", "-", "--name", "api"]).input(&*package).run();
+        assert!(said.err.contains("feature:F:nope") && said.err.contains("line 10 of the work package"), "{said:?}");
+        assert_ne!(said.code, Some(0));
+    }
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn check_and_reserve_agree_about_the_limits_of_the_server() {
+    for (limit, why) in [("keys-per-reserve = 2", "2 is the most"), ("reservations-per-session = 2", "reservations of")]
+    {
+        let mut world = World::new();
+        world.configure(&format!("[limits]\n{limit}\n"));
+        let world = world.serve(&[]);
+        for (files, fits) in [("a, b, c", false), ("a, b", true)] {
+            let package = format!("locks: {{files: [{files}]}}");
+            for command in ["check", "reserve"] {
+                let said = world.as_session("ana", [command, "--package", "-"]).input(&*package).run();
+                assert_eq!((said.code == Some(0), said.err.contains(why)), (fits, !fits), "{command} {said:?}");
+            }
+        }
+        // What the session holds already is no further reservation.
+        world.as_session("ana", ["check", "--package", "-"]).input("locks: {files: [b, a]}").ok();
     }
 }
 

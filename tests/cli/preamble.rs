@@ -14,6 +14,17 @@ fn the_preamble_names_five_commands_and_the_exit_codes() {
 }
 
 #[test]
+fn the_preamble_taught_a_request_without_its_reason() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "README"]).ok();
+    let said = world.dibs(["preamble"]).ok().out;
+    let line = said.lines().find(|line| line.starts_with("- git dibs request")).unwrap();
+    let (command, _) = line.strip_prefix("- git dibs ").unwrap().split_once(": ").unwrap();
+    let words = command.split(' ').map(|word| word.replace("PATH", "README").replace('"', ""));
+    world.as_session("bo", words).ok();
+}
+
+#[test]
 fn the_preamble_of_an_agent_says_who_holds_what() {
     let world = World::served();
     let start = || world.as_session("bo", ["preamble", "--agent", "claude"]).ok().out;

@@ -43,11 +43,32 @@ fn lock_renew_and_unlock() {
     let (code, document) = linked(&world, "ana", &["runlock", uri]);
     assert_eq!((code, &document["released"]), (0, &true.into()));
     let (code, document) = linked(&world, "ana", &["runlock", uri]);
-    assert_eq!((code, &document["released"]), (0, &false.into()));
+    assert_eq!((code, &document["reason"], &document["code"]), (2, &"lock not found".into(), &"NOT_FOUND".into()));
     assert_eq!(linked(&world, "ana", &["rlock", "wat:x"]).0, 4);
     assert_eq!(linked(&world, "ana", &["rlock", uri, "--ttl", "0"]).0, 4);
     assert_eq!(linked(&world, "ana", &["rlock"]).0, 9);
     assert_eq!(linked(&world, "ana", &["rlock", uri, "--nonsense"]).0, 9);
+}
+
+#[test]
+fn runlock_said_that_it_released_a_lock_that_had_expired() {
+    let world = installed();
+    let uri = "deploy://api-prod";
+    assert_eq!(linked(&world, "ana", &["rlock", uri, "--ttl", "1"]).0, 0);
+    // A waiting request is granted the moment the lock expires.
+    assert_eq!(linked(&world, "bo", &["rlock", uri, "--wait", "50"]).0, 0);
+    let (code, document) = linked(&world, "ana", &["runlock", uri]);
+    assert_eq!((code, &document["reason"]), (1, &"held by BO".into()), "another session has it by now");
+    assert_eq!(linked(&world, "bo", &["runlock", uri]).0, 0);
+    let (code, document) = linked(&world, "ana", &["runlock", uri]);
+    assert_eq!(
+        (code, &document["ok"], &document["reason"]),
+        (2, &false.into(), &"lock not found".into()),
+        "{document}"
+    );
+    assert_eq!((&document["released"], &document["code"]), (&false.into(), &"LOCK_TIMEOUT".into()), "{document}");
+    let (code, document) = linked(&world, "cy", &["runlock", uri]);
+    assert_eq!((code, &document["code"]), (2, &"NOT_FOUND".into()), "never held: {document}");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn every_agent_calls_us_in_its_own_form() {
     let document = |file: &str| -> Value { serde_json::from_str(&read(&world, file)).unwrap() };
     let claude = document("app/.claude/settings.json");
     let hook = |event: &str| claude["hooks"][event][0]["hooks"][0].clone();
-    let command = "command -v git-dibs >/dev/null || exit 0; exec git-dibs agent-hook claude";
+    let command = "command -v git-dibs >/dev/null || exit 0; git-dibs agent-hook claude 2>/dev/null || exit 0";
     assert_eq!(hook("PreToolUse"), json!({ "type": "command", "command": command, "timeout": 10 }));
     assert_eq!(hook("SessionEnd")["timeout"], 3);
     assert_eq!(claude["hooks"]["PreToolUse"][0]["matcher"], "Edit|Write|MultiEdit|NotebookEdit|Bash");

@@ -174,3 +174,26 @@ fn a_named_server_wins_over_a_record_that_cannot_be_used() {
     std::fs::create_dir(&record).unwrap();
     world.dibs(["reserve", "a"]).env("DIBS_URL", &url).env("DIBS_TOKEN", &token).ok();
 }
+
+#[test]
+fn the_hint_for_a_forced_release_did_not_work() {
+    let world = World::served();
+    world.as_session("ana", ["reserve", "f1"]).ok();
+    let refused = world.as_session("bo", ["release", "f1", "--force", "--reason", "x"]).fails(4);
+    let (_, hint) = refused.err.split_once("DIBS_TOKEN=$(git dibs ").unwrap_or_else(|| panic!("{refused:?}"));
+    let (token_command, _) = hint.split_once(')').unwrap();
+    let token = world.dibs(token_command.split(' ')).ok().out;
+    let forced = ["release", "f1", "nothere", "--force", "--reason", "x"];
+    let said = world.dibs(forced).env("DIBS_TOKEN", token.trim()).ok();
+    assert!(said.out.contains("released f1, which"), "{said:?}");
+    assert!(said.err.contains("no session holds nothere") && !said.err.contains("holds f1"), "{said:?}");
+}
+
+#[test]
+fn waiting_for_a_feature_that_cannot_be_paused_succeeded() {
+    let world = World::served();
+    let paused = world.as_session("ana", ["pause", "a b"]).fails(2);
+    let waited = world.as_session("ana", ["wait", "--unpaused", "a b"]).fails(2);
+    assert!(!waited.err.contains("is not paused") && !paused.err.is_empty(), "{waited:?} {paused:?}");
+    world.as_session("ana", ["wait", "--unpaused", "F-1"]).ok();
+}

@@ -16,7 +16,7 @@ call() {
 }
 
 file=src/api/users.py
-acquire() { printf '{"file_path":"%s","agent_id":"%s","agent_type":"claude_code","reason":"%s","ttl_minutes":%s}' "$@"; }
+acquire() { printf '{"file_path":"%s","agent_id":"%s","agent_type":"claude_code","session_id":"7c9e6679-7425-40de-944b-e07fc1f90ae7","reason":"%s","ttl_minutes":%s}' "$@"; }
 
 call 200 "$ANA_TOKEN" POST /locks/acquire "$(acquire $file ana 'a new field' 120)"
 has '"success":true'; has '"action":"acquired"'; has "\"file_path\":\"$file\""; has '"expires_at":"'
@@ -30,6 +30,10 @@ call 200 "$BO_TOKEN" GET "/locks/status/$file"
 has '"locked":true'; has '"locked_by":"ana"'
 call 200 "$BO_TOKEN" GET /locks/status/src/free.py
 has '"locked":false'
+# The lock on a directory is one on what is in it.
+call 200 "$ANA_TOKEN" POST /locks/acquire "$(acquire docs/ ana 'all of it' 5)"
+call 200 "$BO_TOKEN" GET /locks/status/docs/index.md
+has '"locked":true'; has '"locked_by":"ana"'; has '"lock_reason":"all of it"'; has '"locked_path":"docs/**"'
 
 # Logical keys, and what cannot be locked.
 call 200 "$ANA_TOKEN" POST /locks/acquire '{"file_path":"db:schema:users","agent_id":"ana"}'
@@ -42,6 +46,8 @@ for minutes in 0 481; do
     call 200 "$ANA_TOKEN" POST /locks/acquire "$(acquire x ana x $minutes)"
     has '"reason":"ttl_out_of_range"'
 done
+call 400 "$ANA_TOKEN" POST /locks/acquire '{"file_path":"x","agent_id":"ana","ttl_minutes":"30"}'
+has 'ttl_minutes'; has 'a whole number'
 call 200 "$ANA_TOKEN" POST /locks/acquire '{"file_path":"x","agent_id":"not an id"}'
 has '"reason":"invalid_agent_id"'
 call 401 nonsense POST /locks/acquire "$(acquire x ana x 1)"

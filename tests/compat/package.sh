@@ -21,7 +21,7 @@ packages:
   locks: {files: [web/users/], keys: ["contract:src/generated/users.ts"]}
 YAML
 
-as BO git dibs check --package work-packages.yaml
+as BO git dibs check --package work-packages.yaml --name wp-users-api
 as BO git dibs wait --unpaused FEAT-123 --timeout 5
 as BO git dibs reserve --package work-packages.yaml --name wp-users-api
 as ANA git dibs reserve src/api/users.py 2> taken && fail "two agents hold one file"

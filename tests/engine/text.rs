@@ -57,8 +57,11 @@ fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {
         }
         Refusal::WrongVersion { key, version } => format!("wrong version: {} is at v{version}", key.shown()),
         Refusal::Paused(pause) => pause_words(pause),
-        Refusal::NotHeld { key, holder: None } => format!("not held: {}", key.shown()),
-        Refusal::NotHeld { key, holder: Some(person) } => format!("not held: {} is {}'s", key.shown(), person.session),
+        Refusal::NotHeld { key, holder: None, .. } => format!("not held: {}", key.shown()),
+        Refusal::NotHeld { key, holder: Some(person), has_lapsed } => {
+            let lapsed = if *has_lapsed { ", lapsed" } else { "" };
+            format!("not held: {} is {}'s{lapsed}", key.shown(), person.session)
+        }
         Refusal::Lapsed { key } => format!("lapsed: {}", key.shown()),
         Refusal::SessionEnded { session, state } => format!("{session} has ended ({})", state_word(*state)),
         Refusal::NotOwner => "not the owner".to_owned(),

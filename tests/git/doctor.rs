@@ -43,7 +43,7 @@ fn the_doctor_runs_every_hook_in_every_worktree() {
     // A probe does not run the hook that existed before.
     script(&world.path("work/.git/hooks/pre-commit.dibs-next"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     let found = silent(&world, "side");
-    assert_eq!(about(&found, " works in ", "good").len(), 12, "{found:#?}");
+    assert_eq!(about(&found, " works in ", "good").len(), 14, "{found:#?}");
     assert_eq!(about(&found, "no longer exists", "note").len(), 1);
     assert_eq!(about(&found, "no server answers at http://127.0.0.1:1", "bad").len(), 1);
     assert!(!world.path("ran").exists());
@@ -61,7 +61,7 @@ fn the_doctor_finds_hooks_that_do_not_fire() {
     script(&hooks.join("pre-commit"), "#!/bin/sh\ntouch \"$TOP/ran\"\n");
     std::fs::set_permissions(hooks.join("pre-applypatch"), PermissionsExt::from_mode(0o644)).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, " works in ", "good").len(), 2, "{found:#?}");
+    assert_eq!(about(&found, " works in ", "good").len(), 3, "{found:#?}");
     assert_eq!(about(&found, "pre-push is not installed", "bad").len(), 1);
     assert_eq!(about(&found, "does not run git-dibs", "bad").len(), 1);
     assert_eq!(about(&found, "git-dibs was not reached", "bad").len(), 1);
@@ -70,12 +70,12 @@ fn the_doctor_finds_hooks_that_do_not_fire() {
     let world = World::with_hooks(false);
     std::fs::remove_file(world.path("bin/git-dibs")).unwrap();
     let found = silent(&world, "work");
-    assert_eq!(about(&found, "git-dibs was not reached", "bad").len(), 5, "{found:#?}");
+    assert_eq!(about(&found, "git-dibs was not reached", "bad").len(), 6, "{found:#?}");
 
     let world = World::with_hooks(false);
     world.shell("work", "git worktree add -q -b side ../side; git config core.hooksPath .git/hooks");
     let found = silent(&world, "work");
-    assert_eq!(about(&found, "work", "good").len(), 5, "{found:#?}");
+    assert_eq!(about(&found, "work", "good").len(), 6, "{found:#?}");
     let missing = about(&found, "not installed in ", "bad");
     assert_eq!(missing.len(), 1, "a relative path leads nowhere in side, which is said once: {found:#?}");
     assert!(missing[0].starts_with("pre-commit, pre-merge-commit, prepare-commit-msg, "), "{missing:?}");
@@ -145,7 +145,7 @@ fn the_doctor_sees_the_settings_of_the_users_git() {
         assert_eq!(about(&found, " works in ", "good"), Vec::<String>::new(), "{found:#?}");
         assert_eq!(about(&found, "are not installed", "bad").len(), 1, "{found:#?}");
     }
-    assert_eq!(about(&silent(&world, "work"), " works in ", "good").len(), 5);
+    assert_eq!(about(&silent(&world, "work"), " works in ", "good").len(), 6);
 }
 
 #[test]

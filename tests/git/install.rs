@@ -63,7 +63,7 @@ fn installing_again_updates_the_path_of_the_program() {
     assert!(shim().contains(old.to_str().unwrap()), "{}", shim());
     let report = world.try_install("work", &[]);
     assert!(!shim().contains(old.to_str().unwrap()), "{}", shim());
-    assert_eq!(report.done.len(), 6, "{report:?}");
+    assert_eq!(report.done.len(), 7, "{report:?}");
     assert_eq!(world.judged("work", "echo 1 >>a; git commit -qam m"), "pre-commit a | prepare-commit-msg a");
 }
 
@@ -296,7 +296,7 @@ fn a_hook_edited_by_hand_is_left_alone() {
     let report = world.uninstall("work");
     assert_eq!(
         report.done.iter().filter(|line| line.contains("/hooks/pre-") && !line.contains("dibs/hooks")).count(),
-        3
+        4
     );
     assert!(report.by_hand[0].contains("edited by hand"), "{report:?}");
     assert_eq!(std::fs::read(&file).unwrap(), edited);
@@ -442,7 +442,7 @@ fn every_git_on_the_machine_is_covered() {
     let world = World::new();
     world.install("work", &[]);
     let keys = world.shell("work", "git config --get-regexp '^hook[.]dibs-.*[.]event$' | wc -l");
-    assert_eq!(keys.trim(), "5", "git 2.54 and newer");
+    assert_eq!(keys.trim(), "6", "git 2.54 and newer");
     assert!(world.path("work/.git/hooks/pre-push").exists(), "older ones");
     // A git that runs both checks once: the first hook leaves a note for the second of the same process.
     let world = world.served();

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::support::world::skip;
+use crate::support::world::{fetched, skip};
 use crate::world::{World, said};
 
 /// The directories in which `./test` installs them.
@@ -11,11 +11,11 @@ const PLACES: [&str; 3] = ["node/node_modules/.bin", "python/bin", "bin"];
 
 /// A directory of what `./test` fetches.
 pub fn dir(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/managers").join(name)
+    fetched("managers").join(name)
 }
 
 /// A world with this program on PATH, as `$MANAGERS`; none if it could not be installed.
-fn with(program: &str) -> Option<World> {
+pub fn with(program: &str) -> Option<World> {
     let dirs: Vec<PathBuf> = PLACES.iter().map(|place| dir(place)).collect();
     if !dirs.iter().any(|dir| dir.join(program).exists()) {
         skip(&format!("hooks beside {program}, because it is not in target/managers"));
@@ -81,7 +81,7 @@ fn lefthook_runs_our_hook_also_if_it_finds_no_files() {
     assert_eq!(works(&world), Vec::<String>::new(), "lefthook install was not run yet");
     world.shell("work", "lefthook install; git add .; git commit -qm lefthook; git push -q");
     let works = works(&world);
-    assert!(works.len() == 5 && works.iter().all(|line| line.contains(" works through lefthook in ")), "{works:#?}");
+    assert!(works.len() == 6 && works.iter().all(|line| line.contains(" works through lefthook in ")), "{works:#?}");
     protects(&world);
 }
 
@@ -105,7 +105,7 @@ fn pre_commit_installed_before_and_after_us_checks_every_ref() {
         // Both installed again: neither is lost, nothing runs twice.
         world.shell("work", install);
         world.install("work", &[]);
-        assert_eq!(works(&world).len(), 5, "ours first: {ours_first}");
+        assert_eq!(works(&world).len(), 6, "ours first: {ours_first}");
         protects(&world);
         assert!(world.path("work/theirs").exists(), "their hook still runs");
         let warned = "echo 2 >>b; git add b; DIBS_URL=http://127.0.0.1:1 git commit -qm m";
@@ -130,7 +130,7 @@ fn husky_runs_the_line_that_install_prints() {
     }
     world.shell("work", "git add .; git commit -qm husky; git push -q");
     let works = works(&world);
-    assert!(works.len() == 5 && works.iter().all(|line| line.contains(" works through husky in ")), "{works:#?}");
+    assert!(works.len() == 6 && works.iter().all(|line| line.contains(" works through husky in ")), "{works:#?}");
     protects(&world);
 }
 

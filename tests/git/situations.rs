@@ -133,11 +133,11 @@ situations! {
     cherry_pick_with_a_conflict: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git cherry-pick topic >/dev/null 2>&1 || true; echo both >b; git add b",
         "git cherry-pick --continue >/dev/null" => "pre-commit b | prepare-commit-msg b";
     revert_of_something_old: "echo 1 >>b; git commit -qam one; git push -q; echo 2 >>a; git commit -qam two; git push -q", "git revert --no-edit HEAD~1 >/dev/null" => "prepare-commit-msg b";
-    rebase_is_left_to_the_push: &[TOPIC, MOVED].concat(), "git rebase -q topic" => "prepare-commit-msg -";
-    rebase_apply_is_left_to_the_push: &[TOPIC, MOVED].concat(), "git rebase -q --apply topic >/dev/null" => "pre-applypatch -";
+    rebase_is_left_to_the_push: &[TOPIC, MOVED].concat(), "git rebase -q topic" => "pre-rebase | prepare-commit-msg -";
+    rebase_apply_is_left_to_the_push: &[TOPIC, MOVED].concat(), "git rebase -q --apply topic >/dev/null" => "pre-rebase | pre-applypatch -";
     rebase_continue: "git checkout -q -b topic; echo t >b; git commit -qam t; git checkout -q main; echo m >b; git commit -qam m; git rebase topic >/dev/null 2>&1 || true; echo both >b; git add b",
         "git rebase --continue >/dev/null 2>&1" => "prepare-commit-msg -";
-    rebase_that_only_rewords: MOVED, "GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' GIT_EDITOR=true git rebase -q -i HEAD^ >/dev/null" => "pre-commit | prepare-commit-msg -";
+    rebase_that_only_rewords: MOVED, "GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' GIT_EDITOR=true git rebase -q -i HEAD^ >/dev/null" => "pre-rebase | pre-commit | prepare-commit-msg -";
     amend_in_the_middle_of_a_rebase: &[MOVED, "GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD^ >/dev/null 2>&1; echo more >>c; git add c"].concat(),
         "git commit -q --amend --no-edit" => "pre-commit c | prepare-commit-msg -";
     am: &[TOPIC, "git format-patch -q -1 topic -o $TOP/patches"].concat(), "git am -q $TOP/patches/*" => "pre-applypatch b";

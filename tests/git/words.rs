@@ -103,6 +103,7 @@ fn messages_of_install_doctor_and_uninstall() {
     …/work/.git/hooks/pre-merge-commit installed
     …/work/.git/hooks/prepare-commit-msg installed
     …/work/.git/hooks/pre-applypatch installed
+    …/work/.git/hooks/pre-rebase installed
     …/work/.git/hooks/pre-push installed
     git-dibs: the hooks are installed; test them with: git dibs doctor
     git-dibs: the hooks are installed already
@@ -123,6 +124,7 @@ fn messages_of_install_doctor_and_uninstall() {
     good  pre-merge-commit works in …/work
     good  prepare-commit-msg works in …/work
     good  pre-applypatch works in …/work
+    good  pre-rebase works in …/work
     good  pre-push works in …/work
     good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
     good  the server answers (git-dibs 0.x at http://127.0.0.1:3427)
@@ -139,6 +141,7 @@ fn messages_of_install_doctor_and_uninstall() {
     good  pre-merge-commit works in …/work
     good  prepare-commit-msg works in …/work
     good  pre-applypatch works in …/work
+    good  pre-rebase works in …/work
     bad   pre-push is not installed in …/work
           Run: git dibs install
     good  dibs.enforce=block by default; dibs.require=none by default; at a commit dibs.onUnreachable=warn by default, at a push dibs.onUnreachable=block by default
@@ -153,6 +156,7 @@ fn messages_of_install_doctor_and_uninstall() {
     …/work/.git/hooks/pre-merge-commit removed
     …/work/.git/hooks/prepare-commit-msg removed
     …/work/.git/hooks/pre-applypatch removed
+    …/work/.git/hooks/pre-rebase removed
     git-dibs: no git-dibs hooks are installed here
     ");
 }

@@ -297,3 +297,24 @@ fn a_list_of_paths_in_a_query_may_have_spaces_and_empty_items() {
     }
     world.get("/api/sessions/ana/reserved-files", &bo.token).refused("FORBIDDEN");
 }
+
+#[test]
+fn a_name_with_a_comma_hides_no_conflict() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("x1,x2");
+    bo.hold("x1");
+    let checked = ana.get("files/check-conflicts?paths=x1,x2").ok();
+    assert_eq!(checked["conflicts"][0]["filePath"], "x1", "{checked}");
+    assert_eq!(checked["clear"], json!(["x1,x2", "x2"]));
+}
+
+#[test]
+fn a_query_that_is_not_utf8_is_refused() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.reserve(json!({ "filePath": "file:%FF", "encoding": "percent" })).ok();
+    bo.get("files/check-conflicts?path=%ff").refused("INVALID_REQUEST");
+    let checked = bo.get("files/check-conflicts?path=file:%25FF&encoding=percent").ok();
+    assert_eq!(checked["conflicts"].as_array().unwrap().len(), 1);
+}

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::support::process::printed;
-use crate::world::{Run, World, skip};
+use crate::world::{Run, World, fetched, skip};
 
 /// The directory of the clients, and a file in it.
 fn clients(path: &str) -> PathBuf {
@@ -53,9 +53,7 @@ fn the_typescript_client_works_with_node() {
 
 #[test]
 fn the_typescript_client_has_the_types_it_declares() {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let place = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(target);
-    let tsc = place.join("clients/node_modules/typescript/bin/tsc");
+    let tsc = fetched("clients/node_modules/typescript/bin/tsc");
     if !tsc.exists() {
         return skip("the types of the TypeScript client, because tsc is not in target/clients");
     }

@@ -275,6 +275,24 @@ fn a_configuration_can_be_checked_outside_of_a_repository() {
 }
 
 #[test]
+fn namespaces_that_no_key_could_have_and_a_timeout_beyond_its_bounds_are_reported() {
+    let world = World::not_started();
+    world.git_init("repo");
+    for (config, line, why) in [
+        ("[policy]\nplain-namespaces = { \"a b\" = {} }\n", 2, "\"a b\" cannot be a namespace"),
+        ("[policy]\nplain-namespaces = { \"a/b\" = {} }\n", 2, "\"a/b\" cannot be a namespace"),
+        ("resourceLockTimeout = 28801\n", 1, "name-ttl in [policy] allows 1 to 28800"),
+        ("resourceLockTimeout = 9\n[policy]\nname-ttl = { min = 10, default = 20, max = 30 }\n", 1, "allows 10 to 30"),
+    ] {
+        let (code, lines) = check(&world, config);
+        assert_eq!((code, lines.len()), (1, 1), "{config}: {lines:?}");
+        assert!(lines[0].starts_with(&format!("{line}: ")) && lines[0].contains(why), "{lines:?}");
+    }
+    let wide = "resourceLockTimeout = 40000\n[policy]\nname-ttl = { max = 50000 }\n";
+    assert_eq!(check(&world, wide).0, 0);
+}
+
+#[test]
 fn namespaces_forms_and_timeouts_can_be_added() {
     let world = World::configured(
         "resourceLockTimeout = 900\n[policy]\ndb-forms = [\"seed\", \"table:*\"]\n\

@@ -39,6 +39,29 @@ fn refused_requests_of_the_last_hour_are_listed_with_who_was_in_the_way() {
     world.get("/api/refusals?since=yesterday", &reader).refused("INVALID_REQUEST");
 }
 
+/// A session that is refused again and again has one entry, and a refused cycle stays in the list.
+#[test]
+fn a_noisy_session_has_one_entry_with_a_count() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+    for _ in 0..5 {
+        bo.reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
+    }
+    bo.reserve(json!({ "filePath": "a", "waitSeconds": 1 })).refused("LOCK_ACQUISITION_FAILED");
+    let reader = world.reader();
+    let list = world.get("/api/refusals", &reader).ok();
+    assert_eq!(each(&list["refusals"], "code"), ["LOCK_ACQUISITION_FAILED", "RESOURCE_LOCKED"], "{list}");
+    let entry = &list["refusals"][1];
+    assert_eq!(entry["count"], 5);
+    assert!(text(&entry["firstAt"]) <= text(&entry["at"]));
+    // The request that waited in vain counts once, in the rows as in the total.
+    let spots = world.get("/api/hotspots", &reader).ok();
+    let path = &spots["paths"][0];
+    assert_eq!((&path["conflicts"], &path["waits"], &spots["totalConflicts"]), (&json!(6), &json!(1), &json!(6)));
+    assert_eq!(spots["directories"], json!([{ "directory": ".", "conflicts": 6 }]));
+}
+
 #[test]
 fn waits_are_listed_with_what_blocks_them_and_the_roots_of_it() {
     let world = World::new();
@@ -106,6 +129,9 @@ fn an_admin_answers_an_unlock_request_for_its_holder() {
     let admin = world.token(json!({ "sub": "root", "name": "Boss", "scope": "admin" }));
     let answer = world.post(&target, &admin, json!({ "handOver": true })).ok();
     assert_eq!((&answer["status"], &answer["respondedBy"]), (&json!("approved"), &json!("Boss")));
+    // A page that is loaded later says the same as one that saw it happen.
+    assert_eq!(answer["handedOver"], true);
+    assert_eq!(world.get("/api/unlock-requests", &world.reader()).ok()["requests"][0]["handedOver"], true);
     assert_eq!(world.held(), ["bo a"]);
     let notices = ana.post("heartbeat", json!({})).ok()["notices"].clone();
     assert_eq!((&notices[0]["kind"], &notices[0]["by"]), (&json!("released"), &json!("Boss")), "{notices}");

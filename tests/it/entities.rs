@@ -25,6 +25,7 @@ fn a_lock_and_its_requests_are_one_answer_for_every_token() {
     assert_eq!(locked["lock"]["reason"], "a review");
     let lasts = time(&locked["lock"]["expiresAt"]) - time(&locked["lock"]["lockedAt"]);
     assert_eq!(lasts, 600_000, "while its session gives signs of life");
+    assert_eq!((&locked["lock"]["ttlSeconds"], &locked["lock"]["version"]), (&json!(600), &json!(0)));
     assert_eq!(world.held(), ["ana mr://7"]);
     let asked = post(&bo, "mr/7/unlock-requests", json!({ "reason": "please" })).expect(201);
     assert_eq!(asked["request"], asked["requests"][0]);
@@ -81,6 +82,48 @@ fn an_approval_releases_the_lock_in_the_same_step() {
     assert_eq!((&approved["releaseLock"], &approved["lock"]), (&json!(true), &Value::Null));
     assert_eq!(world.held(), [""; 0]);
     post(&bo, "job/1/lock", json!({})).ok();
+}
+
+#[test]
+fn the_service_of_jobs_lost_the_other_requests_at_an_approval() {
+    let world = World::new();
+    let (ana, bo, cy) = (world.session("ana"), world.session("bo"), world.session("cy"));
+    // These calls are not in the document.
+    let post = |session: &Session<'_>, path: &str, body: Value| {
+        let headers = [("authorization", &*format!("Bearer {}", session.token)), ("content-type", "application/json")];
+        let body = body.to_string().into_bytes();
+        world.connect().call("POST", &format!("/compat/jobs/1/{path}"), &headers, &body).unwrap()
+    };
+    post(&ana, "lock", json!({ "agentId": "ana" })).ok();
+    let ask = |session: &Session<'_>| {
+        let asked = post(session, "unlock-requests", json!({ "requestedBy": session.id, "reason": "x" })).expect(201);
+        text(&asked["id"]).to_owned()
+    };
+    let (first, _) = (ask(&bo), ask(&cy));
+    let approved = post(&ana, &format!("unlock-requests/{first}/approve"), json!({ "agentId": "ana" })).ok();
+    let of = |asker: &str| {
+        let requests = approved["requests"].as_array().unwrap();
+        requests.iter().find(|request| request["requestedBy"] == asker).unwrap_or_else(|| panic!("{approved}"))
+    };
+    assert_eq!((&of("bo")["status"], &of("bo")["respondedBy"]), (&json!("approved"), &json!("ana")), "{approved}");
+    assert_eq!((&of("cy")["status"], &of("cy")["respondedBy"]), (&json!("rejected"), &Value::Null), "{approved}");
+}
+
+#[test]
+fn unlocking_after_expiry_did_not_say_that_the_lock_had_expired() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    post(&ana, "job/1/lock", json!({ "ttlSeconds": 1 })).ok();
+    // A waiting request is granted the moment the lock expires.
+    bo.reserve(json!({ "filePath": "job://1", "waitSeconds": 50 })).ok();
+    let refusal = post(&ana, "job/1/unlock", json!({})).refused("LOCK_NOT_HELD");
+    assert_eq!(refusal["expired"], json!(["job://1"]), "{refusal}");
+    let refusal = ana.post("files/release", json!({ "filePath": "job://1" })).refused("LOCK_NOT_HELD");
+    assert_eq!(refusal["expired"], json!(["job://1"]), "{refusal}");
+    let unlocked = post(&bo, "job/1/unlock", json!({})).ok();
+    assert_eq!(unlocked.get("code"), None, "{unlocked}");
+    let unlocked = post(&ana, "job/1/unlock", json!({})).ok();
+    assert_eq!((&unlocked["lock"], &unlocked["code"]), (&Value::Null, &json!("LOCK_TIMEOUT")), "{unlocked}");
 }
 
 #[test]

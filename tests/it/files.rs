@@ -236,12 +236,21 @@ fn a_field_of_another_system_is_refused_with_our_own_name() {
         ("files/renew", json!({ "filePath": "a", "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
         ("files/release", json!({ "file_path": "a" }), "file_path", "filePath"),
         ("files/check-conflicts", json!({ "paths": ["a"], "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
+        ("files/reserve", json!({ "filePath": "a", "ttl_seconds": 5 }), "ttl_seconds", "ttlSeconds"),
+        ("files/reserve", json!({ "filePath": "a", "if_version": 0 }), "if_version", "ifVersion"),
+        ("files/reserve", json!({ "filePath": "a", "while_session": true }), "while_session", "whileSession"),
+        ("files/reserve", json!({ "filePath": "a", "wait_seconds": 1 }), "wait_seconds", "waitSeconds"),
+        ("ports", json!({ "ttl_minutes": 5 }), "ttl_minutes", "ttlSeconds"),
     ] {
         let refusal = ana.post(call, body.clone()).refused("INVALID_REQUEST");
         assert_eq!(refusal["field"], field, "{body}");
         assert!(text(&refusal["error"]).contains(right), "{refusal}");
     }
     assert_eq!(world.held(), [""; 0]);
+    for (call, token) in [("/api/entities/job/5/lock", &ana.token), ("/api/sessions", &world.admin())] {
+        let refusal = world.post(call, token, json!({ "ttl_minutes": 5 })).refused("INVALID_REQUEST");
+        assert_eq!(refusal["field"], "ttl_minutes", "{call}");
+    }
     ana.reserve(json!({ "filePath": "a", "colour": "blue" })).ok();
 }
 

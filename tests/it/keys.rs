@@ -221,3 +221,50 @@ fn purposes_of_features_come_from_the_configuration() {
     let refusal = ana.reserve(json!({ "filePath": "a", "ttlSeconds": 901 })).refused("TTL_OUT_OF_RANGE");
     assert_eq!((&refusal["min"], &refusal["max"]), (&json!(1), &json!(900)));
 }
+
+#[test]
+fn no_encoding_reserves_the_directory_of_git_itself() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for key in ["file:%2egit/config", "file:.GI%54", "file:git~%31", "file:%ff/.git", "file:a/.git/hooks/x"] {
+        ana.reserve(json!({ "filePath": key, "encoding": "percent" })).refused("INVALID_PATH");
+        ana.reserve(json!({ "filePaths": ["a", key], "encoding": "percent" })).refused("INVALID_PATH");
+    }
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_name_that_only_git_accepts_comes_back_as_it_was_sent() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for key in ["file:a%0Ab", "file:a%20", "file:a%5Cb", "file:caf%E9"] {
+        let granted = ana.reserve(json!({ "filePath": key, "encoding": "percent" })).ok();
+        assert_eq!(granted["encoding"], "percent", "{granted}");
+        let again = json!({ "filePath": granted["filePath"], "encoding": "percent" });
+        assert_eq!(ana.post("files/release", again).ok()["released"], true, "{granted}");
+    }
+}
+
+#[test]
+fn a_word_before_a_colon_may_begin_with_anything() {
+    let world = World::new();
+    let ana = world.session("ana");
+    for key in ["1foo:bar", "_x:bar", "é:x", "1a://x"] {
+        ana.reserve(json!({ "filePath": key })).refused("OPERATION_NOT_PERMITTED");
+        ana.hold(&format!("file:{key}"));
+    }
+    for key in ["db:schema:a:b", "env:8080/tcp"] {
+        ana.reserve(json!({ "filePath": key })).refused("INVALID_KEY");
+    }
+}
+
+#[test]
+fn lists_find_a_beginning_in_every_spelling() {
+    let world = World::new();
+    let ana = world.session("ana");
+    ana.hold("caf\u{e9}/a.rs");
+    for prefix in ["caf%C3%A9/", "cafe%CC%81/", "./caf%C3%A9"] {
+        let found = world.get(&format!("/api/reservations?prefix={prefix}"), &ana.token).ok();
+        assert_eq!(found["reservations"].as_array().unwrap().len(), 1, "{prefix}");
+    }
+}

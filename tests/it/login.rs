@@ -194,6 +194,25 @@ fn signing_out_ends_the_login() {
     world.send("DELETE", "/api/login", &[], b"").ok();
 }
 
+/// A server that is killed right after the answer still refuses the cookie, with its secret too.
+#[test]
+fn a_login_that_signed_out_stays_ended_after_a_restart() {
+    let mut world = World::new();
+    world.keep_address();
+    let (cookie, secret) = {
+        let browser = Browser::sign_in(&world, json!({ "token": world.admin() }));
+        world.send("DELETE", "/api/login", &[("cookie", &browser.cookie)], b"").ok();
+        (browser.cookie, browser.secret)
+    };
+    for _ in 0..2 {
+        world.kill();
+        world.start();
+        world.send("GET", "/api/reservations", &[("cookie", &cookie)], b"").refused("UNAUTHENTICATED");
+        let headers = [("cookie", &*cookie), ("x-dibs-change", &*secret), ("content-type", "application/json")];
+        world.send("POST", "/api/sessions", &headers, b"{}").refused("UNAUTHENTICATED");
+    }
+}
+
 #[test]
 fn a_login_outlives_a_restart_but_not_the_secret() {
     let mut world = World::new();

@@ -44,6 +44,8 @@ mod metrics;
 
 mod openapi;
 
+mod lfs;
+
 mod login;
 mod pages;
 

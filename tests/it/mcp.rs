@@ -265,6 +265,21 @@ fn a_client_that_takes_no_stream_gets_the_result_of_a_wait_as_json() {
 }
 
 #[test]
+fn a_call_that_names_another_session_is_not_granted_to_the_caller() {
+    let world = World::new();
+    let ana = world.session("ana");
+    assert_eq!(tool(&ana, "allocate_ports", json!({ "session_id": "ana", "count": 1 }))["status"], "allocated");
+    assert_eq!(tool(&ana, "allocate_ports", json!({ "session_id": "bo" }))["code"], "FORBIDDEN");
+    let lock = |agent: &str| json!({ "file_path": "a", "agent_id": agent, "session_id": "theirs" });
+    assert_eq!(tool(&ana, "acquire_lock", lock("bo"))["code"], "FORBIDDEN");
+    assert_eq!(tool(&ana, "acquire_lock", lock("ana"))["success"], true);
+    // A worker acts for the session that it names.
+    let worker = world.token(json!({ "sub": "w", "scope": "worker" }));
+    let taken = send(&world, "/mcp", &headers(&worker), &call("acquire_lock", lock("cy"))).ok();
+    assert_eq!(facts(&taken)["locked_by"], "ana", "{taken}");
+}
+
+#[test]
 fn tool_calls_count_against_the_rate_of_the_session() {
     let world = World::configured("[limits]\nrequests-per-second = 2\n");
     let ana = world.session("ana");

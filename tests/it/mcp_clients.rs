@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::support::process::printed;
-use crate::world::{PROGRAM, Run, World, skip};
+use crate::world::{PROGRAM, Run, World, fetched, skip};
 
 /// A program in `target/mcp`; none if it is not there.
 fn program(path: &str, name: &str) -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let found = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(target).join("mcp").join(path);
+    let found = fetched("mcp").join(path);
     if found.exists() {
         return Some(found);
     }

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::world::{Session, World, time, until};
+use crate::mint;
+use crate::world::{Session, World, secret_in, time, until};
 
 fn ports(reply: &Value) -> Vec<u16> {
     reply["ports"].as_array().unwrap().iter().map(|port| port.as_u64().unwrap() as u16).collect()
@@ -19,16 +20,19 @@ fn allocate(session: &Session<'_>, body: Value) -> Vec<u16> {
 fn a_session_gets_four_ports_in_a_row_with_lines_for_its_environment() {
     let world = World::new();
     let ana = world.session_with("Ana.1", json!({ "name": "Ana" }));
-    assert_eq!(ana.get("ports").ok(), json!({ "ports": [], "expiresAt": null, "env": {} }));
-    let reply = ana.post("ports", json!({ "purpose": "the stack" })).ok();
+    let none = json!({ "ports": [], "expiresAt": null, "ttlSeconds": null, "version": 0, "env": {} });
+    assert_eq!(ana.get("ports").ok(), none);
+    let reply = ana.post("ports", json!({ "purpose": "the stack", "ttlSeconds": 120 })).ok();
+    assert_eq!((&reply["ttlSeconds"], &reply["version"]), (&json!(120), &json!(0)));
     let got = ports(&reply);
     assert_eq!(got, (got[0]..got[0] + 4).collect::<Vec<_>>());
     assert!(got.iter().all(|port| (20_000..30_000).contains(port)), "{got:?}");
     let expected = json!({
         "DB_PORT": got[0].to_string(), "REST_PORT": got[1].to_string(), "REALTIME_PORT": got[2].to_string(),
-        "API_PORT": got[3].to_string(), "COMPOSE_PROJECT_NAME": format!("dibs-ana-1-{}", got[0]),
+        "API_PORT": got[3].to_string(), "COMPOSE_PROJECT_NAME": reply["env"]["COMPOSE_PROJECT_NAME"],
     });
     assert_eq!(reply["env"], expected);
+    assert!(reply["env"]["COMPOSE_PROJECT_NAME"].as_str().unwrap().starts_with("dibs-ana-1-"), "{reply}");
     assert_eq!(ana.get("ports").ok(), reply);
     // They are reservations like any other: in lists, in the history, in conflicts.
     let listed = world.reservations();
@@ -79,6 +83,70 @@ fn no_port_is_allocated_twice_and_all_are_freed() {
     let short = world.session("short");
     short.post("ports", json!({ "ttlSeconds": 1 })).ok();
     until("the ports expire", || short.get("ports").ok()["ports"].as_array().unwrap().is_empty().then_some(()));
+}
+
+#[test]
+fn no_port_is_allocated_twice_by_two_repositories_of_one_server() {
+    let (mut world, data) = World::of_two(["one", "two"]);
+    let secret = secret_in(&data);
+    world.configure("[policy]\nports = { first = 25000, last = 25031, block = 4, check = false }\n");
+    world.stop();
+    world.start();
+    let token = |repo: &str, id: &str| mint::hs256(&mint::claims(json!({ "sub": id, "repo": repo })), &secret);
+    let allocate =
+        |repo: &str, id: &str, body: Value| world.post(&format!("/api/sessions/{id}/ports"), &token(repo, id), body);
+    let all: Vec<u16> = std::thread::scope(|scope| {
+        let ask = |n: usize| ports(&allocate(["one", "two"][n % 2], &format!("s{n}"), json!({})).ok());
+        let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || ask(n))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 32, "{all:?}");
+    allocate("one", "late", json!({ "count": 1 })).refused("QUOTA_EXCEEDED");
+    // What the other repository frees can be had, also after a restart.
+    let freed = ports(&world.get("/api/sessions/s1/ports", &token("two", "s1")).ok());
+    world.delete("/api/sessions/s1/ports", &token("two", "s1"), json!({})).ok();
+    world.stop();
+    world.start();
+    let late = world.post("/api/sessions/late/ports", &token("one", "late"), json!({})).ok();
+    assert_eq!(ports(&late), freed);
+}
+
+#[test]
+fn variables_of_ports_keep_their_meaning_when_others_come_and_go() {
+    let mut world = World::configured("[policy]\nports = { first = 26000, last = 26015, block = 4, check = false }\n");
+    let variables = |world: &World| world.session("bo").get("ports").ok()["env"].clone();
+    let first = allocate(&world.session("ana"), json!({}));
+    allocate(&world.session("bo"), json!({}));
+    let before = variables(&world);
+    // Ports before those of the session become free, and it asks for more.
+    world.session("ana").end();
+    let more = world.session("bo").post("ports", json!({ "count": 6 })).ok();
+    assert!(first.contains(&ports(&more)[4]) || ports(&more)[4] < ports(&more)[0], "{more}");
+    for (name, port) in before.as_object().unwrap() {
+        assert_eq!(&more["env"][name], port, "{name}");
+    }
+    // Two of them are taken away.
+    let lost = ["DB_PORT", "REALTIME_PORT"].map(|name| format!("port:{}", before[name].as_str().unwrap()));
+    world.session("bo").post("files/release", json!({ "filePaths": lost })).ok();
+    let kept = |world: &World| {
+        let env = variables(world);
+        assert_eq!(["DB_PORT", "REALTIME_PORT"].map(|name| env[name].is_null()), [true, true], "{env}");
+        ["REST_PORT", "API_PORT", "PORT_5", "PORT_6", "COMPOSE_PROJECT_NAME"].map(|name| env[name].clone())
+    };
+    let then = kept(&world);
+    let expected =
+        ["REST_PORT", "API_PORT", "PORT_5", "PORT_6", "COMPOSE_PROJECT_NAME"].map(|name| more["env"][name].clone());
+    assert_eq!(then, expected);
+    world.stop();
+    world.start();
+    assert_eq!(kept(&world), expected);
+    let again = world.session("bo").post("ports", json!({ "count": 6 })).ok();
+    assert_eq!(again["env"].as_object().unwrap().len(), 7, "{again}");
+    assert_eq!(ports(&again)[0].to_string(), again["env"]["DB_PORT"].as_str().unwrap());
+    assert_eq!(
+        ["REST_PORT", "API_PORT"].map(|name| &again["env"][name]),
+        ["REST_PORT", "API_PORT"].map(|name| &before[name])
+    );
 }
 
 #[test]
@@ -135,6 +203,8 @@ fn ports_are_allocated_and_not_reserved() {
         assert_eq!(ana.post("ports", json!({ "count": count })).refused("INVALID_REQUEST")["field"], "count");
     }
     ana.post("ports", json!({ "ttlSeconds": 28_801 })).refused("TTL_OUT_OF_RANGE");
+    let long = ana.post("ports", json!({ "purpose": "x".repeat(1001) })).refused("INVALID_REQUEST");
+    assert_eq!(long["field"], "purpose");
     world.post("/api/sessions/bo/ports", &ana.token, json!({})).refused("FORBIDDEN");
     world.post("/api/sessions/ana/ports", &world.reader(), json!({})).refused("FORBIDDEN");
     world.get("/api/sessions/ana/ports", &world.reader()).ok();

@@ -1,18 +1,21 @@
-/* Stands between the server and the system: writes and syncs that fail, and a wall clock that is moved.
+/* Stands between the server and the system: writes and syncs that fail, a wall clock that is moved, and clients elsewhere.
  *
  * DIBS_FAULT="<write|sync> <end of the file's name> <n> <what>" lets the n-th such call on such a file fail: with
  * ENOSPC or EIO; "short" writes half and says so, "torn" writes half and lets the next call fail, "rotten" lets this
- * and every later call fail, "hang" lets them never return. DIBS_CLOCK names a file with the seconds the wall clock is wrong by. */
+ * and every later call fail, "hang" lets them never return. DIBS_CLOCK names a file with the seconds the wall clock is wrong by.
+ * With DIBS_PEERS, a connection from 127.0.0.2 and so on seems to come from 10.0.0.2 and so on. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,4 +117,15 @@ time_t time(time_t *now) {
     clock_gettime(CLOCK_REALTIME, &moment);
     if (now != NULL) *now = moment.tv_sec;
     return moment.tv_sec;
+}
+
+int accept4(int fd, struct sockaddr *restrict from, socklen_t *restrict length, int flags) {
+    static int (*next)(int, struct sockaddr *restrict, socklen_t *restrict, int);
+    if (next == NULL) next = dlsym(RTLD_NEXT, "accept4");
+    int accepted = next(fd, from, length, flags);
+    if (accepted < 0 || from == NULL || from->sa_family != AF_INET || getenv("DIBS_PEERS") == NULL) return accepted;
+    struct in_addr *address = &((struct sockaddr_in *)from)->sin_addr;
+    in_addr_t host = ntohl(address->s_addr);
+    if (host != INADDR_LOOPBACK) address->s_addr = htonl((host & 0xffffff) | 10u << 24);
+    return accepted;
 }

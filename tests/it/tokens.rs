@@ -330,3 +330,47 @@ fn the_secret_may_come_from_the_environment() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.stderr.contains("at least 32") && !ended.stderr.contains("short\n"), "{}", ended.stderr);
 }
+
+#[test]
+fn times_in_a_token_may_have_fractions() {
+    let world = World::new();
+    let now = mint::now();
+    let ok = |claims| world.get("/api/stats", &world.token(claims)).ok();
+    ok(json!({ "sub": "ana", "exp": now as f64 + 60.5, "nbf": now as f64 - 0.25, "iat": now as f64 - 0.5 }));
+    ok(json!({ "sub": "ana", "exp": (now + 60) as f64 }));
+    let past = world.token(json!({ "sub": "ana", "exp": now as f64 - 60.5 }));
+    world.get("/api/stats", &past).refused("UNAUTHENTICATED");
+}
+
+#[test]
+fn another_session_is_refused_before_its_body_is_read() {
+    let world = World::new();
+    let ana = world.session("ana");
+    let (target, token) = ("/api/sessions/bo/files/reserve", format!("Bearer {}", ana.token));
+    for (kind, body) in [("application/json", "{bad"), ("application/json", r#"{"filePath":3}"#), ("text/plain", "x")] {
+        let headers = [("Authorization", &*token), ("Content-Type", kind)];
+        world.send("POST", target, &headers, body.as_bytes()).refused("FORBIDDEN");
+    }
+}
+
+#[test]
+fn a_reader_is_told_so_before_anything_else_about_an_entity() {
+    let world = World::new();
+    for call in ["lock", "unlock"] {
+        world.post(&format!("/api/entities/job/1/{call}"), &world.reader(), json!({})).refused("FORBIDDEN");
+    }
+}
+
+#[test]
+fn a_token_from_a_clock_that_is_ahead_ends_with_its_session() {
+    let world = World::new();
+    let now = mint::now();
+    let ana = world.session_with("ana", json!({ "iat": now + 3600 }));
+    ana.hold("a");
+    ana.end();
+    ana.reserve(json!({ "filePath": "a" })).refused("SESSION_ENDED");
+    // One that was issued later opens the session again, and goes on to work.
+    let later = world.session_with("ana", json!({ "iat": now + 3601 }));
+    later.hold("a");
+    later.hold("b");
+}

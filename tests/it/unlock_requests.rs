@@ -134,7 +134,7 @@ fn only_the_holder_answers() {
         }
     }
     withdraw(&ana, &request).refused("FORBIDDEN");
-    withdraw(&carl, &request).refused("NOT_FOUND");
+    withdraw(&carl, &request).refused("FORBIDDEN");
     for unknown in ["00000000-0000-4000-8000-000000000000", "x", "%20"] {
         ana.post(&format!("unlock-requests/{unknown}/approve"), json!({})).refused("NOT_FOUND");
     }

@@ -108,6 +108,62 @@ fn expiry_end_and_override_grant_the_next_waiter() {
 }
 
 #[test]
+fn the_history_of_a_wait_that_was_refused_could_not_be_asked() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ana.hold("a");
+    ana.hold("b");
+    let states = |id: &Value| {
+        let path = format!("/api/reservations/{}/history", id.as_str().unwrap());
+        let history = world.get(&path, &world.reader()).ok();
+        history["states"].as_array().unwrap().iter().map(|state| state["state"].clone()).collect::<Vec<_>>()
+    };
+    let refusal =
+        bo.reserve(json!({ "filePaths": ["a", "b", "a"], "waitSeconds": 1 })).refused("LOCK_ACQUISITION_FAILED");
+    let ids = refusal["reservationIds"].as_array().unwrap();
+    assert_eq!(ids.len(), 2, "one for each key: {refusal}");
+    for id in ids {
+        assert_eq!(states(id), ["Waiting", "Failed"]);
+    }
+    let refusal = bo.reserve(json!({ "filePath": "a" })).refused("RESOURCE_LOCKED");
+    assert_eq!(refusal.get("reservationIds"), None, "it never waited");
+    // Also while it waits, and in the event.
+    thread::scope(|scope| {
+        let waiting = bo.queue(scope, wait_for("a"));
+        let waits = world.get("/api/waits", &world.reader()).ok();
+        let id = &waits["waits"][0]["reservationIds"][0];
+        assert_eq!(states(id), ["Waiting"]);
+        let history = world.get("/api/history?path=a&limit=1", &world.reader()).ok();
+        assert_eq!(&history["events"][0]["reservationIds"][0], id, "{history}");
+        ana.release("a");
+        let granted = waiting.join().unwrap().ok();
+        assert_eq!(&granted["reservationId"], id);
+        assert_eq!(states(id), ["Waiting", "Acquired"]);
+    });
+}
+
+#[test]
+fn a_refused_deadlock_was_not_counted_as_a_conflict() {
+    let mut world = World::new();
+    let counted = |world: &World| world.get("/api/stats", &world.reader()).ok()["conflictsDetected"].clone();
+    {
+        let (ana, bo) = (world.session("ana"), world.session("bo"));
+        ana.hold("a");
+        bo.hold("b");
+        thread::scope(|scope| {
+            let waiting = ana.queue(scope, wait_for("b"));
+            bo.reserve(wait_for("a")).refused("POSSIBLE_DEADLOCK");
+            assert_eq!(counted(&world), 1);
+            bo.release("b");
+            waiting.join().unwrap().ok();
+        });
+    }
+    world.stop();
+    world.start();
+    assert_eq!(counted(&world), 1, "it does not go back across a restart");
+}
+
+#[test]
 fn a_closed_connection_leaves_the_queue() {
     let world = World::new();
     let (ana, bo, carl) = (world.session("ana"), world.session("bo"), world.session("carl"));

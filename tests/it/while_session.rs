@@ -118,16 +118,6 @@ fn it_ends_with_the_silence_of_its_session_and_the_session_is_told() {
 }
 
 #[test]
-fn it_never_keeps_its_session_alive() {
-    let world = World::with(&["--session-timeout", "1"]);
-    let ana = world.session("ana");
-    ana.reserve(json!({ "filePath": "a", "whileSession": true, "idleSeconds": 28800 })).ok();
-    until("the session is lost", || (world.held().is_empty()).then_some(()));
-    let state = world.get("/api/sessions/ana", &world.reader()).ok()["state"].clone();
-    assert_eq!(state, "lost");
-}
-
-#[test]
 fn it_survives_a_kill_with_its_full_idle_time() {
     let mut world = World::new();
     let before = {
@@ -140,4 +130,17 @@ fn it_survives_a_kill_with_its_full_idle_time() {
     assert_eq!((&after["whileSession"], &after["ttlSeconds"]), (&json!(true), &json!(3600)), "{after}");
     assert!(time(&after["expiresAt"]) > time(&before["expiresAt"]), "{after}");
     assert_eq!((&after["fence"], &after["reservationId"]), (&before["fence"], &before["reservationId"]));
+}
+
+#[test]
+fn it_lasts_as_long_as_the_answer_says_also_where_the_session_timeout_is_shorter() {
+    let world = World::with(&["--session-timeout", "1"]);
+    let (ana, bo, dee) = (world.session("ana"), world.session("bo"), world.session("dee"));
+    let granted = ana.reserve(json!({ "filePath": "a", "whileSession": true, "idleSeconds": 4 })).ok();
+    bo.reserve(json!({ "filePath": "b", "ttlSeconds": 4 })).ok();
+    let amended = bo.reserve(json!({ "filePath": "b", "whileSession": true })).ok();
+    for (key, answer) in [("a", &granted), ("b", &amended)] {
+        let taken = dee.reserve(json!({ "filePath": key, "waitSeconds": 60 })).ok();
+        assert!(time(&taken["reservedAt"]) >= time(&answer["expiresAt"]), "{answer} and {taken}");
+    }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 pub use crate::support::process::{Run, until};
 pub use crate::support::server::Ended;
 pub use crate::support::session::Session;
-pub use crate::support::world::{PROGRAM, World, secret_in, skip, text, time};
+pub use crate::support::world::{PROGRAM, World, fetched, secret_in, skip, text, time};
 
 impl World {
     /// One repository and its server.

@@ -408,6 +408,12 @@ pub fn time(value: &Value) -> i64 {
     written.parse::<jiff::Timestamp>().unwrap_or_else(|error| panic!("{written}: {error}")).as_millisecond()
 }
 
+/// A file or directory that `./test` fetches from a registry, into the target directory.
+pub fn fetched(path: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(target).join(path)
+}
+
 /// Reports that a test could not run on this machine; `./test` repeats it in its last line.
 pub fn skip(why: &str) {
     eprintln!("skipped: {why}");

@@ -36,7 +36,7 @@ pub struct Args {
     /// Paths on stdin end with NUL bytes, as git prints them with -z, instead of line feeds
     #[arg(short = 'z', requires = "stdin")]
     nul: bool,
-    /// The package to check, where the file lists several [default: all of them]
+    /// The package that is meant, where the file lists several
     #[arg(long, value_name = "NAME", requires = "package")]
     name: Option<String>,
     /// Check whether you could hold it shared, together with other sessions that share it
@@ -67,8 +67,12 @@ struct From {
 pub fn run(args: Args) -> Result<Exit> {
     // The package is read before the server is asked: its mistakes do not depend on a server.
     let from = PackageArgs { package: args.from.package.clone(), name: args.name.clone() };
-    let package = from.read_all(args.common.json)?;
+    let chosen = from.read(args.common.json)?;
     let mut context = Context::open(&args.common)?;
+    if let Some(chosen) = &chosen {
+        chosen.validate_others(&mut context)?;
+    }
+    let package = chosen.map(|chosen| chosen.package);
     if let Some((moment, collected)) = change(&context, &args)? {
         return check_change(&mut context, &args, moment, &collected);
     }
@@ -151,14 +155,13 @@ fn check_change(context: &mut Context, args: &Args, moment: Moment, collected: &
 
 /// Checks whether keys could be reserved.
 fn check_keys(context: &mut Context, args: &Args, names: &Names, package: Option<&Package>) -> Result<Exit> {
-    let question = wire::Check {
-        paths: Some(names.texts()),
-        mode: args.shared.then_some(Mode::Shared),
-        // What `reserve --package` would be refused for is a mistake of the package too.
-        while_session: package.map(|_| true),
-        idle_seconds: package.map(Package::idle_seconds),
-        encoding: names.encoding(),
-        ..wire::Check::default()
+    let mode = args.shared.then_some(Mode::Shared);
+    let question = match package {
+        Some(package) => package.question(mode),
+        None => {
+            let (paths, encoding) = (Some(names.texts()), names.encoding());
+            wire::Check { paths, mode, encoding, ..wire::Check::default() }
+        }
     };
     let result = context.try_look(|client, session| client.check(session, &question))?;
     let reply = result.map_err(|error| match package.and_then(|package| package.line_of(&error)) {

@@ -18,27 +18,38 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let repo = repository(args.json)?;
     let findings = examine(&repo, &Environment::of_process());
-    let bad = findings.iter().filter(|finding| finding.level == Level::Bad).count();
-    let exit = if bad == 0 { Exit::Ok } else { Exit::Error };
     if args.json {
-        let findings: Vec<_> = findings.iter().map(in_json).collect();
-        talk::document(json!({ "ok": bad == 0, "findings": findings }).to_string().as_bytes())?;
-        return Ok(exit);
+        let all: Vec<_> = findings.iter().map(in_json).collect();
+        talk::document(json!({ "ok": bad(&findings) == 0, "findings": all }).to_string().as_bytes())?;
+        return Ok(exit(&findings));
     }
     talk::data(&findings.iter().map(in_text).collect::<String>())?;
-    match bad {
-        0 => talk::say("everything works"),
-        1 => talk::say("one thing does not work"),
-        n => talk::say(&format!("{n} things do not work")),
-    }
-    Ok(exit)
+    talk::say(&summary(&findings));
+    Ok(exit(&findings))
 }
 
-fn in_json(finding: &Finding) -> Value {
+fn bad(findings: &[Finding]) -> usize {
+    findings.iter().filter(|finding| finding.level == Level::Bad).count()
+}
+
+pub(super) fn exit(findings: &[Finding]) -> Exit {
+    if bad(findings) == 0 { Exit::Ok } else { Exit::Error }
+}
+
+/// All findings in one sentence.
+pub(super) fn summary(findings: &[Finding]) -> String {
+    match bad(findings) {
+        0 => "everything works".to_owned(),
+        1 => "one thing does not work".to_owned(),
+        n => format!("{n} things do not work"),
+    }
+}
+
+pub(super) fn in_json(finding: &Finding) -> Value {
     json!({ "level": word(finding.level), "what": finding.what, "advice": finding.advice })
 }
 
-fn in_text(finding: &Finding) -> String {
+pub(super) fn in_text(finding: &Finding) -> String {
     let advice = finding.advice.as_ref().map_or_else(String::new, |advice| format!("      {advice}\n"));
     format!("{:<5} {}\n{advice}", word(finding.level), finding.what)
 }

@@ -1,19 +1,18 @@
 //! `git-dibs log`: who held what, when and why.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 
 use anyhow::Result;
 
 use crate::cli::context::{Context, ServerArgs};
+use crate::cli::event_line::{self, Subjects};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::client::{ClientError, HistoryFilter};
 use crate::git::Repo;
-use crate::local::{Cwd, Names, clock, data_dir, describe};
+use crate::local::{Cwd, Names, clock, data_dir};
 use crate::serve::upkeep::ledger;
-use crate::text::terminal::clean;
-use crate::wire::{Encoding, Event, EventKind, HistoryReply, Mode, Time, UnlockStatus};
+use crate::wire::{Encoding, HistoryReply, Time};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -83,8 +82,9 @@ fn print(history: &HistoryReply, json: bool) -> Result<()> {
     if json {
         return Ok(talk::document(&serde_json::to_vec(history)?)?);
     }
-    let subjects = Subjects::of(&history.events);
-    let text: String = history.events.iter().map(|event| line(event, &subjects)).collect();
+    let mut subjects = Subjects::default();
+    history.events.iter().for_each(|event| subjects.note(event));
+    let text: String = history.events.iter().map(|event| event_line::line(event, &subjects)).collect();
     talk::data(&text)?;
     if history.events.is_empty() {
         talk::say("there are no such events");
@@ -96,191 +96,6 @@ fn print(history: &HistoryReply, json: bool) -> Result<()> {
         talk::say("there are more events; show more with --max-count");
     }
     Ok(())
-}
-
-/// What a line says of an event, besides its time, number and verb.
-#[derive(Default)]
-struct Details<'a> {
-    paths: &'a [String],
-    encoding: Option<Encoding>,
-    session: Option<&'a str>,
-    shared: bool,
-    /// How it ended.
-    why: Option<&'a str>,
-    /// The admin who overrode it.
-    by: Option<&'a str>,
-    reason: Option<&'a str>,
-}
-
-fn details<'a>(event: &'a EventKind, subjects: &Subjects<'a>) -> Details<'a> {
-    use std::slice::from_ref;
-    match event {
-        EventKind::Opened { session_id, .. }
-        | EventKind::Bound { session_id }
-        | EventKind::Reopened { session_id, .. }
-        | EventKind::ReleasedAll { session_id } => Details { session: Some(session_id), ..Details::default() },
-        EventKind::Seated { session_id, waiter } => {
-            let (paths, encoding) = subjects.of_wait(*waiter);
-            Details { paths, encoding, session: Some(session_id), ..Details::default() }
-        }
-        EventKind::Ended { session_id, state } => {
-            Details { session: Some(session_id), why: Some(state.as_str()), ..Details::default() }
-        }
-        EventKind::Reserved { file_path, session_id, mode, reason, encoding, .. }
-        | EventKind::Amended { file_path, session_id, mode, reason, encoding, .. } => Details {
-            paths: from_ref(file_path),
-            encoding: *encoding,
-            session: Some(session_id),
-            shared: *mode == Mode::Shared,
-            reason: reason.as_deref(),
-            ..Details::default()
-        },
-        EventKind::Released { file_path, session_id, why, by, reason, encoding, .. } => Details {
-            paths: from_ref(file_path),
-            encoding: *encoding,
-            session: Some(session_id),
-            // The verb says it already.
-            why: Some(&**why).filter(|why| *why != "released").map(why_released),
-            by: by.as_deref(),
-            reason: reason.as_deref(),
-            ..Details::default()
-        },
-        EventKind::Queued { session_id, file_paths, mode, reason, encoding, .. } => Details {
-            paths: file_paths,
-            encoding: *encoding,
-            session: Some(session_id),
-            shared: *mode == Mode::Shared,
-            reason: reason.as_deref(),
-            ..Details::default()
-        },
-        EventKind::Left { session_id, waiter, why } => {
-            let (paths, encoding) = subjects.of_wait(*waiter);
-            Details { paths, encoding, session: Some(session_id), why: Some(why_left(why)), ..Details::default() }
-        }
-        EventKind::UnlockRequested { file_path, requested_by, reason, encoding, .. } => Details {
-            paths: from_ref(file_path),
-            encoding: *encoding,
-            session: Some(requested_by),
-            reason: Some(reason),
-            ..Details::default()
-        },
-        EventKind::UnlockAnswered { request_id, responded_by, note, .. } => {
-            let (paths, encoding) = subjects.of_request(request_id);
-            let (session, reason) = (responded_by.as_deref(), note.as_deref());
-            Details { paths, encoding, session, reason, ..Details::default() }
-        }
-        EventKind::Counted { .. }
-        | EventKind::Committed { .. }
-        | EventKind::Restored { .. }
-        | EventKind::Unrecognized => Details::default(),
-    }
-}
-
-/// What earlier events say that later ones only refer to.
-struct Subjects<'a> {
-    waits: HashMap<u64, (&'a [String], Option<Encoding>)>,
-    requests: HashMap<&'a str, (&'a [String], Option<Encoding>)>,
-}
-
-impl<'a> Subjects<'a> {
-    fn of(events: &'a [Event]) -> Subjects<'a> {
-        let mut subjects = Subjects { waits: HashMap::new(), requests: HashMap::new() };
-        for event in events {
-            match &event.kind {
-                EventKind::Queued { file_paths, encoding, .. } => {
-                    subjects.waits.insert(event.seq, (file_paths, *encoding));
-                }
-                EventKind::UnlockRequested { request_id, file_path, encoding, .. } => {
-                    subjects.requests.insert(request_id, (std::slice::from_ref(file_path), *encoding));
-                }
-                _ => {}
-            }
-        }
-        subjects
-    }
-
-    /// What a wait is for; nothing if the event that tells it is not listed.
-    fn of_wait(&self, waiter: u64) -> (&'a [String], Option<Encoding>) {
-        self.waits.get(&waiter).copied().unwrap_or_default()
-    }
-
-    /// What an unlock request is about, in the same way.
-    fn of_request(&self, id: &str) -> (&'a [String], Option<Encoding>) {
-        self.requests.get(id).copied().unwrap_or_default()
-    }
-}
-
-/// What happened, so that the keys and "by" with the session can follow.
-fn verb(event: &EventKind) -> &'static str {
-    match event {
-        EventKind::Opened { .. } => "session started",
-        EventKind::Bound { .. } => "session first used",
-        EventKind::Reopened { .. } => "session started again",
-        EventKind::Ended { .. } => "session ended",
-        EventKind::ReleasedAll { .. } => "released everything",
-        EventKind::Amended { .. } => "changed the reservation of",
-        EventKind::Queued { .. } => "waiting for",
-        EventKind::Seated { .. } => "wait over, granted",
-        EventKind::Left { .. } => "stopped waiting for",
-        EventKind::UnlockRequested { .. } => "asked to release",
-        EventKind::UnlockAnswered { status, .. } => match status {
-            UnlockStatus::Pending => "asked to release",
-            UnlockStatus::Approved => "agreed to release",
-            UnlockStatus::Rejected => "refused to release",
-            UnlockStatus::Withdrawn => "no longer asked to release",
-            UnlockStatus::Moot => "no longer needed to release",
-        },
-        other => other.verb(),
-    }
-}
-
-/// Why a reservation ended.
-fn why_released(why: &str) -> &str {
-    match why {
-        "ended" => "with its session",
-        "approved" => "as asked",
-        "unheard" => "because the client had gone",
-        other => other,
-    }
-}
-
-/// Why a request stopped waiting.
-fn why_left(why: &str) -> &str {
-    match why {
-        "timedOut" => "timed out",
-        "gone" => "the client disconnected",
-        "stopped" => "the server stopped",
-        "ended" => "the session ended",
-        "version" => "the version had changed",
-        "paused" => "the feature was paused",
-        "deadlock" => "it would have waited forever",
-        other => other,
-    }
-}
-
-/// One event on a line.
-fn line(event: &Event, subjects: &Subjects<'_>) -> String {
-    let when = event.at.to_string();
-    // Marked as UTC, and in a form that --since accepts.
-    let when = format!("{}Z", &when[..19]);
-    let details = details(&event.kind, subjects);
-    let paths = details.paths.iter().map(|path| format!(" {}", describe::key(path, details.encoding)));
-    let mut what: String = paths.collect();
-    if let EventKind::Restored { last_kept, .. } = event.kind {
-        what.push_str(&format!(" the journal as it was after #{last_kept}"));
-    }
-    if let Some(session) = details.session {
-        what.push_str(&format!(" by {}", describe::session(session, event.session_name.as_deref())));
-    }
-    if details.shared {
-        what.push_str(", shared");
-    }
-    match (details.why, details.by) {
-        (Some(why), Some(by)) => what.push_str(&format!(", {} by {}", clean(why, 40), clean(by, 200))),
-        (Some(why), None) => what.push_str(&format!(", {}", clean(why, 40))),
-        _ => {}
-    }
-    format!("{when}  #{} {}{what}{}\n", event.seq, verb(&event.kind), describe::colon_reason(details.reason))
 }
 
 /// Reads a time, a date, or how long ago.

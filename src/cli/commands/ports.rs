@@ -48,7 +48,8 @@ pub fn run(args: Args) -> Result<Exit> {
         true => context.client.ports(&session),
         false => {
             let (count, purpose) = (args.count.map(i64::from), args.purpose.as_deref().map(Into::into));
-            let request = wire::AllocatePorts { count, ttl_seconds: args.ttl, purpose };
+            let request =
+                wire::AllocatePorts { count, ttl_seconds: args.ttl, purpose, ..wire::AllocatePorts::default() };
             context.client.allocate_ports(&session, &request)
         }
     };

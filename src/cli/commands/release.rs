@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    let package = args.package.read_one(args.common.json)?;
+    let package = args.package.read(args.common.json)?.map(|chosen| chosen.package);
     let names = match &package {
         Some(package) => package.names(),
         None => context.names(&args.keys)?,
@@ -88,14 +88,16 @@ fn take_away(context: &mut Context, names: &Names, reason: &str) -> Result<Exit>
     let is_wanted =
         |one: &&wire::Reservation| key(&one.file_path, one.encoding).is_some_and(|key| wanted.contains(&key));
     let mut text = String::new();
+    let mut released = Vec::new();
     for one in held.iter().filter(is_wanted) {
+        released.extend(key(&one.file_path, one.encoding));
         let result =
             context.client.override_reservation(&one.reservation_id, &wire::Override { reason: reason.into() });
         if let Err(error) = &result
             && error.code() == Some(Code::Forbidden)
         {
-            let hint =
-                "only an admin can take a reservation away: DIBS_TOKEN=$(git dibs token --scope admin) git dibs …";
+            let hint = "only an admin can take a reservation away: \
+                        DIBS_TOKEN=$(git dibs token YOUR-NAME --scope admin) git dibs release …";
             return Err(context.failure_with(error, hint.to_owned()).into());
         }
         context.checked(result)?;
@@ -103,8 +105,9 @@ fn take_away(context: &mut Context, names: &Names, reason: &str) -> Result<Exit>
         text += &format!("released {}, which {holder} held\n", describe::key(&one.file_path, one.encoding));
     }
     context.print(&text)?;
-    if text.is_empty() && !context.json {
-        talk::say("no session holds that; see: git dibs status");
+    let is_free = |text: &&String| key(text, names.encoding()).is_none_or(|key| !released.contains(&key));
+    for free in texts.iter().filter(is_free).filter(|_| !context.json) {
+        talk::say(&format!("no session holds {}; see: git dibs status", describe::key(free, names.encoding())));
     }
     Ok(Exit::Ok)
 }

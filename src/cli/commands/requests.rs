@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     // The requests to this session are in the table already.
     let is_listed = |notice: &Notice| matches!(notice, Notice::UnlockRequested { .. });
-    let others: Vec<Notice> = reply.notices.into_iter().filter(|notice| !is_listed(notice)).collect();
+    let others: Vec<Notice> = context.received_notices().into_iter().filter(|notice| !is_listed(notice)).collect();
     context.print_sentences(&others);
     Ok(Exit::Ok)
 }

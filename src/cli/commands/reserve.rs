@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::PackageArgs;
-use crate::cli::{Exit, backoff, talk, unpaused};
+use crate::cli::{Exit, backoff, unpaused};
 use crate::client::ClientError;
 use crate::judge::explain;
 use crate::local::{Names, describe};
@@ -64,7 +64,11 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut context = Context::open(&args.common)?;
     let session = context.session()?;
-    let package = args.package.read_one(args.common.json)?;
+    let chosen = args.package.read(args.common.json)?;
+    if let Some(chosen) = &chosen {
+        chosen.validate_others(&mut context)?;
+    }
+    let package = chosen.map(|chosen| chosen.package);
     let names = match &package {
         Some(package) => package.names(),
         None => context.names(&args.keys)?,
@@ -146,11 +150,6 @@ pub(super) fn print(context: &Context, granted: &[wire::Reserved]) -> Result<Exi
         format!("reserved {} for {left}{shared}\n", describe::key(&one.file_path, one.encoding))
     };
     context.print(&granted.iter().map(line).collect::<String>())?;
-    let short = granted.iter().find_map(|one| one.session_timeout_seconds).filter(|_| !context.json);
-    if let Some(timeout) = short.map(Duration::from_secs) {
-        let left = time_left(timeout);
-        talk::say(&format!("a session that makes no call for {left} is lost, and what it holds with it"));
-    }
     Ok(Exit::Ok)
 }
 

@@ -38,6 +38,9 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 held by another session, 2 not fou
                           4 request or key not allowed, 5 server busy or stopping, 6 no server answers, 7 other error, \
                           8 timed out, 9 usage";
 
+/// The reason that scripts know for a lock that is not held.
+const NOT_FOUND: &str = "lock not found";
+
 /// The names of the commands; install-commands links them to this binary.
 pub const NAMES: [&str; 3] = ["rlock", "runlock", "rlock-heartbeat"];
 
@@ -164,7 +167,10 @@ fn unlock(args: &Unlock) -> Result<Value, CallError> {
     check_key(&args.key)?;
     let body = wire::Release { file_path: Some(args.key.clone()), ..wire::Release::default() };
     let reply = call(&args.call, |context, session| context.client.release(session, &body))?;
-    Ok(json!({ "ok": true, "resourceKey": args.key, "released": reply.released }))
+    match reply.released {
+        true => Ok(json!({ "ok": true, "resourceKey": args.key, "released": true })),
+        false => Err(not_found(&args.key, reply.code)),
+    }
 }
 
 fn beat(args: &Beat) -> Result<Value, CallError> {
@@ -177,6 +183,18 @@ fn beat(args: &Beat) -> Result<Value, CallError> {
     let reply = call(&args.call, |context, session| context.client.renew(session, &body))?;
     let wire::RenewReply::One(held) = reply else { return Err(unexpected_list()) };
     Ok(json!({ "ok": true, "resourceKey": held.file_path, "expiresAt": held.expires_at, "fence": held.fence }))
+}
+
+/// The error for a lock that the session does not hold: `expired` says whether it did.
+fn not_found(key: &str, expired: Option<Code>) -> CallError {
+    let (code, sentence) = match expired {
+        Some(code) => (code, format!("the lock {key} expired before it was released")),
+        None => (Code::NotFound, format!("this session does not hold the lock {key}")),
+    };
+    let document = json!({
+        "ok": false, "resourceKey": key, "released": false, "reason": NOT_FOUND, "code": code, "error": sentence,
+    });
+    CallError { document, status: Status::NotFound }
 }
 
 /// The error for a reply to several keys, if the request named one.
@@ -261,7 +279,7 @@ fn refused(error: &ClientError) -> CallError {
 /// Why not, in the words that scripts know.
 fn reason(body: &wire::ErrorBody, status: Status) -> String {
     match (status, &body.reserved_by) {
-        (Status::NotFound, _) => "lock not found".to_owned(),
+        (Status::NotFound, _) => NOT_FOUND.to_owned(),
         (_, Some(holder)) => format!("held by {}", body.reserved_by_name.as_ref().unwrap_or(holder)),
         _ if body.code == Code::PossibleDeadlock => format!("possible {}", body.error),
         _ => body.error.clone(),

@@ -133,7 +133,9 @@ impl RunningSession {
             let who = describe::session(&created.id, created.name.as_deref());
             talk::say(&format!("session of {who} at {}", talk::addresses(&context.access.endpoints)));
         }
-        let client = context.client_as(Some(created.credential.clone()), Limits::default())?;
+        // A server that was stopped stays stopped until a command needs it.
+        let access = context.access.without_start();
+        let client = access.client_as(Some(created.credential.clone()), Limits::default())?;
         let (stop, stopped) = channel();
         let (session, repo) = (created.id.clone(), repo.cloned());
         let heartbeats = std::thread::spawn(move || send_heartbeats(client, &session, repo.as_ref(), &stopped));

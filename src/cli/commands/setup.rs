@@ -61,23 +61,12 @@ pub fn run(args: Args) -> Result<Exit> {
     let places = Places::new(Repo::from_environment().ok().as_ref(), |name| std::env::var_os(name));
     let wish = Wish { scope: args.scope, remove: args.remove, instructions: args.instructions, skill: args.skill };
     let agents = chosen(&args, &places)?;
-    let mut reports = Vec::new();
-    let mut exit = Exit::Ok;
-    for &agent in &agents {
-        match one(agent, &wish, &places, args.dry_run) {
-            Ok(report) => reports.push(report),
-            // Others of "all" can still be set up.
-            Err(error) if agents.len() > 1 => {
-                exit = Exit::Error;
-                reports.push(Report::Failed(agent, error.to_string()));
-            }
-            Err(error) => {
-                return Err(Failure::new(Exit::Error, error.to_string())
-                    .for_program_as(args.json, "NOT_SET_UP")
-                    .into());
-            }
-        }
+    let reports = set_up(&agents, &wish, &places, args.dry_run);
+    if let [Report::Failed(_, error)] = &*reports {
+        return Err(Failure::new(Exit::Error, error.clone()).for_program_as(args.json, "NOT_SET_UP").into());
     }
+    let has_failed = reports.iter().any(|report| matches!(report, Report::Failed(..)));
+    let exit = if has_failed { Exit::Error } else { Exit::Ok };
     match args.json {
         true => talk::document(document(&reports, args.dry_run).to_string().as_bytes())?,
         false => print(&reports, &args)?,
@@ -85,8 +74,14 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(exit)
 }
 
+/// Sets agents up, or removes what setup wrote. If one of them fails, the others are still set up.
+pub(super) fn set_up(agents: &[Agent], wish: &Wish, places: &Places, dry_run: bool) -> Vec<Report> {
+    let report = |agent: &Agent| one(*agent, wish, places, dry_run);
+    agents.iter().map(|agent| report(agent).unwrap_or_else(|error| Report::Failed(*agent, error.to_string()))).collect()
+}
+
 /// What became of one agent.
-enum Report {
+pub(super) enum Report {
     Done(Plan, Vec<Option<std::path::PathBuf>>),
     Failed(Agent, String),
 }
@@ -160,6 +155,11 @@ fn print_one(plan: &Plan, backups: &[Option<std::path::PathBuf>], args: &Args) -
 }
 
 fn document(reports: &[Report], dry_run: bool) -> Value {
+    json!({ "dryRun": dry_run, "agents": agents_json(reports) })
+}
+
+/// What became of each agent, for a program.
+pub(super) fn agents_json(reports: &[Report]) -> Value {
     let change = |(change, backup): (&setup::Change, &Option<std::path::PathBuf>)| {
         let show = |path: &Path| path.display().to_string();
         json!({
@@ -178,10 +178,10 @@ fn document(reports: &[Report], dry_run: bool) -> Value {
             "notes": plan.notes,
         }),
     });
-    json!({ "dryRun": dry_run, "agents": agents.collect::<Vec<_>>() })
+    agents.collect::<Vec<_>>().into()
 }
 
-fn verb(action: Action) -> &'static str {
+pub(super) fn verb(action: Action) -> &'static str {
     match action {
         Action::Create => "created",
         Action::Change => "changed",

@@ -13,6 +13,7 @@ use crate::cli::failure::Failure;
 use crate::cli::{Exit, backoff, talk, unpaused};
 use crate::client::ClientError;
 use crate::judge::explain;
+use crate::key::{Key, KeyRules};
 use crate::local::{Names, describe};
 use crate::text::terminal::{clean, time_left};
 use crate::wire::limits::WAIT_SECONDS_MAX;
@@ -68,6 +69,11 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Waits until no session pauses the feature.
 fn wait_unpaused(context: &mut Context, feature: &str, end: Instant) -> Result<Exit> {
+    let key = pause_key(feature);
+    // What cannot be paused would never be seen as paused.
+    if let Err(error) = Key::parse(&key, &KeyRules::any_configuration(&key)) {
+        return Err(Failure::usage(error.to_string()).for_program(context.json).into());
+    }
     let shown = clean(feature, 200);
     let by = |one: &wire::Reservation| {
         let why = one.reason.as_ref().map(|reason| format!(" ({})", clean(reason, 200))).unwrap_or_default();
@@ -78,7 +84,7 @@ fn wait_unpaused(context: &mut Context, feature: &str, end: Instant) -> Result<E
             talk::say(&format!("{}; waiting", by(one)));
         }
     };
-    match unpaused::wait_for_key(context, &pause_key(feature), end, tell)? {
+    match unpaused::wait_for_key(context, &key, end, tell)? {
         None => {
             context.print(&format!("feature {shown} is not paused\n"))?;
             Ok(Exit::Ok)

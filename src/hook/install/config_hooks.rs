@@ -45,11 +45,15 @@ pub fn install(repo: &Repo, wish: &Wish, report: &mut Report) -> Result<(), Inst
         let wanted = command(moment, &repo.common_dir);
         if value(repo, &command_key)?.as_deref() != Some(wanted.as_slice()) {
             let wanted = std::ffi::OsStr::from_bytes(&wanted);
-            local(repo, &["--replace-all", &command_key]).arg(wanted).output()?;
+            if !wish.dry_run {
+                local(repo, &["--replace-all", &command_key]).arg(wanted).output()?;
+            }
             changed = true;
         }
         if value(repo, &event_key)?.as_deref() != Some(moment.name().as_bytes()) {
-            local(repo, &["--replace-all", &event_key, moment.name()]).output()?;
+            if !wish.dry_run {
+                local(repo, &["--replace-all", &event_key, moment.name()]).output()?;
+            }
             changed = true;
         }
     }
@@ -116,7 +120,7 @@ mod tests {
         let keys: Vec<String> = Moment::ALL.iter().flat_map(|moment| keys(*moment)).collect();
         assert_eq!(keys[0], "hook.dibs-pre-commit.command");
         assert_eq!(keys[1], "hook.dibs-pre-commit.event");
-        assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), 14);
+        assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), 16);
     }
 
     #[test]
@@ -124,7 +128,7 @@ mod tests {
         let (_dir, repo) = repository();
         let config = repo.common_dir.join("config");
         let before = std::fs::read(&config).unwrap();
-        let wish = Wish { program: "/opt/git-dibs".into(), strict: true, server: false };
+        let wish = Wish { program: "/opt/git-dibs".into(), strict: true, server: false, dry_run: false };
         let mut report = Report::default();
         install(&repo, &wish, &mut report).unwrap();
         assert_eq!(report.done.len(), 1, "{report:?}");

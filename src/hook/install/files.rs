@@ -14,7 +14,9 @@ use super::{InstallError, Report, Wish};
 /// `pre-commit install` does the same with our shim: it moves it to `<hook>.legacy` and runs it from there. It stays there,
 /// because otherwise both would run.
 pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report) -> Result<(), InstallError> {
-    if let Err(error) = fs::create_dir_all(dir) {
+    if !wish.dry_run
+        && let Err(error) = fs::create_dir_all(dir)
+    {
         let dir = dir.display();
         report.by_hand.push(format!(
             "Git looks for hooks in {dir}, which cannot be created ({error}); unset core.hooksPath or make it absolute."
@@ -29,7 +31,9 @@ pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report)
             // The shim looks for the hook that was there before under its own new name. Pre-commit's own hook is not
             // wanted there: it runs already.
             if read(&kept)?.is_some_and(|text| !is_pre_commit(&text)) {
-                fs::rename(&kept, next_of(&legacy)).map_err(failed(&kept, "renamed"))?;
+                if !wish.dry_run {
+                    fs::rename(&kept, next_of(&legacy)).map_err(failed(&kept, "renamed"))?;
+                }
                 report.done.push(format!("{} is kept and runs as {}", kept.display(), next_of(&legacy).display()));
             }
             file = legacy;
@@ -44,10 +48,12 @@ pub fn install(dir: &Path, wish: &Wish, moments: &[Moment], report: &mut Report)
                 ));
                 continue;
             }
-            Some((Whose::Foreign, text)) if !keep(&file, text, report)? => continue,
+            Some((Whose::Foreign, text)) if !keep(&file, text, wish.dry_run, report)? => continue,
             _ => {}
         }
-        replace(&file, &wanted)?;
+        if !wish.dry_run {
+            replace(&file, &wanted)?;
+        }
         report.done.push(format!("{} installed", file.display()));
     }
     Ok(())
@@ -131,7 +137,7 @@ fn uninstall_legacy(file: &Path, report: &mut Report) -> Result<(), InstallError
 }
 
 /// Keeps an existing hook under its second name. False if another hook has that name already.
-fn keep(file: &Path, text: &[u8], report: &mut Report) -> Result<bool, InstallError> {
+fn keep(file: &Path, text: &[u8], dry_run: bool, report: &mut Report) -> Result<bool, InstallError> {
     let next = next_of(file);
     if exists(&next) {
         if read(&next)?.as_deref() == Some(text) {
@@ -144,7 +150,7 @@ fn keep(file: &Path, text: &[u8], report: &mut Report) -> Result<bool, InstallEr
         return Ok(false);
     }
     // First the second name, later our shim in place of the first: there is no time without the old hook.
-    if fs::hard_link(file, &next).is_err() {
+    if !dry_run && fs::hard_link(file, &next).is_err() {
         fs::rename(file, &next).map_err(failed(file, "renamed"))?;
     }
     report.done.push(format!("{} is kept and runs as {}", file.display(), next.display()));

@@ -58,10 +58,12 @@ impl Manager {
 
     /// Whether it can run this hook.
     pub fn runs(self, moment: Moment) -> bool {
-        use Moment::{PreApplypatch, PreCommit, PreMergeCommit, PrePush, PrepareCommitMsg};
+        use Moment::{PreApplypatch, PreCommit, PreMergeCommit, PrePush, PreRebase, PrepareCommitMsg};
         match self {
             Manager::Lefthook => true,
-            Manager::Husky => matches!(moment, PreCommit | PreMergeCommit | PrepareCommitMsg | PreApplypatch | PrePush),
+            Manager::Husky => {
+                matches!(moment, PreCommit | PreMergeCommit | PrepareCommitMsg | PreApplypatch | PreRebase | PrePush)
+            }
             Manager::PreCommit => matches!(moment, PreCommit | PreMergeCommit | PrepareCommitMsg | PrePush),
         }
     }

@@ -7,6 +7,7 @@
 
 mod config_hooks;
 mod files;
+pub mod lfs;
 mod managers;
 mod places;
 
@@ -29,6 +30,8 @@ pub struct Wish {
     pub strict: bool,
     /// The repository receives pushes: install `pre-receive` instead of the hooks for commits.
     pub server: bool,
+    /// Change nothing; the report says what would be done.
+    pub dry_run: bool,
 }
 
 impl Wish {
@@ -85,15 +88,21 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
     let by_hand = !in_config || Version::oldest_on_machine()? < Version::CONFIG_HOOKS;
     match in_config {
         true => config_hooks::install(repo, wish, &mut report)?,
+        false if wish.dry_run => {}
         false => config_hooks::uninstall(repo, &wish.moments(), &mut report)?,
     }
     for dir in hooks_dirs(repo, SettingsScope::Stored)? {
         install_in(&dir, wish, by_hand, &mut report)?;
     }
     if wish.server {
-        prepare_server(repo, &mut report)?;
+        prepare_server(repo, wish.dry_run, &mut report)?;
     }
     Ok(report)
+}
+
+/// Whether hooks of ours are in git's configuration, where [`install`] puts them.
+pub fn is_installed(repo: &Repo) -> Result<bool, InstallError> {
+    Ok(local(repo, &["--get-regexp", r"^hook\.dibs-"]).answer()?.is_some())
 }
 
 /// Removes what [`install`] installed, and restores what was there before, byte for byte.
@@ -111,6 +120,7 @@ pub fn uninstall(repo: &Repo) -> Result<Report, InstallError> {
         }
     }
     unprepare_server(repo, &mut report)?;
+    lfs::uninstall(repo, &mut report)?;
     Ok(report)
 }
 
@@ -152,11 +162,13 @@ fn install_in(dir: &HooksDir, wish: &Wish, by_hand: bool, report: &mut Report) -
 /// Set together with `receive.advertisePushOptions`, so that uninstalling knows whether to unset that.
 const ADVERTISED: &str = "dibs.advertisesPushOptions";
 
-fn prepare_server(repo: &Repo, report: &mut Report) -> Result<(), InstallError> {
+fn prepare_server(repo: &Repo, dry_run: bool, report: &mut Report) -> Result<(), InstallError> {
     let options = repo.git().args(["config", "--bool", "receive.advertisePushOptions"]).answer()?;
     if options.as_deref().map(<[u8]>::trim_ascii) != Some(b"true") {
-        set(repo, "receive.advertisePushOptions", "true")?;
-        set(repo, ADVERTISED, "true")?;
+        if !dry_run {
+            set(repo, "receive.advertisePushOptions", "true")?;
+            set(repo, ADVERTISED, "true")?;
+        }
         report.done.push("receive.advertisePushOptions=true, so that pushes can carry dibs-token=…".to_owned());
     }
     Ok(())
@@ -186,8 +198,8 @@ mod tests {
 
     #[test]
     fn the_wish_decides_which_hooks_are_installed() {
-        let wish = |strict, server| Wish { program: "/bin/x".into(), strict, server };
-        assert_eq!(wish(false, false).moments().len(), 5);
+        let wish = |strict, server| Wish { program: "/bin/x".into(), strict, server, dry_run: false };
+        assert_eq!(wish(false, false).moments().len(), 6);
         assert!(wish(true, false).moments().contains(&Moment::ReferenceTransaction));
         assert_eq!(wish(true, true).moments(), [Moment::PreReceive]);
     }

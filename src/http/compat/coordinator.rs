@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::reshape_error;
@@ -18,13 +20,15 @@ use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json};
+use crate::http::handlers::check::check_without_session;
+use crate::http::handlers::mcp_calls::{large, read};
 use crate::http::ids::new_id;
 use crate::http::outcome::{not_done, time};
 use crate::http::pattern_work::PatternWork;
 use crate::http::request_fields::{named_key, reason};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
-use crate::wire::Code;
+use crate::wire::{self, Code, whole};
 
 /// The shortest, the longest and the usual time of a lock, in minutes.
 const TTL_MINUTES_MIN: i64 = 1;
@@ -45,15 +49,14 @@ pub fn routes() -> Router<Arc<App>> {
 struct Acquire {
     file_path: String,
     agent_id: String,
-    /// Accepted and not used: a session is known by its id.
+    /// Accepted and not used, like the next field: the holder of a lock is the agent.
     #[serde(default, rename = "agent_type")]
-    _agent_type: Option<String>,
-    /// Another name for the agent; it must be the same one.
-    #[serde(default)]
-    session_id: Option<String>,
+    _agent_type: IgnoredAny,
+    #[serde(default, rename = "session_id")]
+    _session_id: IgnoredAny,
     #[serde(default)]
     reason: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     ttl_minutes: Option<i64>,
 }
 
@@ -75,8 +78,8 @@ fn refused(why: &str, file_path: &str) -> Value {
 }
 
 async fn acquire(caller: Caller, Json(body): Json<Acquire>) -> ApiResult<Json<Value>> {
-    let Acquire { file_path, agent_id, session_id, .. } = &body;
-    let Some((actor, session)) = agent(&caller, agent_id, session_id.as_deref())? else {
+    let Acquire { file_path, agent_id, .. } = &body;
+    let Some((actor, session)) = agent(&caller, agent_id)? else {
         return Ok(Json(refused("invalid_agent_id", file_path)));
     };
     let minutes = body.ttl_minutes.unwrap_or(TTL_MINUTES_DEFAULT);
@@ -118,7 +121,7 @@ async fn acquire(caller: Caller, Json(body): Json<Acquire>) -> ApiResult<Json<Va
 
 async fn release(caller: Caller, Json(body): Json<Release>) -> ApiResult<Json<Value>> {
     let Release { file_path, agent_id } = &body;
-    let Some((actor, session)) = agent(&caller, agent_id, None)? else {
+    let Some((actor, session)) = agent(&caller, agent_id)? else {
         return Ok(Json(refused("invalid_agent_id", file_path)));
     };
     let keys: Few<KeyName> = match key(&caller, file_path) {
@@ -140,14 +143,17 @@ async fn release(caller: Caller, Json(body): Json<Release>) -> ApiResult<Json<Va
     }))
 }
 
-async fn status(caller: Caller, At(path): At<String>) -> ApiResult<Json<Value>> {
+async fn status(State(app): State<Arc<App>>, caller: Caller, At(path): At<String>) -> ApiResult<Json<Value>> {
     let key = match key(&caller, &path) {
         Ok(key) => key.key,
         Err(error) => return Ok(Json(bad_key(&error, &path)?)),
     };
-    let (reply, _) = holder(&caller, key).await?;
-    let mut status = json!({ "success": true, "file_path": path, "locked": reply.is_some() });
-    if let (Some(lock), Value::Object(status)) = (reply, &mut status) {
+    let lock = match holder(&caller, key).await? {
+        (Some(lock), _) => Some(lock),
+        (None, _) => covering_lock(app, caller, &path).await?,
+    };
+    let mut status = json!({ "success": true, "file_path": path, "locked": lock.is_some() });
+    if let (Some(lock), Value::Object(status)) = (lock, &mut status) {
         status.extend(lock.as_object().cloned().unwrap_or_default());
     }
     Ok(Json(status))
@@ -176,6 +182,18 @@ async fn force_release(caller: Caller, At(path): At<String>, Json(body): Json<Fo
     }
 }
 
+/// A lock on another key that is in the way of this one, such as that of a directory above it.
+async fn covering_lock(app: Arc<App>, caller: Caller, path: &str) -> ApiResult<Option<Value>> {
+    let body = wire::Check { paths: Some(vec![path.to_owned()]), ..wire::Check::default() };
+    let reply: wire::CheckReply = read(check_without_session(State(app), caller, large(body)).await?).await?;
+    Ok(reply.conflicts.into_iter().next().map(|lock| {
+        json!({
+            "locked_by": lock.reserved_by, "locked_by_name": lock.reserved_by_name, "lock_reason": lock.reason,
+            "locked_at": lock.held_by.reserved_at, "expires_at": lock.expires_at, "locked_path": lock.key,
+        })
+    }))
+}
+
 /// The lock on exactly this key, and its id.
 async fn holder(caller: &Caller, key: Key) -> ApiResult<(Option<Value>, Option<ReservationId>)> {
     let state = read_state(&caller.repo.desk, caller.look(), move |engine, _| engine.entity(&key)).await?;
@@ -188,13 +206,9 @@ async fn holder(caller: &Caller, key: Key) -> ApiResult<(Option<Value>, Option<R
 }
 
 /// The agent as a session; none if its id cannot be one.
-fn agent(caller: &Caller, id: &str, session: Option<&str>) -> ApiResult<Option<(Actor, SessionId)>> {
+fn agent(caller: &Caller, id: &str) -> ApiResult<Option<(Actor, SessionId)>> {
     if SessionId::parse(id).is_none() {
         return Ok(None);
-    }
-    if session.is_some_and(|session| session != id) {
-        let sentence = "session_id names another session than agent_id";
-        return Err(ApiError::new(Code::Forbidden, sentence));
     }
     caller.act_for(id).map(Some)
 }

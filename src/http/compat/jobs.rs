@@ -70,14 +70,17 @@ async fn withdraw(caller: Caller, At((id, request)): At<(String, String)>) -> Ap
     Ok(Json(job(&call.answer(&request, None, UnlockAnswer::Withdrawn).await?)))
 }
 
-/// A job as that service shows it: the fields of the lock, which are null while it is free, and the requests. It has no word
-/// for a request that was withdrawn, or whose lock ended first: it does not list them.
+/// A job as that service shows it: the fields of the lock, which are null while it is free, and the requests. A request
+/// disappears only when it is withdrawn. It has no word for one whose lock ended first: that is shown as rejected, with no
+/// one who did it.
 fn job(entity: &wire::Entity) -> Value {
     let lock = entity.lock.as_ref();
-    let is_listed = |request: &&wire::EntityRequest| {
-        matches!(request.status, UnlockStatus::Pending | UnlockStatus::Approved | UnlockStatus::Rejected)
+    let shown = |request: &wire::EntityRequest| match request.status {
+        UnlockStatus::Withdrawn => None,
+        UnlockStatus::Moot => Some(wire::EntityRequest { status: UnlockStatus::Rejected, ..request.clone() }),
+        UnlockStatus::Pending | UnlockStatus::Approved | UnlockStatus::Rejected => Some(request.clone()),
     };
-    let requests: Vec<_> = entity.requests.iter().filter(is_listed).collect();
+    let requests: Vec<_> = entity.requests.iter().filter_map(shown).collect();
     let mut job = json!({
         "lockedBy": lock.map(|lock| &lock.locked_by),
         "lockedByName": lock.and_then(|lock| lock.locked_by_name.as_ref()),

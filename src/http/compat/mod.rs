@@ -1,7 +1,7 @@
 //! Other systems' protocols over the same desk, under `/compat`. Their users change the base URL and the credential.
 //!
 //! Each protocol has its own shapes, for errors too. None of them is in the published document, which describes our own API;
-//! `docs/compat.md` describes these.
+//! `docs/compat.md` describes these. Git LFS, which has more to it, is in `http/lfs`.
 
 mod coordinator;
 mod jobs;

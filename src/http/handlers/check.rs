@@ -17,7 +17,7 @@ use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::reply_text::{ListText, ReplyText};
-use crate::http::request_fields::{HoldTime, key, mode, object_id};
+use crate::http::request_fields::{HoldTime, few_enough, key, mode, object_id};
 use crate::http::submit::{read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding};
@@ -69,8 +69,11 @@ pub async fn check_query(
     let mut paths = Vec::new();
     for (name, value) in &query.0 {
         match &**name {
-            "paths" if value.contains(',') && is_held(&caller, value).await? => paths.push(value.clone()),
             "paths" => {
+                // The whole text may be the name of a file too, one with a comma.
+                if value.contains(',') && is_held(&caller, value).await? {
+                    paths.push(value.clone());
+                }
                 let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
                 paths.extend(items.map(str::to_owned));
             }
@@ -140,6 +143,8 @@ pub struct ParsedCheck {
     blobs: Option<Arc<[ObjectId]>>,
     intent: Intent,
     record: bool,
+    /// The question is whether a reserve with these keys would be granted, so its limits count too.
+    is_reserve: bool,
 }
 
 impl ParsedCheck {
@@ -149,6 +154,9 @@ impl ParsedCheck {
         let held_in = mode(body.mode);
         let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
         let paths = body.into_paths()?;
+        if hold.is_some() {
+            few_enough("paths", paths.len(), app.limits().keys_per_reserve)?;
+        }
         let most = app.limits().keys_per_check;
         if paths.len() > most {
             let what = format!("has {} paths, and {most} is the most for one check", paths.len());
@@ -171,7 +179,8 @@ impl ParsedCheck {
         // Whether anything is carried or remembered is about changes only.
         let blobs = blobs.filter(|_| intent == Intent::Change);
         let (paths, keys) = (paths.into(), keys.into_vec().into());
-        Ok(ParsedCheck { paths, keys, work, record: record && blobs.is_some(), blobs, intent })
+        let is_reserve = hold.is_some();
+        Ok(ParsedCheck { paths, keys, work, record: record && blobs.is_some(), blobs, intent, is_reserve })
     }
 
     /// Checks for a session, or for a caller without one. `feature` is the one that the token of the session names. The
@@ -184,7 +193,7 @@ impl ParsedCheck {
         session: Option<SessionId>,
         feature: Option<Text>,
     ) -> ApiResult<ReplyText> {
-        let ParsedCheck { paths, keys, mut work, blobs, intent, record } = self;
+        let ParsedCheck { paths, keys, mut work, blobs, intent, record, is_reserve } = self;
         let record = record && !matches!(actor, Actor::Reader);
         let mut reply = CheckText::new();
         let (mut first, mut rounds, mut is_first_call) = (0, 0, true);
@@ -210,8 +219,11 @@ impl ParsedCheck {
                             break;
                         }
                     }
-                    let pause = session.and_then(|session| engine.paused(&session, feature.as_ref()));
-                    (piece, pause, now)
+                    let pause = session.as_ref().and_then(|session| engine.paused(session, feature.as_ref()));
+                    // As in a reserve: a pause counts before the limits, and these before conflicts.
+                    let is_limited = is_reserve && first == 0 && pause.is_none();
+                    let room = if is_limited { engine.room_for(session.as_ref(), &keys) } else { Ok(()) };
+                    (piece, pause, room, now)
                 }
             };
             // The session made one call, however many pieces it takes: only the first is a sign of life and gets its
@@ -219,7 +231,10 @@ impl ParsedCheck {
             let looker = if is_first_call { actor.clone() } else { Actor::Reader };
             is_first_call = false;
             let state = read_state(&caller.repo.desk, looker, view).await?;
-            let (Piece { checks, work: spent, is_exhausted, uncompared }, pause, now) = state.value;
+            let (Piece { checks, work: spent, is_exhausted, uncompared }, pause, room, now) = state.value;
+            if let Err(refusal) = room {
+                return Err(outcome::refusal(refusal, now).with_notices(outcome::notices(state.notices)));
+            }
             let done = checks.len();
             // Contents that the session is about to commit at paths it holds.
             let mut own = Vec::new();
@@ -232,12 +247,16 @@ impl ParsedCheck {
             reply.notices.extend(outcome::notices(state.notices));
             if let Some(session) = session.clone().filter(|_| !own.is_empty()) {
                 let command = Command::RecordCommit { session, contents: own };
-                let reply = submit(&caller.repo, actor.clone(), command).await?;
-                let Ok(Outcome::Done) = reply.outcome else { return Err(not_done(reply.outcome, reply.now)) };
+                let recorded = submit(&caller.repo, actor.clone(), command).await?;
+                reply.notices.extend(outcome::notices(recorded.notices));
+                let Ok(Outcome::Done) = recorded.outcome else {
+                    return Err(not_done(recorded.outcome, recorded.now).with_notices(reply.notices));
+                };
             }
             first += done;
             if is_exhausted {
-                return Err(ApiError::new(Code::InvalidRequest, outcome::TOO_MUCH_WORK));
+                let error = ApiError::new(Code::InvalidRequest, outcome::TOO_MUCH_WORK);
+                return Err(error.with_notices(reply.notices));
             }
             if first == keys.len() {
                 return Ok(reply.finish(pause.map(outcome::pause), outcome::time(now)));

@@ -47,6 +47,8 @@ fn refused_request(refused: crate::desk::RefusedRequest) -> wire::RefusedRequest
     });
     wire::RefusedRequest {
         at: time(refused.at),
+        first_at: time(refused.first_at),
+        count: refused.count,
         session_id: refused.who.session.as_str().into(),
         session_name: refused.who.name,
         code: match refused.kind {
@@ -96,7 +98,7 @@ pub async fn hotspots(caller: Caller, query: QueryParams) -> ApiResult<Json<wire
         paths: report.keys.into_iter().take(LISTED_MAX).map(hot_path).collect(),
         directories,
         sessions: expired.collect(),
-        total_conflicts: report.total.conflicts + report.total.waits,
+        total_conflicts: report.total.conflicts,
         notices: outcome::notices(reply.notices),
     }))
 }
@@ -114,7 +116,7 @@ fn directories(keys: &[(String, KeyCounts)]) -> Vec<wire::HotDirectory> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for (key, count) in keys.iter().filter(|(key, _)| !key.contains(':')) {
         let directory = key.rsplit_once('/').map_or(".", |(directory, _)| directory);
-        *counts.entry(directory).or_default() += count.conflicts + count.waits;
+        *counts.entry(directory).or_default() += count.conflicts;
     }
     let row = |(directory, conflicts): (&str, u64)| wire::HotDirectory { directory: directory.to_owned(), conflicts };
     let mut rows: Vec<_> = counts.into_iter().map(row).collect();

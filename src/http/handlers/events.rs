@@ -28,12 +28,12 @@ use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_texts::{BatchText, write_event, write_record};
 use crate::http::extract::QueryParams;
-use crate::http::handlers::reservations::starts_with;
 use crate::http::live_events::LiveEvents;
 use crate::http::login::cookie::{OwnedProof, Proof};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::read_state;
+use crate::key::KeyPrefix;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
 
@@ -42,6 +42,10 @@ const BLOCK_BYTES: usize = 16 * 1024;
 
 /// The same for events from the journal, where each read takes longer.
 const JOURNAL_BLOCK_BYTES: usize = 8 * BLOCK_BYTES;
+
+/// How long a stream that has just sent events collects the next ones, so that many small changes are one write. A stream
+/// that was idle for longer sends the first event at once.
+const COLLECT_TIME: Duration = Duration::from_millis(50);
 
 /// How long sending the reason for the end of a stream may take.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -72,7 +76,7 @@ pub async fn follow(
     query: QueryParams,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let filter = filter(&query)?;
+    let filter = filter(&query, &caller.repo)?;
     let after = after(&query, &headers)?;
     let live = query.word("live", &[("0", false), ("1", true)])?.unwrap_or(false);
     let proof = Proof::of(&headers, &app)?.to_owned();
@@ -106,6 +110,7 @@ pub async fn follow(
         blocks,
         text: Vec::new(),
         next_check,
+        next_send: next_check,
     };
     stream.start(outcome::notices(reply.notices));
     tokio::spawn(stream.run());
@@ -118,7 +123,7 @@ pub async fn follow(
     Ok((headers, Body::new(Blocks(body))).into_response())
 }
 
-fn filter(query: &QueryParams) -> ApiResult<Filter> {
+fn filter(query: &QueryParams, repo: &Repository) -> ApiResult<Filter> {
     let session = match query.one("session") {
         Some(id) => {
             let what = || format!("is {id:?}; use 1 to 128 of A-Z, a-z, 0-9, _, . and -");
@@ -126,7 +131,8 @@ fn filter(query: &QueryParams) -> ApiResult<Filter> {
         }
         None => None,
     };
-    Ok(Filter { session, prefix: query.one("prefix").map(str::to_owned) })
+    let prefix = |text| KeyPrefix::new(text, repo.policy().rules.fold_case);
+    Ok(Filter { session, prefix: query.one("prefix").map(prefix) })
 }
 
 /// The record after which the stream begins. A browser that reconnects sends the header; its URL still has the old value.
@@ -145,7 +151,7 @@ struct Filter {
     /// Only what this session does.
     session: Option<SessionId>,
     /// Only what is about keys that start with this.
-    prefix: Option<String>,
+    prefix: Option<KeyPrefix>,
 }
 
 impl Filter {
@@ -157,7 +163,7 @@ impl Filter {
     /// An event about no session, or no key, does not pass a filter for one.
     fn includes(&self, event: &Event) -> bool {
         let by_session = |session: &SessionId| event.session() == Some(session);
-        let by_prefix = |prefix: &String| event.keys().any(|key| starts_with(key, prefix));
+        let by_prefix = |prefix: &KeyPrefix| event.keys().any(|key| prefix.matches(key));
         self.session.as_ref().is_none_or(by_session) && self.prefix.as_ref().is_none_or(by_prefix)
     }
 }
@@ -187,6 +193,8 @@ struct Stream {
     text: Vec<u8>,
     /// When to check the token again.
     next_check: Instant,
+    /// Before this time the stream collects events and sends none.
+    next_send: Instant,
 }
 
 /// Why a stream ends, sent as a comment; none if the client has disconnected.
@@ -252,7 +260,11 @@ impl Stream {
                     let (follower, after) = (self.follower.clone(), self.after);
                     let news = poll_fn(|context| follower.poll_news(after, context));
                     tokio::select! {
-                        () = news => {}
+                        () = news => {
+                            // A stream costs a write for each of these times, however much happens meanwhile.
+                            tokio::time::sleep_until(self.next_send).await;
+                            self.next_send = Instant::now() + COLLECT_TIME;
+                        }
                         live = next_live(&mut self.live) => self.text.extend_from_slice(&live),
                         () = tokio::time::sleep_until(self.next_check) => {
                             self.text.extend_from_slice(b":\n");

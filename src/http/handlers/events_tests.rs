@@ -73,6 +73,32 @@ async fn a_stream_without_events_sends_comments_with_its_position() {
     assert_eq!(block(&mut body).await, ":\n\n");
 }
 
+/// Each block is a write to a socket, and a server may have a hundred streams.
+#[tokio::test]
+async fn a_busy_stream_sends_many_events_in_few_blocks_and_in_order() {
+    const EVENTS: u64 = 400;
+    let server = test_server(ServerLimits::default());
+    let mut body = server.follow("/api/events?after=0").await.into_body();
+    let read = tokio::spawn(async move {
+        let (mut blocks, mut last) = (0, 0);
+        while last <= EVENTS {
+            let text = block(&mut body).await;
+            blocks += 1;
+            for id in text.lines().filter_map(|line| line.strip_prefix("id: ")) {
+                let id: u64 = id.parse().unwrap();
+                assert!(id == last + 1 || (last == 0 && id == 0), "#{id} after #{last}");
+                last = id;
+            }
+        }
+        blocks
+    });
+    for n in 0..EVENTS {
+        server.reserve(&[format!("f{n}")]).await;
+    }
+    let blocks = read.await.unwrap();
+    assert!(blocks < EVENTS / 4, "{EVENTS} events were {blocks} blocks");
+}
+
 #[tokio::test]
 async fn the_number_of_streams_is_limited_and_a_closed_one_makes_room() {
     let server = test_server(ServerLimits { event_readers: 1, ..ServerLimits::default() });

@@ -134,6 +134,9 @@ pub async fn get(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult<R
 pub async fn sign_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     if let Some(login) = cookie::cookie(&headers, &app).and_then(|text| cookie::login(text, &app).ok()) {
         app.ended_logins.add(&login.id, login.claims.expires, (app.wall_clock)());
+        // The answer promises that the cookie is not accepted any more, so the note is saved first.
+        let app = app.clone();
+        let _ = tokio::task::spawn_blocking(move || app.ended_logins.save()).await;
     }
     let mut response = not_stored(Json(wire::EmptyBody {}));
     response.headers_mut().insert(SET_COOKIE, cookie::set_cookie(&headers, &app, "", 0));

@@ -13,11 +13,12 @@ use axum::response::{IntoResponse, Response};
 use hashbrown::HashMap;
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::{mcp_calls, mcp_stream};
 use crate::http::app::App;
+use crate::http::byte_budget::BytePermit;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{query_values, read_body};
@@ -43,12 +44,14 @@ pub async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response
         Err(error) => return refusal(error),
     };
     let headers = parts.headers.clone();
-    let (bytes, _permit) = match read_body(HttpRequest::from_parts(parts, body), &app, MESSAGE_BYTES_MAX).await {
+    let (bytes, permit) = match read_body(HttpRequest::from_parts(parts, body), &app, MESSAGE_BYTES_MAX).await {
         Ok(read) => read,
         Err(error) => return refusal(error),
     };
-    match rpc::read(&bytes) {
-        Ok(Message::Request(request)) => answer(app, caller, session, &headers, request).await,
+    let read = rpc::read(&bytes);
+    drop(bytes);
+    match read {
+        Ok(Message::Request(request)) => answer(app, caller, session, &headers, request, permit).await,
         Ok(Message::Notification(notification)) => {
             app.tool_waits.cancel(&caller, &headers, &notification);
             StatusCode::ACCEPTED.into_response()
@@ -80,6 +83,7 @@ async fn answer(
     session: Option<String>,
     headers: &HeaderMap,
     request: Request,
+    permit: BytePermit,
 ) -> Response {
     if let Err(error) = check_headers(headers, &request) {
         return message(StatusCode::BAD_REQUEST, &request.error(&error));
@@ -93,7 +97,11 @@ async fn answer(
             }
             response
         }
-        Ok(Action::Use(tool_use)) => use_tool(app, caller, session, headers, request, tool_use).await,
+        Ok(Action::Use(tool_use)) => {
+            // A call may wait for minutes. What it needs of the message is read by now, and the rest goes.
+            let request = Request { params: Map::new(), ..request };
+            use_tool(app, caller, session, headers, request, tool_use, permit).await
+        }
         Err(error) => message(status_of(&request, &error), &request.error(&error)),
     }
 }
@@ -105,11 +113,14 @@ async fn use_tool(
     headers: &HeaderMap,
     request: Request,
     tool_use: ToolUse,
+    permit: BytePermit,
 ) -> Response {
     let Ok(mut call) = tool_use.call.clone() else {
         return message(StatusCode::OK, &request.result(tool_use.failed("")));
     };
     call.hold_while_session();
+    // As in every call that names a session: the token must be allowed to act for it.
+    let session = tool_use.session.clone().or(session);
     let waits = call.wait_seconds() > 0;
     let key = wait_key(&caller, headers, &request.id);
     let made = mcp_calls::make(app.clone(), caller, session.clone(), call);
@@ -127,6 +138,8 @@ async fn use_tool(
             Err(error) => error.into_response(),
         };
     }
+    // The keys of a call that waits are counted for themselves; see `reserve`.
+    drop(permit);
     let waiting = async move {
         let under_way = app.tool_waits.begin(key);
         tokio::select! {

@@ -69,12 +69,12 @@ async fn list(caller: Caller, query: StatusQuery, session: Option<String>) -> Ap
 }
 
 /// The body of a tool call is counted as a whole.
-fn large<T, const MAX: usize>(body: T) -> LargeJson<T, MAX> {
+pub fn large<T, const MAX: usize>(body: T) -> LargeJson<T, MAX> {
     LargeJson(body, BytePermit::default())
 }
 
 /// Reads a reply that its handler has already written.
-async fn read<T: DeserializeOwned>(response: Response) -> ApiResult<T> {
+pub async fn read<T: DeserializeOwned>(response: Response) -> ApiResult<T> {
     let incomplete = || ApiError::new(Code::Unavailable, "the reply could not be read").retry_after(1);
     let bytes = response.into_body().collect().await.map_err(|_| incomplete())?.to_bytes();
     serde_json::from_slice(&bytes).map_err(|_| incomplete())

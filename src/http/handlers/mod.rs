@@ -12,7 +12,7 @@ pub mod held;
 pub mod history;
 pub mod login;
 pub mod mcp;
-mod mcp_calls;
+pub mod mcp_calls;
 mod mcp_stream;
 pub mod metrics;
 pub mod pages;

@@ -2,18 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use tokio::net::TcpSocket;
 
-use crate::engine::{AllocatePorts, Command, Engine, Few, Grant, KeyName, Outcome, ReservationId, SessionId};
+use crate::engine::{
+    Actor, AllocatePorts, Command, Engine, Few, Grant, KeyName, Outcome, PortGrant, ReservationId, SessionId, Text, Ttl,
+};
+use crate::http::app::Repository;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json};
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::request_fields::{out_of_range, reason, ttl};
-use crate::http::submit::{read_state, submit};
+use crate::http::request_fields::{out_of_range, reason_field, ttl};
+use crate::http::submit::{ReadReply, read_state, submit};
 use crate::wire::limits::PORTS_MAX;
 use crate::wire::{self, Code};
 
@@ -45,57 +49,76 @@ pub async fn allocate(
     let (policy, bounds) = (caller.repo.policy().ports, caller.repo.policy().name_ttl);
     let count = count(body.count, policy.block)?;
     let ttl = ttl(body.ttl_seconds, bounds)?;
-    let reason = reason(body.purpose.as_ref())?;
-    let mut notices = Vec::new();
-    let (mut busy, mut checked) = (BTreeSet::new(), BTreeSet::new());
-    for _ in 0..PROPOSALS_MAX {
-        if policy.check && !check_proposal(&caller, &session, count, &mut busy, &mut checked).await? {
-            continue;
-        }
-        let ids = (0..count).map(|_| ReservationId(new_id())).collect();
-        let (range, reason, busy_now) = (policy.range(), reason.clone(), busy.clone());
-        let ask = AllocatePorts { session: session.clone(), ids, ttl, reason, range, busy: busy_now };
-        let reply = submit(&caller.repo, actor.clone(), Command::AllocatePorts(ask)).await?;
-        notices.extend(outcome::notices(reply.notices));
-        let grants = match reply.outcome {
-            Ok(Outcome::Granted(grants)) => grants,
-            other => return Err(not_done(other, reply.now).with_notices(notices)),
-        };
-        // Another session was quicker, and this one got ports that were not checked.
-        let is_new = |grant: &&Grant| policy.check && grant.renewals == 0 && !checked.contains(&number(grant));
-        let in_use: Vec<&Grant> = grants.iter().filter(is_new).filter(|grant| !is_free(number(grant))).collect();
-        if in_use.is_empty() {
-            let ports = wire::Ports { notices, ..ports(&session, &grants) };
-            return Ok(Json(ports));
-        }
-        busy.extend(in_use.iter().map(|grant| number(grant)));
-        let keys: Few<KeyName> = in_use.into_iter().map(|grant| grant.key.clone().into()).collect();
-        submit(&caller.repo, actor.clone(), Command::Release { session: session.clone(), keys }).await?;
-    }
-    let sentence =
-        "too many ports of the range are in use on this machine; try again later, or configure another range";
-    Err(ApiError::new(Code::Unavailable, sentence).retry_after(1).with_notices(notices))
+    let reason = reason_field("purpose", body.purpose.as_ref())?;
+    let request = PortRequest { repo: caller.repo.clone(), actor, session, count, ttl, reason };
+    // On a task of its own: if the client disconnects, the turn lasts until the ports are allocated all the same.
+    let allocation = tokio::spawn(request.allocate());
+    let reply = allocation.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    Ok(Json(reply))
 }
 
-/// Asks which ports would be allocated, and whether they are free on this machine. If one is not, it is added to `busy`.
-async fn check_proposal(
-    caller: &Caller,
-    session: &SessionId,
+struct PortRequest {
+    repo: Arc<Repository>,
+    actor: Actor,
+    session: SessionId,
     count: usize,
-    busy: &mut BTreeSet<u16>,
-    checked: &mut BTreeSet<u16>,
-) -> ApiResult<bool> {
-    let (session, busy_now, range) = (session.clone(), busy.clone(), caller.repo.policy().ports.range());
-    let view = move |engine: &Engine, _| engine.propose_ports(&session, count, range, &busy_now);
-    let proposed = read_state(&caller.repo.desk, crate::engine::Actor::Reader, view).await?.value;
-    let before = busy.len();
-    for port in proposed {
-        checked.insert(port);
-        if !is_free(port) {
-            busy.insert(port);
+    ttl: Ttl,
+    reason: Option<Text>,
+}
+
+impl PortRequest {
+    async fn allocate(self) -> ApiResult<wire::Ports> {
+        let PortRequest { repo, actor, session, .. } = &self;
+        let policy = repo.policy().ports;
+        let turn = repo.port_pool.turn(&repo.name).await?;
+        let mut notices = Vec::new();
+        let (mut busy, mut checked) = (turn.taken.clone(), BTreeSet::new());
+        for _ in 0..PROPOSALS_MAX {
+            if policy.check && !self.check_proposal(&mut busy, &mut checked).await? {
+                continue;
+            }
+            let ids = (0..self.count).map(|_| ReservationId(new_id())).collect();
+            let (session, reason) = (session.clone(), self.reason.clone());
+            let ask = AllocatePorts { session, ids, ttl: self.ttl, reason, range: policy.range(), busy: busy.clone() };
+            let reply = submit(repo, actor.clone(), Command::AllocatePorts(ask)).await?;
+            notices.extend(outcome::notices(reply.notices));
+            let grants = match reply.outcome {
+                Ok(Outcome::Granted(grants)) => grants,
+                other => return Err(not_done(other, reply.now).with_notices(notices)),
+            };
+            // Another session was quicker, and this one got ports that were not checked.
+            let is_new = |grant: &&Grant| policy.check && grant.renewals == 0 && !checked.contains(&number(grant));
+            let in_use: Vec<&Grant> = grants.iter().filter(is_new).filter(|grant| !is_free(number(grant))).collect();
+            if in_use.is_empty() {
+                let state = read_ports(repo, Actor::Reader, &self.session).await?;
+                return Ok(wire::Ports { notices, ..ports(&self.session, policy.seed, &state.value) });
+            }
+            busy.extend(in_use.iter().map(|grant| number(grant)));
+            let keys: Few<KeyName> = in_use.into_iter().map(|grant| grant.key.clone().into()).collect();
+            let release = Command::Release { session: self.session.clone(), keys };
+            submit(repo, actor.clone(), release).await?;
         }
+        let sentence =
+            "too many ports of the range are in use on this machine; try again later, or configure another range";
+        Err(ApiError::new(Code::Unavailable, sentence).retry_after(1).with_notices(notices))
     }
-    Ok(busy.len() == before)
+
+    /// Asks which ports would be allocated, and whether they are free on this machine. If one is not, it is added to
+    /// `busy`.
+    async fn check_proposal(&self, busy: &mut BTreeSet<u16>, checked: &mut BTreeSet<u16>) -> ApiResult<bool> {
+        let (session, count, busy_now) = (self.session.clone(), self.count, busy.clone());
+        let range = self.repo.policy().ports.range();
+        let view = move |engine: &Engine, _| engine.propose_ports(&session, count, range, &busy_now);
+        let proposed = read_state(&self.repo.desk, Actor::Reader, view).await?.value;
+        let before = busy.len();
+        for port in proposed {
+            checked.insert(port);
+            if !is_free(port) {
+                busy.insert(port);
+            }
+        }
+        Ok(busy.len() == before)
+    }
 }
 
 /// List the ports of a session.
@@ -109,10 +132,9 @@ async fn check_proposal(
 )]
 pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Ports>> {
     let (actor, session) = caller.look_for(&id)?;
-    let of = session.clone();
-    let state = read_state(&caller.repo.desk, actor, move |engine: &Engine, _| engine.port_grants(&of)).await?;
+    let state = read_ports(&caller.repo, actor, &session).await?;
     let notices = outcome::notices(state.notices);
-    Ok(Json(wire::Ports { notices, ..ports(&session, &state.value) }))
+    Ok(Json(wire::Ports { notices, ..ports(&session, caller.repo.policy().ports.seed, &state.value) }))
 }
 
 /// Free the ports of a session.
@@ -126,10 +148,9 @@ pub async fn list(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Po
 )]
 pub async fn free(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Released>> {
     let (actor, session) = caller.act_for(&id)?;
-    let of = session.clone();
-    let state = read_state(&caller.repo.desk, actor.clone(), move |engine: &Engine, _| engine.port_grants(&of)).await?;
+    let state = read_ports(&caller.repo, actor.clone(), &session).await?;
     let mut notices = outcome::notices(state.notices);
-    let keys: Few<KeyName> = state.value.into_iter().map(|grant| grant.key.into()).collect();
+    let keys: Few<KeyName> = state.value.into_iter().map(|port| port.grant.key.into()).collect();
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
     notices.extend(outcome::notices(reply.notices));
     match reply.outcome {
@@ -158,25 +179,40 @@ fn count(asked: Option<i64>, block: u16) -> ApiResult<usize> {
     }
 }
 
-/// The ports of a session, with lines for its environment.
-fn ports(session: &SessionId, grants: &[Grant]) -> wire::Ports {
-    let ports: Vec<u16> = grants.iter().map(number).collect();
-    let mut env = BTreeMap::new();
-    for (place, port) in ports.iter().enumerate() {
-        let name = PORT_NAMES.get(place).map_or_else(|| format!("PORT_{}", place + 1), |name| (*name).to_owned());
-        env.insert(name, port.to_string());
-    }
-    if let Some(first) = ports.first() {
-        env.insert("COMPOSE_PROJECT_NAME".to_owned(), project_name(session, *first));
-    }
-    let expires_at = grants.iter().map(|grant| grant.expires).min().map(outcome::time);
-    wire::Ports { ports, expires_at, env, notices: Vec::new() }
+async fn read_ports(repo: &Repository, actor: Actor, session: &SessionId) -> ApiResult<ReadReply<Vec<PortGrant>>> {
+    let session = session.clone();
+    read_state(&repo.desk, actor, move |engine: &Engine, _| engine.port_grants(&session)).await
 }
 
-/// A name for a compose project that no other session has: only lower-case letters, digits, `-` and `_`.
-fn project_name(session: &SessionId, first_port: u16) -> String {
+/// The ports of a session, with lines for its environment.
+fn ports(session: &SessionId, seed: u64, held: &[PortGrant]) -> wire::Ports {
+    let mut env = BTreeMap::new();
+    for PortGrant { port, rank, .. } in held {
+        let name = PORT_NAMES.get(usize::from(*rank)).map_or_else(|| format!("PORT_{}", rank + 1), ToString::to_string);
+        env.insert(name, port.to_string());
+    }
+    if !held.is_empty() {
+        env.insert("COMPOSE_PROJECT_NAME".to_owned(), project_name(session, seed));
+    }
+    let first = held.iter().map(|port| &port.grant).min_by_key(|grant| grant.expires);
+    wire::Ports {
+        ports: held.iter().map(|held| held.port).collect(),
+        expires_at: first.map(|grant| outcome::time(grant.expires)),
+        ttl_seconds: first.map(|grant| grant.ttl.seconds().into()),
+        version: held.iter().map(|held| held.grant.version).sum(),
+        env,
+        notices: Vec::new(),
+    }
+}
+
+/// A name for a compose project that no other session has: only lower-case letters, digits, `-` and `_`. It stays the
+/// same whatever ports the session has. The number distinguishes ids that differ only after 40 characters or in case,
+/// and sessions of other repositories.
+fn project_name(session: &SessionId, seed: u64) -> String {
     let word: String = session.as_str().chars().take(40).map(|c| if c == '.' { '-' } else { c }).collect();
-    format!("dibs-{}-{first_port}", word.to_ascii_lowercase())
+    let number =
+        session.as_str().bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("dibs-{}-{:08x}", word.to_ascii_lowercase(), (number >> 32) as u32)
 }
 
 fn number(grant: &Grant) -> u16 {
@@ -214,8 +250,12 @@ mod tests {
 
     #[test]
     fn a_project_name_is_one_that_compose_accepts() {
-        let name = |id: &str| project_name(&SessionId::parse(id).unwrap(), 20_000);
-        assert_eq!(name("Ana.B_c-1"), "dibs-ana-b_c-1-20000");
+        let name = |id: &str| project_name(&SessionId::parse(id).unwrap(), 7);
+        assert!(name("Ana.B_c-1").starts_with("dibs-ana-b_c-1-"));
         assert!(name(&"x".repeat(128)).len() < 64);
+        assert_ne!(name("a.b"), name("a-b"));
+        assert_ne!(name(&"x".repeat(128)), name(&"x".repeat(127)));
+        let ana = SessionId::parse("ana").unwrap();
+        assert_ne!(project_name(&ana, 7), project_name(&ana, 8), "of another repository");
     }
 }

@@ -9,7 +9,7 @@ use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::reason;
 use crate::http::submit::{read_state, submit};
-use crate::key::Key;
+use crate::key::{Key, KeyPrefix};
 use crate::wire::{self, Code};
 
 /// Reservations on one page if the request names no limit.
@@ -56,7 +56,7 @@ pub async fn reserved_files(
 pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
     let limit = query.page_size(PAGE_ITEMS)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
-    let prefix = query.one("prefix").map(str::to_owned);
+    let prefix = query.one("prefix").map(|text| KeyPrefix::new(text, caller.repo.policy().rules.fold_case));
     let session = match query.one("session").map(SessionId::parse) {
         // No session has such an id, so none holds anything.
         Some(None) => return read_nothing(&caller).await.map(Json),
@@ -71,7 +71,7 @@ pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<
 struct Filter {
     session: Option<SessionId>,
     /// What their keys start with.
-    prefix: Option<String>,
+    prefix: Option<KeyPrefix>,
 }
 
 struct ReservationPage {
@@ -95,7 +95,7 @@ async fn read_page(
     loop {
         let (left, filter) = (limit - page.list.reservations.len(), filter.clone());
         let view = move |engine: &Engine, now| {
-            let wanted = |key: &Key| filter.prefix.as_ref().is_none_or(|prefix| starts_with(key, prefix));
+            let wanted = |key: &Key| filter.prefix.as_ref().is_none_or(|prefix| prefix.matches(key));
             let scan = engine.scan_reservations(after, filter.session.as_ref(), left, wanted);
             (scan, engine.head(), now, filter.session.is_none_or(|session| engine.has_session(&session)))
         };
@@ -128,12 +128,6 @@ async fn read_nothing(caller: &Caller) -> ApiResult<wire::ReservationList> {
     let ((head, now), notices) = (reply.value, outcome::notices(reply.notices));
     let server_time = Some(outcome::time(now));
     Ok(wire::ReservationList { seq: Some(head.0), server_time, notices, ..wire::ReservationList::default() })
-}
-
-/// Whether a key starts with this text. The `file:` in front of a path does not count.
-pub fn starts_with(key: &Key, prefix: &str) -> bool {
-    let shown = key.shown();
-    shown.starts_with(prefix) || shown.strip_prefix("file:").is_some_and(|path| path.starts_with(prefix))
 }
 
 /// End a reservation of another session.

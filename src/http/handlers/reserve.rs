@@ -1,5 +1,6 @@
 //! `POST …/files/reserve`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
-use crate::http::request_fields::{HoldTime, mode, out_of_range, parse_key, reason};
+use crate::http::request_fields::{HoldTime, few_enough, mode, out_of_range, parse_key, reason};
 use crate::http::submit::submit_and_wait;
 use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
@@ -52,11 +53,7 @@ pub async fn reserve(
     let (actor, session) = caller.act_for(&id)?;
     let texts = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
-    let most = app.limits().keys_per_reserve;
-    if texts.len() > most {
-        let what = format!("has {} keys, and {most} is the most for one request", texts.len());
-        return Err(wire::BadBody::field("filePaths", what).into());
-    }
+    few_enough("filePaths", texts.len(), app.limits().keys_per_reserve)?;
     let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds)?;
     let mut work = PatternWork::of(&caller, texts.iter())?;
     let wants = {
@@ -79,6 +76,7 @@ pub async fn reserve(
         Some(_) => room_to_wait(&app, &session, texts)?,
         None => BytePermit::default(),
     };
+    let queued_ids = ask.wait.map(|_| distinct_ids(&ask.wants));
     drop((body, permit));
     let reply = match work {
         None => submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?,
@@ -86,17 +84,15 @@ pub async fn reserve(
     };
     drop(waiting_permit);
     let notices = outcome::notices(reply.notices);
-    let timeout = caller.repo.policy().idle.default;
     match reply.outcome {
         Ok(Outcome::Granted(grants)) if is_one => {
             let grant = grants.first().expect("a grant has as many reservations as the request has keys");
-            let reserved = wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(&session, grant, timeout) };
+            let reserved = wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(&session, grant) };
             Ok(Json(wire::ReserveReply::One(reserved)))
         }
         Ok(Outcome::Granted(grants)) => {
             let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let mut reservations: Vec<_> =
-                grants.iter().map(|grant| outcome::reserved(&session, grant, timeout)).collect();
+            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
             for (place, reserved) in reservations.iter_mut().enumerate() {
                 reserved.mode = asked_mode;
                 reserved.reason = reason_in_list(place, reserved.reason.take());
@@ -104,8 +100,18 @@ pub async fn reserve(
             let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
             Ok(Json(wire::ReserveReply::Many(reply)))
         }
-        other => Err(not_done(other, reply.now).with_notices(notices)),
+        other => {
+            // What waited has a history, although it was not granted.
+            let ids = queued_ids.filter(|_| matches!(other, Err(Refusal::WaitOver { .. })));
+            Err(not_done(other, reply.now).with_reservation_ids(ids).with_notices(notices))
+        }
     }
+}
+
+/// The ids of these keys. A key that is named twice is wanted once.
+fn distinct_ids(wants: &[Want]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    wants.iter().filter(|want| seen.insert(&want.key)).map(|want| want.id.to_string()).collect()
 }
 
 /// Submits a request with patterns. Those that are expensive to compare are compared first, beside the desk.
@@ -162,6 +168,10 @@ fn room_to_wait(app: &App, session: &SessionId, texts: OneOrMany<'_>) -> ApiResu
 
 fn want(policy: &KeyPolicy, text: &str, percent: bool, mode: Mode, hold: HoldTime) -> ApiResult<Want> {
     let key = parse_key(&policy.rules, text, percent)?;
+    // Plain text was checked while it was parsed.
+    if percent {
+        key.check_dot_git()?;
+    }
     policy.permit(&key, mode)?;
     let ttl = hold.of(policy, &key)?;
     Ok(Want { id: ReservationId(new_id()), key, ttl })

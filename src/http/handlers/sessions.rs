@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 
-use crate::engine::{Actor, Command, EndState, Engine, Outcome, Seq, SessionId, SessionView, Text};
+use crate::engine::{Actor, Command, EndState, Engine, Outcome, Seq, SessionId, SessionView, Text, Timestamp};
 use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
@@ -122,11 +122,15 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Se
     let limit = query.page_size(PAGE_ITEMS_MAX)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let state = query.word("state", wire::SessionState::WORDS)?;
+    let ended_since = query.time("endedSince")?.map(|Time(ms)| Timestamp(ms));
     // The desk is visited once for each slice of the table, and decides other requests in between.
     let (mut found, mut slice, mut actor, mut notices) = (BTreeMap::new(), Some(0), caller.look(), Vec::new());
     while let Some(from) = slice {
         let view = move |engine: &Engine, _| {
-            let wanted = |end: Option<EndState>| state.is_none_or(|state| session_state(end) == state);
+            let wanted = |end: Option<(EndState, Timestamp)>| {
+                state.is_none_or(|state| session_state(end.map(|(state, _)| state)) == state)
+                    && ended_since.is_none_or(|since| end.is_some_and(|(_, at)| at >= since))
+            };
             let next = engine.scan_sessions(from, after, limit + 1, wanted, &mut found);
             (next, found)
         };

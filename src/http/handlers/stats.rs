@@ -28,7 +28,7 @@ pub async fn stats(caller: Caller) -> ApiResult<Json<wire::Stats>> {
         total_locks: totals.granted,
         active_locks: numbers.reservations as u64,
         expired_locks: totals.expired,
-        conflicts_detected: totals.conflicts,
+        conflicts_detected: totals.conflicts_detected(),
         average_hold_time,
         waiters: numbers.waiters as u64,
         sessions: numbers.sessions as u64,

@@ -58,7 +58,8 @@ fn wait(wait: BlockedWait) -> wire::Wait {
         waiter: wait.waiter.0,
         session_id: wait.who.session.as_str().into(),
         session_name: wait.who.name,
-        keys: wait.keys.iter().map(|key| key.shown()).collect(),
+        keys: wait.keys.iter().map(|(key, _)| key.shown()).collect(),
+        reservation_ids: wait.keys.iter().map(|(_, id)| id.to_string()).collect(),
         since: time(wait.since),
         gives_up_at: time(wait.until),
         blocked_by: blocked_by.collect(),
@@ -100,7 +101,7 @@ fn roots(waits: &[BlockedWait]) -> Vec<wire::RootBlocker> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{SessionId, SessionName, WaitBlocker, WaiterId};
+    use crate::engine::{ReservationId, SessionId, SessionName, WaitBlocker, WaiterId};
     use crate::key::Key;
 
     fn name(id: &str) -> SessionName {
@@ -111,7 +112,8 @@ mod tests {
         let key = || Key::recall("a", false).unwrap();
         let blockers = by.iter().map(|(id, waits)| WaitBlocker { who: name(id), key: key(), waits: *waits }).collect();
         let (since, until) = (Timestamp(since), Timestamp(since + 9));
-        BlockedWait { waiter: WaiterId::FIRST, who: name(session), keys: vec![key()], since, until, blockers }
+        let keys = vec![(key(), ReservationId(uuid::Uuid::nil()))];
+        BlockedWait { waiter: WaiterId::FIRST, who: name(session), keys, since, until, blockers }
     }
 
     #[test]

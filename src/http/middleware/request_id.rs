@@ -16,6 +16,7 @@ use super::reply_room;
 use super::reserved_slot::{self, ReservedSlot};
 use crate::desk::logs_decisions;
 use crate::http::app::App;
+use crate::http::lfs::protocol::LfsRequest;
 use crate::http::{decision_log, ids};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -26,7 +27,7 @@ const ID_MAX: usize = 128;
 /// The outermost layer: the id, the count, the host check, then the rest of the server.
 pub async fn with_request_id(
     State((app, host_check)): State<(Arc<App>, HostCheck)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let client_id = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
@@ -34,13 +35,16 @@ pub async fn with_request_id(
         let mut text = [0; uuid::fmt::Simple::LENGTH];
         HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
     });
+    let lfs = LfsRequest::begin(&mut request);
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let request_count = app.requests.begin(route, request.method());
     let is_reserved = request.extensions().get::<ReservedSlot>().is_some();
     // A copy of the proof is cheap, and needed only where the reply is large.
     let proof =
         [AUTHORIZATION, COOKIE, HOST].map(|name| request.headers().get(&name).cloned().map(|value| (name, value)));
-    let changes_nothing = request.method() == Method::GET || request.uri().path().ends_with("/check-conflicts");
+    let changes_nothing = request.method() == Method::GET
+        || request.uri().path().ends_with("/check-conflicts")
+        || lfs.is_some_and(LfsRequest::changes_nothing);
     let mut refusal = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
     if is_reserved && refusal.is_ok() {
         refusal = reserved_slot::check(&request, &app);
@@ -53,6 +57,9 @@ pub async fn with_request_id(
     if reply_room::is_large(&response) {
         let caller = proof.into_iter().flatten().collect();
         response = reply_room::count(response, &app, &caller, changes_nothing).await;
+    }
+    if let Some(lfs) = lfs {
+        response = lfs.finish(response, &id).await;
     }
     request_count.end(response.status());
     response.headers_mut().insert(REQUEST_ID, id);

@@ -174,7 +174,7 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             let lock = json!({
                 "lockedBy": "ana", "lockedByName": "Ana", "lockedAt": "2026-01-31T09:30:00.250Z", "reason": null,
                 "expiresAt": "2026-01-31T10:00:00.250Z", "reservationId": "res_0198f0a4b5c67d8e9fa0b1c2d3e4f506",
-                "fence": 42,
+                "fence": 42, "ttlSeconds": 1800, "version": 0,
             });
             let status = if call == "askToUnlockEntity" { "201" } else { "200" };
             (status, "locked", json!({ "lock": lock, "requests": [request] }))
@@ -184,8 +184,9 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
             "ports",
             json!({
                 "ports": [20004, 20005, 20006, 20007], "expiresAt": "2026-01-31T10:00:00.250Z",
+                "ttlSeconds": 1800, "version": 0,
                 "env": {
-                    "API_PORT": "20007", "COMPOSE_PROJECT_NAME": "dibs-ana-20004", "DB_PORT": "20004",
+                    "API_PORT": "20007", "COMPOSE_PROJECT_NAME": "dibs-ana-5f4c1a90", "DB_PORT": "20004",
                     "REALTIME_PORT": "20006", "REST_PORT": "20005",
                 },
             }),
@@ -236,7 +237,8 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         }
         "listRefusals" => {
             let refusal = json!({
-                "at": "2026-01-31T09:30:00.250Z", "sessionId": "bo", "sessionName": "Bo", "code": "RESOURCE_LOCKED",
+                "at": "2026-01-31T09:30:00.250Z", "firstAt": "2026-01-31T09:29:00.250Z", "count": 3,
+                "sessionId": "bo", "sessionName": "Bo", "code": "RESOURCE_LOCKED",
                 "keys": ["src/a.rs"], "blockers": [{ "sessionId": "ana", "sessionName": "Ana", "key": "src/**" }],
             });
             ("200", "refusals", json!({ "refusals": [refusal], "dropped": 0 }))
@@ -244,7 +246,7 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         "listHotspots" => {
             let hot = json!({
                 "window": "day", "since": "2026-01-30T09:30:00.000Z",
-                "paths": [{ "key": "src/a.rs", "conflicts": 22, "waits": 4, "averageWaitSeconds": 12.5 }],
+                "paths": [{ "key": "src/a.rs", "conflicts": 26, "waits": 4, "averageWaitSeconds": 12.5 }],
                 "directories": [{ "directory": "src", "conflicts": 26 }],
                 "sessions": [{ "sessionId": "bo", "sessionName": "Bo", "expired": 2 }], "totalConflicts": 26,
             });

@@ -71,6 +71,9 @@ pub struct SessionQuery {
     /// Only sessions in this state.
     #[param(required = false, inline, example = "active")]
     state: SessionState,
+    /// Only sessions that ended at or after this time.
+    #[param(required = false, rename = "endedSince", value_type = Time, example = "2026-01-31T09:30:00.250Z")]
+    ended_since: String,
 }
 
 /// Query parameters of `GET /api/reservations`.

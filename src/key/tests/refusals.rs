@@ -94,7 +94,7 @@ fn bad_paths() {
 #[test]
 fn malformed_names() {
     let long = format!("event:{}", "x".repeat(4_096));
-    let table: [(&str, &str); 71] = [
+    let table: [(&str, &str); 72] = [
         ("api:", "api:GET /v1/users"),
         ("api:GET", "api:GET /v1/users"),
         ("api:get /v1/users", "api:GET /v1/users"),
@@ -121,6 +121,7 @@ fn malformed_names() {
         ("db:Users", "db:schema:users"),
         ("db:schema:", "db:schema:users"),
         ("db:schema:user-table", "db:schema:users"),
+        ("db:schema:users:email", "db:schema:users"),
         ("db::users", "db:schema:users"),
         ("db:a b", "db:schema:users"),
         ("db:a/b", "db:schema:users"),

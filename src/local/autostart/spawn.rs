@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -57,10 +58,15 @@ pub fn start(mut command: Command, deadline: Instant) -> io::Result<Spawned> {
     wait_until_ready(&mut reader, deadline)
 }
 
-/// In the new process: leaves the terminal and the process group, and goes on in a child of its own.
+/// In the new process: leaves the terminal and the process group, and goes on in a child of its own, with no signal blocked.
+/// `git-dibs run` blocks those that it forwards, and a server that inherits that could not be stopped.
 fn leave_parent() -> io::Result<()> {
-    // SAFETY: plain system calls that are safe between fork and exec. `_exit` runs no exit handlers.
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: plain system calls that are safe between fork and exec, with a pointer to a live set, which sigemptyset fills.
+    // `_exit` runs no exit handlers.
     unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
         if libc::setsid() == -1 {
             return Err(io::Error::last_os_error());
         }

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::toml_table::{TomlDocument, TomlTable};
 use super::{ConfigProblem, ConfigValue, Options};
+use crate::client::Address;
 use crate::engine::Policy;
-use crate::http::{ExclusiveRule, KeyPolicy, PortPolicy, ServerLimits};
-use crate::key::{Key, KeyRules, NAMESPACES, PATTERN_STATES_MAX, PORT};
+use crate::http::{ExclusiveRule, KeyPolicy, LfsForce, PortPolicy, ServerLimits};
+use crate::key::{Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX, PORT};
 use crate::serve::LogFormat;
 use crate::serve::repositories::split_name;
 use crate::wire::limits::{CHECK_PATHS_CONFIG_MAX, PORTS_MAX, TtlBounds};
@@ -59,10 +60,16 @@ impl ConfigFile {
     fn from_toml(document: &TomlDocument<'_>, directory: &Path) -> ConfigFile {
         let mut table = document.root();
         let mut key_policy = policy(document, table.table("policy"));
+        lfs(document, table.table("lfs"), &mut key_policy);
         if let Some(seconds) = table.number("resourceLockTimeout", 1..=TTL_MAX) {
-            let seconds = u32::try_from(seconds.value).expect("a year fits");
+            let (seconds, line) = (u32::try_from(seconds.value).expect("a year fits"), seconds.line);
             let TtlBounds { min, max, .. } = key_policy.name_ttl;
-            key_policy.name_ttl = TtlBounds { default: seconds, min: min.min(seconds), max: max.max(seconds) };
+            if !(min..=max).contains(&seconds) {
+                let sentence =
+                    format!("resourceLockTimeout is {seconds}, and name-ttl in [policy] allows {min} to {max}");
+                document.problem(line, sentence);
+            }
+            key_policy.name_ttl.default = seconds.clamp(min, max);
         }
         let (limits, engine_policy) = limits(table.table("limits"));
         let repos = table.texts("repo").unwrap_or_default();
@@ -137,6 +144,12 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
     policy.ports = ports(document, table.table("ports"));
     policy.file_ttl = bounds(document, &mut table, "file-ttl", TtlBounds::FILES);
     policy.name_ttl = bounds(document, &mut table, "name-ttl", TtlBounds::NAMES);
+    if let Some(seconds) = table.number("lfs-ttl", 1..=TTL_MAX) {
+        policy.lfs.ttl_seconds = u32::try_from(seconds.value).expect("a year fits");
+    }
+    if let Some(force) = table.word("lfs-force", &[("admin", LfsForce::Admin), ("anyone", LfsForce::Anyone)]) {
+        policy.lfs.force = force.value;
+    }
     policy.pattern_depth = number(&mut table, "pattern-depth", 0..=64, policy.pattern_depth);
     policy.pattern_states = number(&mut table, "pattern-states", 1..=PATTERN_STATES_MAX as u64, policy.pattern_states);
     for text in table.texts("exclusive").unwrap_or_default() {
@@ -149,16 +162,37 @@ fn policy(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>) -> KeyPolic
     policy
 }
 
+/// Where the objects of Git LFS are.
+fn lfs(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>, policy: &mut KeyPolicy) {
+    if let Some(forward) = table.text("forward") {
+        let example = forward.value.replace("{repo}", "x");
+        match Address::parse(&example) {
+            Ok(Address::Tcp { .. }) => policy.lfs.forward = Some(forward.value.into()),
+            Ok(Address::Unix(_)) => document.problem(forward.line, "lfs.forward must begin with http:// or https://"),
+            Err(why) => {
+                document.problem(
+                    forward.line,
+                    format!("lfs.forward is {:?}, which is not an address: {why}", forward.value),
+                );
+            }
+        }
+    }
+    table.finish();
+}
+
 /// Namespaces that the configuration adds, each with the bounds of its TTL.
 fn plain_namespaces(document: &TomlDocument<'_>, mut table: TomlTable<'_, '_>, policy: &mut KeyPolicy) {
     for ConfigValue { value: name, line } in table.names() {
+        let ttl = bounds(document, &mut table, &name, TtlBounds::NAMES);
         let is_free = name != PORT && name != "file" && !NAMESPACES.contains(&&*name);
         let example = format!("{name}:x");
-        if !is_free || Key::parse(&example, &KeyRules::any_configuration(&example)).is_err() {
+        // Text with anything else before the colon is a path.
+        let is_name = |key: Key| key.kind() == Kind::Logical;
+        if !is_free || !Key::parse(&example, &KeyRules::any_configuration(&example)).is_ok_and(is_name) {
             document.problem(line, format!("{name:?} cannot be a namespace of its own; use a word that is free"));
             continue;
         }
-        policy.plain_ttl.insert(name.clone(), bounds(document, &mut table, &name, TtlBounds::NAMES));
+        policy.plain_ttl.insert(name.clone(), ttl);
         policy.rules.plain_namespaces.push(name);
     }
     table.finish();
@@ -317,7 +351,10 @@ mod tests {
         let names = document.names.borrow().clone();
         assert_eq!(document.finish(), []);
         assert_eq!(example.limits, default.limits);
-        assert_eq!(format!("{:?}", example.key_policy), format!("{:?}", default.key_policy));
+        let mut example_policy = example.key_policy.clone();
+        // The one setting whose default is that there is none.
+        assert!(example_policy.lfs.forward.take().is_some());
+        assert_eq!(format!("{example_policy:?}"), format!("{:?}", default.key_policy));
         assert_eq!(format!("{:?}", example.engine_policy), format!("{:?}", default.engine_policy));
         assert_eq!(example.options.session_timeout.unwrap().value, default.engine_policy.session_timeout.as_secs());
 
@@ -351,6 +388,24 @@ mod tests {
         let found = problems(text);
         let lines: Vec<_> = found.iter().map(|line| line.split(':').next().unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "5", "6", "7", "8", "10", "12", "13", "14"], "{found:#?}");
+    }
+
+    #[test]
+    fn the_settings_of_git_lfs_are_checked() {
+        let policy =
+            parse("[policy]\nlfs-ttl = 60\nlfs-force = \"anyone\"\n[lfs]\nforward = \"https://lfs.example/{repo}\"\n");
+        let lfs = policy.key_policy.lfs;
+        assert_eq!((lfs.ttl_seconds, lfs.force), (60, LfsForce::Anyone));
+        assert_eq!(lfs.forward.as_deref(), Some("https://lfs.example/{repo}"));
+        for bad in [
+            "[policy]\nlfs-ttl = 0",
+            "[policy]\nlfs-force = \"all\"",
+            "[lfs]\nforward = \"lfs.example\"",
+            "[lfs]\nx = 1",
+        ] {
+            assert_eq!(problems(bad).len(), 1, "{bad}");
+        }
+        assert_eq!(problems("[lfs]\nforward = \"unix:/x\"").len(), 1);
     }
 
     #[test]

@@ -105,12 +105,17 @@ impl Model {
         feature: Option<&'static str>,
         now: Timestamp,
     ) -> Result<Outcome, Refusal> {
+        self.rank_ports();
         let key = |port: u16| {
             let text = format!("port:{port}");
             (0..self.keyset.keys.len()).find(|key| self.keyset.key(*key).text() == text).unwrap()
         };
-        let own = |port: &u16| self.held_at(session, key(*port)).is_some();
-        let mut ports: Vec<u16> = PORTS.filter(own).collect();
+        let number = |held: &Held| self.keyset.key(held.key).text().strip_prefix("port:").and_then(|n| n.parse().ok());
+        let own = self.held.iter().filter(|held| held.session == session);
+        let own =
+            own.filter_map(|held| Some((self.port_ranks.iter().find(|(id, _)| *id == held.id)?.1, number(held)?)));
+        // By rank.
+        let mut ports: BTreeMap<usize, u16> = own.collect();
         let more = ids.len().saturating_sub(ports.len());
         if more > 0 {
             if let Some(pause) = self.pause_of(session, feature) {
@@ -125,20 +130,38 @@ impl Model {
             else {
                 return Err(Refusal::OverQuota { what: "ports in the range of this repository", limit: PORTS.len() });
             };
-            ports.extend(first..first + more as u16);
+            for port in first..first + more as u16 {
+                let rank = (0..).find(|rank| !ports.contains_key(rank)).unwrap();
+                ports.insert(rank, port);
+            }
         }
         // The ports the session has keep their reservations.
         let mut unused = ids[..more].iter();
         let mut wants = Vec::new();
-        for port in &ports {
+        for port in ports.values() {
             let held = self.held_at(session, key(*port)).map(|at| self.held[at].id);
             wants.push((held.unwrap_or_else(|| *unused.next().unwrap()), key(*port), ttl));
         }
-        ports.sort();
-        wants.sort_by_key(|(_, wanted, _)| ports.iter().position(|port| key(*port) == *wanted));
         let (seq, mode, reason, if_version) = (WaiterId::LAST, Mode::Exclusive, None, None);
         let ask = Wait { seq, session, wants, mode, reason, if_version, since: now, until: now, feature };
         Ok(Outcome::Granted(self.grant(&ask, now).into()))
+    }
+
+    /// Gives every port that has none the lowest rank that no port of its session has.
+    pub(super) fn rank_ports(&mut self) {
+        let held = &self.held;
+        self.port_ranks.retain(|(id, _)| held.iter().any(|held| held.id == *id));
+        for held in &self.held {
+            let is_port = self.keyset.key(held.key).text().starts_with("port:");
+            if !is_port || self.port_ranks.iter().any(|(id, _)| *id == held.id) {
+                continue;
+            }
+            let is_own = |id: ReservationId| self.held.iter().any(|h| h.id == id && h.session == held.session);
+            let used: Vec<usize> =
+                self.port_ranks.iter().filter(|(id, _)| is_own(*id)).map(|(_, rank)| *rank).collect();
+            let rank = (0..).find(|rank| !used.contains(rank)).unwrap();
+            self.port_ranks.push((held.id, rank));
+        }
     }
 
     /// What lasts while the session gives signs of life counts from the grant at least.
@@ -171,7 +194,7 @@ impl Model {
                 if self.has_lapsed(session, *key) {
                     return Err(Refusal::Lapsed { key: name });
                 }
-                return Err(Refusal::NotHeld { key: name, holder: self.holder_of(*key) });
+                return Err(Refusal::NotHeld { key: name, holder: self.holder_of(*key), has_lapsed: false });
             };
             found.push(at);
         }
@@ -234,7 +257,8 @@ impl Model {
                 }
                 None => {
                     if let Some(person) = self.holder_of(*key) {
-                        return Err(Refusal::NotHeld { key: self.keyset.key(*key).clone(), holder: Some(person) });
+                        let (key, has_lapsed) = (self.keyset.key(*key).clone(), self.has_lapsed(session, *key));
+                        return Err(Refusal::NotHeld { key, holder: Some(person), has_lapsed });
                     }
                 }
             }
@@ -375,7 +399,7 @@ impl Model {
             .filter(|session| self.sessions[*session].ended.is_none())
             .filter(|session| self.sessions[*session].last_heard.after(self.policy.session_timeout) <= now)
             .filter(|session| self.waits_of(*session).next().is_none())
-            .filter(|session| self.held.iter().all(|held| held.session != *session || held.ttl.is_while_session()))
+            .filter(|session| self.held.iter().all(|held| held.session != *session))
             .collect();
         lost.sort_by_key(|session| hint.lost.iter().position(|id| *id == self.sessions[*session].id));
         for session in lost {

@@ -8,6 +8,7 @@ mod hold;
 mod unlock;
 mod wait;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
@@ -29,6 +30,8 @@ pub struct Model {
     pub sessions: Vec<Session>,
     /// In the order of the grants.
     pub held: Vec<Held>,
+    /// The ranks of ports, by their reservations.
+    pub port_ranks: Vec<(ReservationId, usize)>,
     /// What is over without a record of its release, in the order in which these will come.
     pub over: Vec<(Held, Why)>,
     /// In the order of the queue.
@@ -151,6 +154,7 @@ impl Model {
             policy,
             sessions: Vec::new(),
             held: Vec::new(),
+            port_ranks: Vec::new(),
             over: Vec::new(),
             waits: Vec::new(),
             requests: Vec::new(),
@@ -179,6 +183,7 @@ impl Model {
             Err(refusal) => Err(refusal),
         };
         self.settle(now);
+        self.rank_ports();
         self.freed.clear();
         self.due_and_free.clear();
         match &result {
@@ -283,7 +288,9 @@ impl Model {
         if state != EndState::Lost {
             session.earlier_end = Some((state, at));
         } else if !lost.is_empty() {
-            let keys = lost[lost.len().saturating_sub(20)..].iter().map(|key| self.keyset.key(*key).clone()).collect();
+            let kept = lost[lost.len().saturating_sub(20)..].to_vec();
+            let keys = kept.iter().map(|key| self.keyset.key(*key).clone()).collect();
+            self.sessions[number].lapsed = kept;
             self.sessions[number].notices.push(Notice::Lost { at, count: lost.len() as u64, keys });
         }
     }

@@ -41,6 +41,7 @@ impl Model {
             answered_by: None,
             answered_by_admin: None,
             note: None,
+            handed_over: false,
         };
         self.requests.push(request.clone());
         Ok(Outcome::Request(Box::new(request)))
@@ -61,9 +62,6 @@ impl Model {
         let me = &self.sessions[session].id.clone();
         let expected = if answer == UnlockAnswer::Withdrawn { &request.by } else { &request.holder };
         if me != expected {
-            if answer == UnlockAnswer::Withdrawn && *me != request.holder {
-                return Err(Refusal::UnknownRequest);
-            }
             let expected = SessionName { session: expected.clone(), name: None };
             return Err(match answer {
                 UnlockAnswer::Withdrawn => Refusal::NotTheSender(expected),
@@ -93,6 +91,7 @@ impl Model {
             if let Some(new) = hand_over {
                 self.can_hand_over(&given, asker, new)?;
             }
+            self.requests[at].handed_over = hand_over.is_some();
             self.answer_as(at, answer, by, is_admin, now);
             let why = match is_admin {
                 true => Why::Overridden { by: "admin".into(), reason: request.reason.clone() },

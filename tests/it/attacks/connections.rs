@@ -1,12 +1,13 @@
 //! Connections: idle ones make room, health checks and admins always get in, readers that read nothing cost little.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::json;
 
 use super::{numbers, peak_memory};
 use crate::http::request;
+use crate::preload::preload;
 use crate::support::process::LIMIT;
 use crate::world::{World, until};
 
@@ -20,7 +21,10 @@ fn raw(world: &World) -> TcpStream {
 
 /// A stream of events that began; nothing of it is read but its beginning.
 fn follow(world: &World, target: &str, token: &str) -> TcpStream {
-    let mut stream = raw(world);
+    follow_on(raw(world), target, token)
+}
+
+fn follow_on(mut stream: TcpStream, target: &str, token: &str) -> TcpStream {
     let bearer = format!("Bearer {token}");
     stream.write_all(&request("GET", target, &[("authorization", &bearer)], b"")).unwrap();
     let mut begin = [0; 15];
@@ -60,6 +64,54 @@ fn idle_connections_do_not_keep_others_out() {
     assert_eq!(&begin, b"HTTP/1.1 200 OK");
     let closed = |mut stream: TcpStream| matches!(stream.read_to_end(&mut Vec::new()), Ok(_) | Err(_));
     assert!(closed(idle.swap_remove(0)));
+}
+
+/// A connection from this address of the machine.
+fn raw_from(world: &World, address: [u8; 4]) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    socket.connect(&world.server().tcp().into()).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    socket.into()
+}
+
+/// One address could take every connection of the server.
+#[test]
+fn one_address_has_only_its_share_of_the_connections() {
+    let limit = numbers(5, 1_000);
+    let mut world = World::not_started();
+    world.git_init("repo");
+    if !preload(&mut world, "the connections of one address") {
+        return;
+    }
+    world.env("DIBS_PEERS", "1");
+    world.configure(&format!("[limits]\nconnections-per-peer = {limit}\nevent-readers = {}\n", limit + 1));
+    world.start();
+    let reader = world.reader();
+    let (greedy, other) = ([127, 0, 0, 2], [127, 0, 0, 3]);
+    let mut streams: Vec<TcpStream> =
+        (0..limit).map(|_| follow_on(raw_from(&world, greedy), "/api/events", &reader)).collect();
+    let ask = |address: [u8; 4]| {
+        let mut stream = raw_from(&world, address);
+        let bytes = request("GET", "/healthz", &[("connection", "close")], b"");
+        let mut answer = String::new();
+        // A refused connection may be closed before the request is written.
+        let _ = stream.write_all(&bytes);
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let refused = ask(greedy);
+    assert!(
+        refused.starts_with("HTTP/1.1 503 ") && refused.contains("this address has reached its limit"),
+        "{refused}"
+    );
+    assert!(ask(other).starts_with("HTTP/1.1 200 "));
+    world.session("ana").hold("a");
+    // Idle connections of the same address make room for its next one.
+    streams.truncate(1);
+    until("the streams have ended", || ask(greedy).starts_with("HTTP/1.1 200 ").then_some(()));
+    let _idle: Vec<TcpStream> = (0..2 * limit).map(|_| raw_from(&world, greedy)).collect();
+    assert!(ask(greedy).starts_with("HTTP/1.1 200 "));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::{hold_many, metric, numbers};
+use super::{hold_many, metric, numbers, until_waiters};
 use crate::http::request;
-use crate::world::{Session, World, until};
+use crate::world::{Session, World};
 
 /// Work of a turn in which nothing large is decided.
 const SMALL_TURN: f64 = 3_000_000.0;
@@ -22,10 +22,6 @@ fn wait_for(session: &Session<'_>, keys: &[String]) -> TcpStream {
     stream
 }
 
-fn waiters(world: &World, count: usize) {
-    until("they wait", || (metric(world, "dibs_waiters") as usize == count).then_some(()));
-}
-
 /// With 300,000 held by a session that waits and gives up, others waited 2 s for their grants.
 #[test]
 fn a_wait_costs_the_same_however_much_its_session_holds() {
@@ -36,9 +32,9 @@ fn a_wait_costs_the_same_however_much_its_session_holds() {
     let wanted = ["wanted".to_owned()];
     for _ in 0..numbers(20, 200) {
         let waiting = wait_for(&ana, &wanted);
-        waiters(&world, 1);
+        until_waiters(&world, 1);
         drop(waiting);
-        waiters(&world, 0);
+        until_waiters(&world, 0);
     }
     // A heartbeat too.
     assert_eq!(ana.post("heartbeat", json!({})).ok()["renewedCount"], numbers(20_000, 300_000));
@@ -59,7 +55,7 @@ fn a_release_costs_little_however_many_keys_are_waited_for() {
         let mut wanted: Vec<String> = (0..keys).map(|n| format!("w{number}/{n}")).collect();
         wanted.extend(["touched".to_owned(), "blocked".to_owned()]);
         open.push(wait_for(&ana, &wanted));
-        waiters(&world, number + 1);
+        until_waiters(&world, number + 1);
     }
     let before = metric(&world, "dibs_desk_turn_work_max");
     for _ in 0..numbers(20, 200) {
@@ -70,5 +66,5 @@ fn a_release_costs_little_however_many_keys_are_waited_for() {
     let work = metric(&world, "dibs_desk_turn_work_max").max(before);
     assert!(work < SMALL_TURN, "{work}");
     drop(open);
-    waiters(&world, 0);
+    until_waiters(&world, 0);
 }

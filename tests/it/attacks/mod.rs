@@ -15,11 +15,12 @@ mod refusals;
 mod slices;
 mod stalls;
 mod stop;
+mod tools;
 mod unlock_requests;
 
 use serde_json::json;
 
-use crate::world::{Session, World};
+use crate::world::{Session, World, until};
 
 /// `long` where the long form of the tests was asked for, else `short`.
 pub fn numbers<T>(short: T, long: T) -> T {
@@ -39,6 +40,11 @@ pub fn metric(world: &World, name: &str) -> f64 {
     let text = String::from_utf8(world.connect().call("GET", "/metrics", &[], b"").unwrap().body).unwrap();
     let line = text.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap_or_else(|| panic!("{text}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Waits until so many requests wait in the queue.
+pub fn until_waiters(world: &World, count: usize) {
+    until("they wait", || (metric(world, "dibs_waiters") as usize == count).then_some(()));
 }
 
 /// How many reservations a session has.

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
+use super::numbers;
 use crate::http::request;
 use crate::preload::preload;
 use crate::world::World;
@@ -94,4 +95,23 @@ fn a_server_whose_ledger_hangs_stops() {
     world.env("DIBS_FAULT", "");
     world.start();
     assert_eq!(world.held().len(), 50);
+}
+
+/// It wrote on until the watchdog ended it after eleven seconds, with an error.
+#[test]
+fn a_server_whose_ledger_is_far_behind_stops_in_order_and_the_next_start_goes_on() {
+    let mut world = World::configured("[limits]\nreservations-per-session = 1000000\n");
+    let count = numbers(20_000, 200_000);
+    super::hold_many(&world.session("ana"), "src", count);
+    let ended = world.stop();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("did not stop within"), "{}", ended.stderr);
+    world.start();
+    let last = format!("src/{:07}", count - 1);
+    world.session("bo").reserve(json!({ "filePath": last })).refused("RESOURCE_LOCKED");
+    let until_limit = std::time::Instant::now() + std::time::Duration::from_secs(numbers(120, 900));
+    while world.get("/readyz", "").ok()["ledger"]["recordsBehind"].as_u64() != Some(0) {
+        assert!(std::time::Instant::now() < until_limit, "the ledger does not catch up");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }

@@ -46,6 +46,40 @@ fn many_unlock_requests_do_not_make_the_holders_answers_large() {
     assert_eq!(ana.get("unlock-requests").ok()["incoming"].as_array().unwrap().len(), pending);
 }
 
+/// A thousand requests for one entity made every answer about it 6 MB large, also those to its holder.
+#[test]
+fn many_requests_for_an_entity_do_not_make_the_answers_about_it_large() {
+    let asked = numbers(150, 900);
+    let world = World::new();
+    let worker = world.token(json!({ "sub": "host", "scope": "worker" }));
+    let target = |call: &str| format!("/api/entities/job/1/{call}");
+    world.post(&target("lock"), &worker, json!({ "agentId": "holder" })).ok();
+    let mut ids = Vec::new();
+    for n in 0..asked {
+        let body = json!({ "requestedBy": format!("s{n}"), "reason": "\u{1}".repeat(1_000) });
+        let answer = world.post(&target("unlock-requests"), &worker, body);
+        assert!(answer.body.len() < 200 << 10, "{} bytes", answer.body.len());
+        ids.push(text(&answer.expect(201)["request"]["id"]).to_owned());
+    }
+    let again = json!({ "agentId": "holder" });
+    let bearer = format!("Bearer {worker}");
+    for answer in [
+        world.get(&target("lock"), &worker),
+        world.connect().call("GET", "/compat/jobs/1/lock", &[("authorization", &bearer)], b"").unwrap(),
+        world.post(&target("lock"), &worker, again),
+    ] {
+        assert!(answer.body.len() < 200 << 10, "{} bytes", answer.body.len());
+        let requests = answer.ok()["requests"].as_array().unwrap().clone();
+        let listed: Vec<&str> = requests.iter().map(|request| text(&request["id"])).collect();
+        assert_eq!(listed, ids[asked - 100..], "the newest, the oldest of them first");
+        let chars = |request: &Value| text(&request["reason"]).chars().count();
+        assert_eq!((chars(&requests[99]), chars(&requests[0])), (1_000, 101));
+    }
+    // One that is not listed any more can still be answered.
+    let answer = world.post(&target(&format!("unlock-requests/{}/approve", ids[0])), &worker, json!({})).ok();
+    assert_eq!((&answer["releaseLock"], &answer["lock"]), (&json!(true), &Value::Null));
+}
+
 #[test]
 fn one_session_can_ask_only_so_often() {
     let world = World::configured("[limits]\nunlock-requests-per-session = 2\nunlock-requests-per-repository = 3\n");
