@@ -16,6 +16,7 @@
 //! ```text
 //! cli   ┐                                 http ─► desk ─► engine ─► key
 //! hook  ┤                                   │      ├────► journal ─► ledger   history in git, its own repository
+//!                                                             └──► etcd ◄─ cluster, which node runs the desk
 //! agent ┼─► judge ─► local ─► client ───►   │      └────► feed ─► event streams of http
 //! mcp   ┘             (wire: JSON shapes)   └────► token
 //! mcp, http ─► tools, the MCP messages and tools that both serve
@@ -28,7 +29,9 @@
 //! | [`text`] | text that is safe on a terminal, quoted for a shell, percent-coded | everything else |
 //! | [`key`] | what can be reserved; do two keys overlap | who holds what |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
-//! | [`journal`] | makes records durable, returns them; SQLite, or memory in tests | what records mean |
+//! | [`etcd`] | a client of etcd: ranges, transactions, leases, watches | records, nodes |
+//! | [`journal`] | makes records durable, returns them; SQLite, etcd in a cluster, or memory in tests | what records mean |
+//! | [`cluster`] | which node of a cluster leads which repository; the lease; moving and copying | HTTP, rules |
 //! | [`desk`] | one thread: execute → append → publish → reply; the only clock | HTTP, git |
 //! | [`ledger`] | writes the history, and what is held now, into a git repository | how decisions are made |
 //! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
@@ -45,13 +48,13 @@
 //! | [`agent`] | the hooks of coding agents, where an edit is a reservation; what models are told; setup | rules |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
-//! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine ← journal` · `journal, engine ← desk` ·
+//! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine, etcd ← journal` · `engine, etcd, journal ← cluster` · `journal, engine ← desk` ·
 //! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
 //! `text, key, engine, desk, token, wire, tools ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
 //! `text, wire, git, client, local, judge ← hook` · `text, wire, git, client, local, judge ← agent` ·
 //! `wire, git, client, local, tools ← mcp` ·
-//! `text, key, engine, journal, desk, ledger, token, wire, http, git, client, local ← serve` ·
+//! `text, key, engine, etcd, journal, cluster, desk, ledger, token, wire, http, git, client, local ← serve` ·
 //! `text, key, token, wire, git, client, local, judge, hook, agent, mcp, serve ← cli`.
 //! `tests/rooms.rs` keeps these arrows true, without exceptions. One dependency is not an arrow: the journal keeps the
 //! records that the ledger has not written yet. `serve` passes the ledger's position on, and truncation waits for it.
@@ -75,6 +78,9 @@
 //! * **Desk**: the thread that decides (`Worker`), and the handle to it. **Metrics**: what it counts and times.
 //! * **Listening time**: the clock of deadlines; it stands still while the desk is away. **Intake**: the connections that
 //!   bring messages to the desk.
+//! * **Node**: a server of a cluster. **Leader**: the node that runs the desk of a repository. **Follower**: there, a node
+//!   that sends requests to the leader. **Epoch**: one leader's time; the revision that created its key in etcd.
+//!   **Lease**: what etcd takes a node's keys away by when the node is gone. **Hop**: a request from node to node.
 //! * **Journal**: the durable records. **Image**: recorded state as one value, for snapshots.
 //! * **Ledger**: the history in git. **Flush**: the events since the last commit, as one commit. **Lag**: the events
 //!   that are not committed yet.
@@ -90,8 +96,10 @@
 pub mod agent;
 pub mod cli;
 pub mod client;
+pub mod cluster;
 pub mod desk;
 pub mod engine;
+pub mod etcd;
 pub mod git;
 pub mod hook;
 pub mod http;

@@ -17,7 +17,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("key", &["text"]),
     ("engine", &["key"]),
-    ("journal", &["engine"]),
+    ("etcd", &[]),
+    ("journal", &["engine", "etcd"]),
+    ("cluster", &["engine", "etcd", "journal"]),
     ("desk", &["journal", "engine"]),
     ("token", &["text", "engine"]),
     ("wire", &[]),
@@ -33,7 +35,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mcp", &["wire", "git", "client", "local", "tools"]),
     (
         "serve",
-        &["text", "key", "engine", "journal", "desk", "ledger", "token", "wire", "http", "git", "client", "local"],
+        &[
+            "text", "key", "engine", "etcd", "journal", "cluster", "desk", "ledger", "token", "wire", "http", "git",
+            "client", "local",
+        ],
     ),
     ("cli", &["text", "key", "token", "wire", "git", "client", "local", "judge", "hook", "agent", "mcp", "serve"]),
 ];

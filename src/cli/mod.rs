@@ -82,7 +82,7 @@ enum Command {
     /// server in the background, and tests all of it. Doing it twice changes nothing. It asks nothing.
     Init(init::Args),
     /// Serve reservations for the current repository
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Stop the server of the current repository
     ///
     /// What is held stays held. The next command or commit that needs the server starts it again; git config dibs.autostart
@@ -141,6 +141,8 @@ enum Command {
     Ledger(ledger::Args),
     /// Back up, check or compact the journal
     Db(db::Args),
+    /// Look at a cluster of servers, and move repositories in it
+    Cluster(cluster::Args),
     /// Ask a holder to release a key
     Request(request::Args),
     /// List requests to your session and requests from it
@@ -216,7 +218,7 @@ pub fn main() -> ExitCode {
     // Parsing ends the process on --help, --version and usage errors, the latter with exit code 2.
     let result = match Args::parse().command {
         Command::Init(args) => init::run(args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Stop(args) => stop::run(args),
         Command::Token(args) => token::run(args),
         Command::Run(args) => run::run(args),
@@ -237,6 +239,7 @@ pub fn main() -> ExitCode {
         Command::Log(args) => log::run(args),
         Command::Ledger(args) => ledger::run(args),
         Command::Db(args) => db::run(args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Request(args) => request::run(args),
         Command::Requests(args) => requests::run(args),
         Command::Approve(args) => approve::run(args),

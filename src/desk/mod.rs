@@ -147,6 +147,8 @@ enum DeskMessage {
     Intake(Box<dyn Intake>),
     /// Only wakes the thread, so that it reads the clock.
     Poke,
+    /// Ends the thread: another server decides from now on.
+    Abandon,
     /// Ends every wait, and refuses new ones.
     Close,
     Stop,
@@ -250,6 +252,12 @@ impl Desk {
     /// Closes, and ends the thread once everything submitted before is decided and durable.
     pub fn stop(&self) {
         self.send_or_block(DeskMessage::Stop);
+    }
+
+    /// Ends the thread as a failed append does, with [`JournalError::Deposed`], because another server decides now. What
+    /// waits gets no reply.
+    pub fn abandon(&self) {
+        self.send_or_block(DeskMessage::Abandon);
     }
 
     /// The error for a command whose closure was dropped without a call.

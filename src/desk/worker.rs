@@ -85,6 +85,12 @@ struct Outbox {
     reads: VecDeque<(Actor, Option<Refusal>, ReadCallback)>,
 }
 
+impl Outbox {
+    fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.wait_replies.is_empty() && self.reads.is_empty()
+    }
+}
+
 /// How much the messages of a turn have brought.
 #[derive(Default)]
 struct TurnSize {
@@ -153,7 +159,7 @@ impl Worker {
             let metrics = &self.shared.metrics;
             turn.now = self.presence.begin_turn(self.clock.as_ref(), slept, &mut self.engine, metrics);
             let after = self.engine.head();
-            let (mut stop, mut taken, work_before) = (false, 0, self.engine.work());
+            let (mut stop, mut abandon, mut taken, work_before) = (false, false, 0, self.engine.work());
             // What is due ends before any message is decided, unless there may be renewals that were not heard yet.
             self.expire_due(&mut turn, &mut outbox);
             for message in std::mem::take(&mut self.deferred) {
@@ -162,13 +168,21 @@ impl Worker {
             let mut size = TurnSize::default();
             for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
                 stop |= matches!(message, DeskMessage::Stop);
+                abandon |= matches!(message, DeskMessage::Abandon);
                 taken += 1;
                 self.handle(message, &mut turn, &mut outbox);
-                if stop || self.engine.work() - work_before > TURN_WORK || size.is_full(&turn.records) {
+                if stop || abandon || self.engine.work() - work_before > TURN_WORK || size.is_full(&turn.records) {
                     break;
                 }
             }
+            if abandon {
+                return Err(JournalError::Deposed);
+            }
             self.append(after, &turn.records)?;
+            // An append has shown that no other server decides. Without one, the journal must know.
+            if turn.records.is_empty() && !outbox.is_empty() {
+                self.journal.confirm()?;
+            }
             self.measure(taken);
             self.presence.end_turn(taken < BATCH_MAX as u64, &self.shared.metrics);
             self.deliver(&mut outbox, turn.now, stop);
@@ -290,7 +304,7 @@ impl Worker {
             DeskMessage::ReturnGrants { session, grants } => self.run_own(Command::Unheard { session, grants }, turn),
             DeskMessage::Intake(intake) => self.presence.set_intake(intake),
             DeskMessage::Policy(policy) => self.engine.set_policy(policy),
-            DeskMessage::Poke => {}
+            DeskMessage::Poke | DeskMessage::Abandon => {}
             DeskMessage::Close | DeskMessage::Stop => {
                 self.closing = true;
                 let waiters: Vec<WaiterId> = self.waiting.keys().copied().collect();

@@ -189,7 +189,8 @@ impl Library {
         let mut settings = Settings::default();
         for (level, name, value) in found {
             let of_user = (1..git2::ConfigLevel::Local as i32).contains(&level);
-            settings.add(&name, value, if of_user { SetBy::User } else { SetBy::Repository });
+            let set_by = if of_user { SetBy::User } else { SetBy::Repository };
+            settings.add_of_file(&name, value, set_by, level);
         }
         Some(settings)
     }

@@ -12,6 +12,8 @@ use super::{GitError, Repo, Running, split_nul};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     effective: HashMap<String, String>,
+    /// All values in the file that has the effective one, in order, and the importance of the file.
+    repeated: HashMap<String, (i32, Vec<String>)>,
     /// What the user or the system sets, outside of the repository: all values, in order.
     of_user: HashMap<String, Vec<String>>,
 }
@@ -62,6 +64,11 @@ impl Settings {
         self.effective.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 
+    /// The values of `dibs.<name>` where it is set several times in one file: all of the most important file that sets it.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.repeated.get(&name.to_ascii_lowercase()).map_or(&[], |(_, values)| values.as_slice())
+    }
+
     /// The values of `dibs.<name>` that no file of the repository sets, the most important one last.
     pub fn of_user(&self, name: &str) -> &[String] {
         self.of_user.get(&name.to_ascii_lowercase()).map_or(&[], Vec::as_slice)
@@ -76,7 +83,18 @@ impl Settings {
 
     /// Adds a value, which is more important than those before it.
     pub fn add(&mut self, name: &str, value: String, set_by: SetBy) {
+        let level = if set_by == SetBy::User { 1 } else { 3 };
+        self.add_of_file(name, value, set_by, level);
+    }
+
+    /// The same with the importance of the file that has it.
+    pub fn add_of_file(&mut self, name: &str, value: String, set_by: SetBy, level: i32) {
         let name = name.to_ascii_lowercase();
+        let (found, values) = self.repeated.entry(name.clone()).or_default();
+        if *found != level {
+            (*found, *values) = (level, Vec::new());
+        }
+        values.push(value.clone());
         if set_by == SetBy::User {
             self.of_user.entry(name.clone()).or_default().push(value.clone());
         }
@@ -95,7 +113,9 @@ impl Settings {
                 b"system" | b"global" | b"command" => SetBy::User,
                 _ => SetBy::Repository,
             };
-            settings.add(name, value.to_owned(), set_by);
+            let scopes: [&[u8]; 5] = [b"system", b"global", b"local", b"worktree", b"command"];
+            let level = scopes.iter().position(|known| *known == scope.as_slice()).map_or(0, |at| at as i32 + 1);
+            settings.add_of_file(name, value.to_owned(), set_by, level);
         }
         settings
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use tokio::sync::{Semaphore, watch};
 
 use super::byte_budget::ByteBudget;
 use super::event_texts::EventTexts;
 use super::extract::{BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX};
+use super::forward::Forwarder;
 use super::handlers::mcp::ToolWaits;
 use super::handlers::metrics::Gauge;
 use super::handlers::reserve::{WAITS_BYTES_MAX, WAITS_BYTES_PER_SESSION_MAX};
@@ -25,6 +26,7 @@ use super::middleware::request_count::RequestCounts;
 use super::pattern_work::{WorkShares, pattern_threads};
 use super::port_pool::PortPool;
 use super::reply_channel::ReplyChannel;
+use super::transport::unread::OpenSockets;
 use crate::desk::Desk;
 use crate::engine::Text;
 use crate::token::Keyring;
@@ -43,6 +45,8 @@ pub struct Repository {
     pub history: Option<Arc<dyn HistoryBackend>>,
     /// Reads the files that patterns cover, for Git LFS clients; without one they see no such files.
     pub tracked_files: Option<Arc<dyn TrackedFiles>>,
+    /// Numbers for `/metrics` that other rooms keep.
+    pub gauges: Vec<Gauge>,
     /// Held by the request that makes a new list of locks.
     pub(super) lock_list_turn: tokio::sync::Mutex<()>,
     policy: ArcSwap<KeyPolicy>,
@@ -52,6 +56,8 @@ pub struct Repository {
     pub(super) live: LiveEvents,
     /// Shared by all repositories of the server.
     pub(super) port_pool: Arc<PortPool>,
+    /// Another node of the cluster decides for this repository now.
+    closed: watch::Sender<bool>,
 }
 
 impl Repository {
@@ -64,6 +70,7 @@ impl Repository {
             reply_channel: ReplyChannel::default(),
             history: None,
             tracked_files: None,
+            gauges: Vec::new(),
             lock_list_turn: tokio::sync::Mutex::default(),
             policy,
             rate_limiter: RateLimiter::default(),
@@ -71,7 +78,14 @@ impl Repository {
             event_texts: EventTexts::default(),
             live: LiveEvents::default(),
             port_pool: Arc::default(),
+            closed: watch::Sender::new(false),
         }
+    }
+
+    /// Returns when another node of the cluster decides for this repository.
+    pub(super) async fn closed(&self) {
+        // The sender is in this struct, so the channel is never closed.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     pub fn policy(&self) -> Guard<Arc<KeyPolicy>> {
@@ -84,17 +98,51 @@ impl Repository {
     }
 }
 
+/// The repositories of the server by name. In a cluster, only those that this node leads are open.
+pub struct Repositories {
+    slots: BTreeMap<Text, ArcSwapOption<Repository>>,
+}
+
+impl Repositories {
+    pub fn names(&self) -> impl Iterator<Item = &Text> {
+        self.slots.keys()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.slots.contains_key(name)
+    }
+
+    /// The repository, if it is open.
+    pub fn get(&self, name: &str) -> Option<Arc<Repository>> {
+        self.slots.get(name)?.load_full()
+    }
+
+    /// The repositories that are open.
+    pub fn open(&self) -> impl Iterator<Item = Arc<Repository>> + Clone {
+        self.slots.values().filter_map(ArcSwapOption::load_full)
+    }
+
+    /// The name of the repository, if there is exactly one.
+    pub fn only(&self) -> Option<&Text> {
+        let mut names = self.slots.keys();
+        let first = names.next()?;
+        names.next().is_none().then_some(first)
+    }
+}
+
 /// The state that all handlers share.
 pub struct App {
-    /// By name.
-    pub repositories: BTreeMap<Text, Arc<Repository>>,
+    pub repositories: Arc<Repositories>,
+    /// Sends requests to the nodes that lead, in a cluster.
+    pub(super) forwarder: Option<Forwarder>,
+    /// The connections of the server, once it has some.
+    sockets: OnceLock<Arc<OpenSockets>>,
+    port_pool: Arc<PortPool>,
     pub keyring: Arc<Keyring>,
     /// The wall clock in seconds since 1970, by which tokens expire.
     pub wall_clock: fn() -> i64,
     /// Whether `/metrics` needs no token.
     pub open_metrics: bool,
-    /// Numbers for `/metrics` that other rooms keep.
-    pub gauges: Vec<Gauge>,
     pub(super) requests: RequestCounts,
     /// Codes with which browsers can sign in now.
     pub(super) login_codes: LoginCodes,
@@ -125,16 +173,25 @@ pub struct App {
 
 impl App {
     pub fn new(repositories: Vec<Repository>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
-        let desks = repositories.iter().map(|repo| (repo.name.clone(), repo.desk.clone())).collect();
-        let port_pool = Arc::new(PortPool::of(desks));
-        let shared = |repo: Repository| Arc::new(Repository { port_pool: port_pool.clone(), ..repo });
-        let repositories = repositories.into_iter().map(|repo| (repo.name.clone(), shared(repo))).collect();
+        let names = repositories.iter().map(|repo| repo.name.clone()).collect();
+        let app = Self::closed(names, keyring, wall_clock);
+        repositories.into_iter().for_each(|repo| app.open(repo));
+        app
+    }
+
+    /// An app whose repositories are not open yet.
+    pub fn closed(names: Vec<Text>, keyring: Arc<Keyring>, wall_clock: fn() -> i64) -> Self {
+        let slots = names.into_iter().map(|name| (name, ArcSwapOption::empty())).collect();
+        let repositories = Arc::new(Repositories { slots });
+        let port_pool = Arc::new(PortPool::of(&repositories));
         Self {
             repositories,
+            forwarder: None,
+            sockets: OnceLock::new(),
+            port_pool,
             keyring,
             wall_clock,
             open_metrics: true,
-            gauges: Vec::new(),
             requests: RequestCounts::default(),
             login_codes: LoginCodes::default(),
             ended_logins: EndedLogins::default(),
@@ -191,11 +248,31 @@ impl App {
         self.ended_logins.keep(saved, save);
     }
 
-    /// The repository, if there is exactly one.
-    pub fn only_repository(&self) -> Option<&Arc<Repository>> {
-        let mut all = self.repositories.values();
-        let first = all.next()?;
-        all.next().is_none().then_some(first)
+    /// From now on requests for this repository are decided here.
+    pub fn open(&self, repository: Repository) {
+        let repository = Arc::new(Repository { port_pool: self.port_pool.clone(), ..repository });
+        if let Some(sockets) = self.sockets.get() {
+            repository.desk.set_intake(sockets.intake());
+        }
+        self.repositories.slots[&repository.name].store(Some(repository));
+    }
+
+    /// From now on another node decides for this repository. Its event streams end, so that their clients connect again.
+    pub fn close(&self, name: &str) {
+        if let Some(repository) = self.repositories.slots.get(name).and_then(|slot| slot.swap(None)) {
+            repository.closed.send_replace(true);
+        }
+    }
+
+    /// The desks hear what has arrived on these connections before anything expires.
+    pub(super) fn set_sockets(&self, sockets: &Arc<OpenSockets>) {
+        let _ = self.sockets.set(sockets.clone());
+        self.repositories.open().for_each(|repo| repo.desk.set_intake(sockets.intake()));
+    }
+
+    /// Requests for repositories that other nodes lead are sent to these.
+    pub fn set_forwarder(&mut self, forwarder: Forwarder) {
+        self.forwarder = Some(forwarder);
     }
 
     /// How many requests were answered so far.
@@ -220,6 +297,11 @@ impl App {
 
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
+    }
+
+    /// Becomes true when the server stops.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 
     /// Returns when the server stops.

@@ -13,7 +13,7 @@ use super::extract::{BodyOwner, query_values};
 use super::handlers::mcp::MCP_PATH;
 use super::lfs::repository_in_path;
 use super::login::cookie::Proof;
-use crate::engine::{Actor, SessionId, SessionIdentity, Timestamp};
+use crate::engine::{Actor, SessionId, SessionIdentity, Text, Timestamp};
 use crate::token::{Claims, Scope};
 use crate::wire::{Code, ErrorBody};
 
@@ -81,8 +81,22 @@ fn requested_repo(parts: &Parts) -> ApiResult<Option<String>> {
     }
 }
 
+/// The name of the repository that a request is about, if its token is valid and may use it.
+pub fn repository_of(parts: &Parts, app: &App) -> ApiResult<Text> {
+    let claims = authenticate(parts, app)?;
+    choose_name(app, &claims, requested_repo(parts)?.as_deref()).cloned()
+}
+
 /// The repository that a token is for. A token for several names one in `?repo=`.
 pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str>) -> ApiResult<Arc<Repository>> {
+    let name = choose_name(app, claims, requested_repo)?;
+    app.repositories.get(name).ok_or_else(|| {
+        let sentence = "this node does not lead the repository now; ask again in a moment";
+        ApiError::new(Code::Unavailable, sentence).retry_after(1)
+    })
+}
+
+fn choose_name<'a>(app: &'a App, claims: &Claims, requested_repo: Option<&str>) -> ApiResult<&'a Text> {
     let name = match (&claims.repo, requested_repo) {
         (Some(own), Some(requested)) if **own != *requested => {
             return Err(ApiError::new(Code::Forbidden, "this token is for another repository"));
@@ -91,20 +105,19 @@ pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str
         (None, Some(requested)) => Some(requested),
         (None, None) => None,
     };
-    match (name, app.only_repository()) {
-        (Some(name), _) => match app.repositories.get(name) {
-            Some(repo) if claims.repo.is_some() || claims.scope == Scope::Admin || app.only_repository().is_some() => {
-                Ok(repo.clone())
-            }
+    let only = app.repositories.only();
+    match (name, only) {
+        (Some(name), _) => match app.repositories.names().find(|known| ***known == *name) {
+            Some(known) if claims.repo.is_some() || claims.scope == Scope::Admin || only.is_some() => Ok(known),
             // Without a token for it, a client may not learn whether a repository exists.
             _ => {
                 let sentence = format!("{name:?} is not a repository that this token may use here");
                 Err(ApiError::new(Code::Forbidden, sentence))
             }
         },
-        (None, Some(only)) => Ok(only.clone()),
+        (None, Some(only)) => Ok(only),
         (None, None) if claims.scope == Scope::Admin => {
-            let names: Vec<&str> = app.repositories.keys().map(|name| &**name).collect();
+            let names: Vec<&str> = app.repositories.names().map(|name| &**name).collect();
             let sentence = format!("name the repository with ?repo=; this server has {}", names.join(", "));
             Err(ApiError::new(Code::InvalidRequest, sentence))
         }

@@ -4,19 +4,19 @@
 //! with the ports that the other repositories have at that time. Only an allocation makes more of them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::app::Repositories;
 use super::error::ApiResult;
 use super::submit::read_state;
-use crate::desk::Desk;
 use crate::engine::{Actor, Text};
 
 #[derive(Default)]
 pub struct PortPool {
-    /// The repositories of the server by name.
-    desks: Vec<(Text, Desk)>,
+    /// The repositories of the server. Each of them has this pool.
+    repositories: Weak<Repositories>,
     turn: Arc<Mutex<()>>,
 }
 
@@ -28,19 +28,19 @@ pub struct PortTurn {
 }
 
 impl PortPool {
-    pub fn of(desks: Vec<(Text, Desk)>) -> Self {
-        Self { desks, turn: Arc::default() }
+    pub fn of(repositories: &Arc<Repositories>) -> Self {
+        Self { repositories: Arc::downgrade(repositories), turn: Arc::default() }
     }
 
     /// Waits for the allocations before this one.
     pub async fn turn(&self, repository: &Text) -> ApiResult<PortTurn> {
         let mut taken = BTreeSet::new();
-        if self.desks.len() < 2 {
+        let Some(repositories) = self.repositories.upgrade().filter(|all| all.only().is_none()) else {
             return Ok(PortTurn { taken, _turn: None });
-        }
+        };
         let turn = self.turn.clone().lock_owned().await;
-        for (_, desk) in self.desks.iter().filter(|(name, _)| name != repository) {
-            taken.append(&mut read_state(desk, Actor::Reader, |engine, _| engine.taken_ports()).await?.value);
+        for other in repositories.open().filter(|other| other.name != *repository) {
+            taken.append(&mut read_state(&other.desk, Actor::Reader, |engine, _| engine.taken_ports()).await?.value);
         }
         Ok(PortTurn { taken, _turn: Some(turn) })
     }

@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 
 use super::app::App;
 use super::error::ApiError;
+use super::forward::forward;
 use super::handlers::{
     check, contention, docs, entities, events, health, held, history, login, mcp, metrics, pages, ports, pushes,
     release, renew, reservation_history, reservations, reserve, sessions, stats, unlock_requests, waits,
@@ -75,7 +76,7 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
     let (router, document) = routes().split_for_parts();
     let mcp_path = mcp::MCP_PATH.to_owned();
     app.requests.set_routes(document.paths.paths.keys().chain([&mcp_path]).chain(&lfs::paths()));
-    router
+    let router = router
         .merge(compat::routes())
         .merge(lfs::routes())
         // Not in the document: it has another protocol, with descriptions of its own.
@@ -83,7 +84,10 @@ pub fn router(app: Arc<App>, host_check: HostCheck) -> Router {
         .fallback(async || ApiError::new(Code::NotFound, "no such path; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this path does not support this method; see the Allow header")
-        })
-        .layer(from_fn_with_state((app.clone(), host_check), with_request_id))
-        .with_state(app)
+        });
+    let router = match &app.forwarder {
+        Some(_) => router.layer(from_fn_with_state(app.clone(), forward)),
+        None => router,
+    };
+    router.layer(from_fn_with_state((app.clone(), host_check), with_request_id)).with_state(app)
 }

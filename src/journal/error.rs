@@ -8,6 +8,7 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
 use crate::engine::Seq;
+use crate::etcd::EtcdError;
 
 /// The underlying error.
 type Cause = Box<dyn Error + Send + Sync>;
@@ -103,6 +104,22 @@ pub enum JournalError {
          move the journal and its ledger away, and the server then begins new ones"
     )]
     LastGeneration,
+    /// Another node of the cluster leads the repository, or none does. Nothing was written.
+    #[error("this node does not lead the repository any more; another node answers for it")]
+    Deposed,
+    /// Etcd gave no clear answer, or refused.
+    #[error("could not {doing} in etcd: {source}")]
+    Etcd {
+        /// What was tried, as in "could not …".
+        doing: &'static str,
+        source: EtcdError,
+    },
+    /// An earlier append to etcd had no clear outcome.
+    #[error("an earlier write to etcd had no clear outcome, so this node writes nothing more until it leads again")]
+    EtcdBroken,
+    /// A key in etcd is not what it should be.
+    #[error("the key {key} in etcd is damaged: {what}; restore a backup of etcd, see docs/cluster.md")]
+    DamagedKey { key: String, what: String },
     /// Any other error of the operating system or SQLite.
     #[error("could not {doing} {}: {source}; fix the cause, then start the server again", .path.display())]
     Io {
@@ -117,10 +134,17 @@ impl JournalError {
     /// Whether the records of the failed append may be stored all the same. Only a write that never began, or that had no
     /// room, has certainly stored nothing.
     pub fn may_be_stored(&self) -> bool {
-        use JournalError::{Broken, Full, InUse, LastGeneration, ReadOnly, Superseded};
+        use JournalError::{Broken, Deposed, EtcdBroken, Full, InUse, LastGeneration, ReadOnly, Superseded};
         !matches!(
             self,
-            Superseded { .. } | InUse { .. } | Full { .. } | ReadOnly { .. } | Broken { .. } | LastGeneration
+            Superseded { .. }
+                | InUse { .. }
+                | Full { .. }
+                | ReadOnly { .. }
+                | Broken { .. }
+                | LastGeneration
+                | Deposed
+                | EtcdBroken
         )
     }
 

@@ -2,10 +2,11 @@
 //!
 //! There is no clock and no rule here, and nothing depends on which event a record has. A journal has one writer, the
 //! [`Journal`] itself; a [`JournalReader`] is a second handle, for reading and for snapshots on another thread.
-//! Start at [`Journal::append`]; servers use [`SqliteJournal`], tests use [`MemoryJournal`]. Rebuilding state from a
+//! Start at [`Journal::append`]; servers use [`SqliteJournal`], those of a cluster [`EtcdJournal`], tests [`MemoryJournal`]. Rebuilding state from a
 //! snapshot and records is in `replay`, offline maintenance of the file in [`db`].
 
 mod error;
+mod etcd;
 mod generation;
 mod memory;
 mod replay;
@@ -19,6 +20,7 @@ mod golden;
 mod suite;
 
 pub use error::JournalError;
+pub use etcd::{EtcdJournal, EtcdKeys, Leadership};
 pub use generation::begin_generation;
 pub use memory::MemoryJournal;
 pub use replay::{Replay, ReplayRange, encode_image, replay};
@@ -46,6 +48,12 @@ pub trait Journal: Send {
     /// If the records are not numbered `after + 1`, `after + 2` and so on: numbering them is up to the caller. Only the first
     /// may skip numbers, if it [begins a generation](crate::engine::Event::Restored).
     fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError>;
+
+    /// Called before replies leave that rest on no append. An error means that another server may be the one that writes by
+    /// now, so that they might be wrong. A journal that only this process can write has nothing to confirm.
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        Ok(())
+    }
 
     /// How long the last append took to write and sync; none for a journal that does not sync.
     fn sync_time(&self) -> Option<Duration> {

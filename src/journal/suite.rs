@@ -2,10 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Journal, JournalError, JournalReader, LoadItem, MemoryJournal, RecordPage, SqliteJournal};
+use super::{
+    EtcdJournal, EtcdKeys, Journal, JournalError, JournalReader, Leadership, LoadItem, MemoryJournal, RecordPage,
+    SqliteJournal,
+};
 use crate::engine::{Event, Record, Seq, SessionId, Timestamp};
+use crate::etcd::messages::TxnRequest;
+use crate::etcd::{Etcd, EtcdOptions, delete, put, tests::shared_etcd};
 
 /// A journal's storage, where it can be opened, closed and opened again.
 pub(super) trait JournalStorage {
@@ -58,6 +64,55 @@ impl JournalStorage for OnDisk {
     }
 }
 
+/// A prefix of its own in a real etcd. Whoever opens the journal becomes its leader.
+pub(super) struct InEtcd {
+    pub(super) etcd: Arc<Etcd>,
+    pub(super) keys: EtcdKeys,
+}
+
+/// The journal itself must refuse what another leader may do; a lease is no part of it.
+pub(super) struct AlwaysCertain;
+
+impl Leadership for AlwaysCertain {
+    fn is_certain(&self) -> bool {
+        true
+    }
+
+    fn is_possible(&self) -> bool {
+        true
+    }
+}
+
+impl InEtcd {
+    /// None where there is no etcd on this machine.
+    pub(super) fn new() -> Option<InEtcd> {
+        let address = shared_etcd()?;
+        let etcd = Arc::new(Etcd::new(&address, EtcdOptions::default()).unwrap());
+        let (journal, leader) = (format!("{}/journal", address.prefix), format!("{}/leader", address.prefix));
+        Some(InEtcd { etcd, keys: EtcdKeys::new(&journal, &leader) })
+    }
+
+    /// Becomes the leader, and returns the epoch.
+    pub(super) fn lead(&self) -> i64 {
+        let leader = self.keys.leader();
+        self.etcd.txn(TxnRequest { success: vec![delete(leader, b"")], ..TxnRequest::default() }).unwrap();
+        let put = TxnRequest { success: vec![put(leader, b"test")], ..TxnRequest::default() };
+        self.etcd.txn(put).unwrap().header.unwrap().revision
+    }
+
+    pub(super) fn open_as(&self, epoch: i64) -> EtcdJournal {
+        EtcdJournal::open(self.etcd.clone(), self.keys.clone(), epoch, Arc::new(AlwaysCertain)).unwrap()
+    }
+}
+
+impl JournalStorage for InEtcd {
+    fn open(&self) -> Box<dyn Journal> {
+        Box::new(self.open_as(self.lead()))
+    }
+
+    fn unlock(&self) {}
+}
+
 /// A record with any text in it.
 pub(super) fn record(seq: u64, text: &str) -> Record {
     let session = SessionId::parse("ana").unwrap();
@@ -108,6 +163,11 @@ macro_rules! for_every_journal {
         }
         mod sqlite {
             $(#[test] fn $name() { super::$name(&super::OnDisk::new()); })*
+        }
+        mod etcd {
+            $(#[test] fn $name() {
+                if let Some(storage) = super::InEtcd::new() { super::$name(&storage); }
+            })*
         }
     };
 }

@@ -40,6 +40,10 @@ impl Journal for RetainingJournal {
         Ok(())
     }
 
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.journal.confirm()
+    }
+
     fn sync_time(&self) -> Option<Duration> {
         self.journal.sync_time()
     }

@@ -76,17 +76,9 @@ impl Server {
         Destination::new(&self.endpoints, self.id.clone())
     }
 
-    /// A server that is not known to be on this machine.
-    fn elsewhere(endpoint: Endpoint, source: String) -> Server {
-        Server {
-            endpoints: vec![endpoint],
-            source,
-            is_local: false,
-            repo: None,
-            secret_file: None,
-            id: None,
-            may_start: false,
-        }
+    /// A server that is not known to be on this machine. It has several addresses if it is a cluster.
+    fn elsewhere(endpoints: Vec<Endpoint>, source: String) -> Server {
+        Server { endpoints, source, is_local: false, repo: None, secret_file: None, id: None, may_start: false }
     }
 }
 
@@ -103,15 +95,17 @@ pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, Discov
     let mut local: Vec<Endpoint> = record.iter().flat_map(|found| endpoints(&found.record)).collect();
     let source = match named {
         None => None,
-        Some((from, endpoint)) => match local.iter_mut().find(|local| local.address == endpoint.address) {
+        // The nodes of a cluster.
+        Some((from, endpoints)) if endpoints.len() > 1 => return Ok(Server::elsewhere(endpoints, from.to_owned())),
+        Some((from, endpoints)) => match local.iter_mut().find(|local| local.address == endpoints[0].address) {
             // The local server under its public name: its socket is still the better way.
             Some(same) => {
-                *same = endpoint;
+                *same = endpoints[0].clone();
                 Some(from.to_owned())
             }
             // The local server has another port since it was started again, and the old one may be another server's by now.
-            None if is_former_address(from, &endpoint, own, record.as_ref()) => Some(from.to_owned()),
-            None => return Ok(Server::elsewhere(endpoint, from.to_owned())),
+            None if is_former_address(from, &endpoints[0], own, record.as_ref()) => Some(from.to_owned()),
+            None => return Ok(Server::elsewhere(endpoints, from.to_owned())),
         },
     };
     match (record, own) {
@@ -126,7 +120,7 @@ pub(super) fn find(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Server, Discov
             id: record.id,
         }),
         (_, OwnToken::Found { credential, .. }) if let Some(address) = credential.addresses.first() => {
-            Ok(Server::elsewhere(address.clone().into(), format!("the token in {}", credential.from)))
+            Ok(Server::elsewhere(vec![address.clone().into()], format!("the token in {}", credential.from)))
         }
         _ => Err(DiscoverError::NoServer),
     }
@@ -148,8 +142,9 @@ pub(super) fn local_endpoints(common_dir: &Path) -> Vec<Endpoint> {
     record.iter().flat_map(|found| endpoints(&found.record)).collect()
 }
 
-/// The server that a flag, a variable, a session file or a setting names, and which of them does.
-fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, Endpoint)>, DiscoverError> {
+/// The server that a flag, a variable, a session file or a setting names, and which of them does. There are several addresses,
+/// separated by commas or in several settings, if it is a cluster; the first that answers is used.
+fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, Vec<Endpoint>)>, DiscoverError> {
     let of_token = || match own {
         OwnToken::Found { url, .. } => url.clone(),
         _ => None,
@@ -157,16 +152,27 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, En
     let by_flag = lookup.flags.url.clone().map(|text| ("--url", text));
     let by_variable = || lookup.variable(URL_VARIABLE).map(|text| (URL_VARIABLE, text));
     let by_token = || of_token().map(|text| (SESSION_FILE, text));
-    let by_setting = || lookup.setting("url").map(|text| (URL_SETTING, text.to_owned()));
+    let by_setting = || lookup.setting("url").map(|_| (URL_SETTING, lookup.settings.all("url").join(",")));
     let text = by_flag.or_else(by_variable).or_else(by_token).or_else(by_setting);
     let Some((from, text)) = text else { return Ok(None) };
-    let address = match Address::parse(text.trim()) {
-        Ok(address) => address,
-        Err(why) => return Err(DiscoverError::BadAddress { from, text, why }),
-    };
-    let is_same = |text: &String| Address::parse(text.trim()).as_ref() == Ok(&address);
-    let by_user = from != URL_SETTING || lookup.settings.of_user("url").iter().any(is_same);
-    Ok(Some((from, Endpoint { address, own_server_only: !by_user })))
+    let of_user = lookup.settings.of_user("url").iter().flat_map(|text| text.split(','));
+    let of_user: Vec<Address> = of_user.filter_map(|text| Address::parse(text.trim()).ok()).collect();
+    let mut endpoints = Vec::new();
+    for part in parts(&text) {
+        let address = match Address::parse(part) {
+            Ok(address) => address,
+            Err(why) => return Err(DiscoverError::BadAddress { from, text: part.to_owned(), why }),
+        };
+        let by_user = from != URL_SETTING || of_user.contains(&address);
+        endpoints.push(Endpoint { address, own_server_only: !by_user });
+    }
+    Ok(Some((from, endpoints)))
+}
+
+/// The addresses in a text, at least one.
+fn parts(text: &str) -> Vec<&str> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { vec![text.trim()] } else { parts }
 }
 
 const URL_VARIABLE: &str = "DIBS_URL";

@@ -27,7 +27,7 @@ pub async fn watch(journals: Vec<JournalFiles>, gone: Arc<Notify>, discovery: Ar
             tracing::error!("{error}; until then every request is refused");
             app.set_unready(error.to_string());
             // What is granted from now on could not be kept.
-            app.repositories.values().for_each(|repository| repository.desk.stop());
+            app.repositories.open().for_each(|repository| repository.desk.stop());
             return;
         }
         // A server that stops removes the file itself. If writing fails, the log says so once.

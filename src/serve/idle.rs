@@ -36,8 +36,8 @@ pub async fn watch(app: Arc<App>, timeout: Duration, shutdown: Shutdown) {
 }
 
 async fn is_in_use(app: &App) -> bool {
-    for repository in app.repositories.values() {
-        if repository.desk.feed().followers() > 0 || !is_unused(repository).await {
+    for repository in app.repositories.open() {
+        if repository.desk.feed().followers() > 0 || !is_unused(&repository).await {
             return true;
         }
     }

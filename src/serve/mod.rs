@@ -8,11 +8,13 @@
 //! * `discovery` writes the files by which clients on this machine find the server.
 //! * `contention_file` keeps the counts of refused and waiting requests over a restart, `ended_logins_file` which browsers
 //!   have signed out.
+//! * `cluster` makes the server a node of a cluster, which opens the repositories that it leads.
 //! * `tls` reads the certificate with which the server speaks TLS.
 //! * `idle` ends a server that is not used; `log_file` is the log of a server in the background.
 //! * `repository_lock` refuses a second server for a repository; `deleted_files` notices when the files are gone.
 //! * `upkeep`: `git dibs db`, `git dibs ledger` and `git dibs uninstall --all`, which need no running server.
 
+mod cluster;
 mod config;
 mod contention_file;
 mod deleted_files;
@@ -38,7 +40,7 @@ pub mod upkeep;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
@@ -46,10 +48,12 @@ use arc_swap::ArcSwap;
 pub use config::{CommandLine, ConfigValue, Options, check_config};
 pub use logging::LogFormat;
 
-use crate::http::{App, HttpServer, runtime};
+use crate::cluster::Cluster;
+use crate::http::{App, HttpServer, Repository, runtime};
 use crate::local::{LastServer, ServerRecord, data_dir, nothing_held};
 use crate::token::Keyring;
 use crate::wire::Time;
+use cluster::RepositoryWork;
 use config::ServerSettings;
 use discovery::DiscoveryFiles;
 use log_file::LogFile;
@@ -58,6 +62,9 @@ use reload::Reloader;
 use repositories::ServedRepository;
 use repository_lock::RepositoryLock;
 use shutdown::Shutdown;
+
+/// How often the other nodes of a cluster are told how far the ledger is behind.
+const LEDGER_REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// A server that accepts connections from now on.
 pub struct Started<'a> {
@@ -99,6 +106,9 @@ pub fn run(
     // Kept until the end, because dropping it writes the last lines.
     let log = logging::start(settings.fixed.log, settings.reloadable.log_level.as_deref(), log_to)?;
     let default_secret_file = data_dir::secret(&home);
+    if fixed.cluster.is_some() {
+        cluster::check_keys(&settings.reloadable)?;
+    }
     let keys = settings.reloadable.keyring(default_secret_file.clone())?;
     let secret_file = keys.secret_file.clone();
     let keyring = Arc::new(Keyring::new(keys)?);
@@ -109,7 +119,12 @@ pub fn run(
     let last_port = LastServer::read(&data_dir::dibs_dir(&served[0].repo)).port;
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
-    let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers)?);
+    let node = match &fixed.cluster {
+        Some(settings) => Some(cluster::join(settings, keyring.server_id(), shutdown.clone())?),
+        None => None,
+    };
+    let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers, node.as_ref())?);
+    let current = Arc::new(ArcSwap::from_pointee(settings.reloadable.clone()));
     ended_logins_file::keep(&app, &home);
     let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
@@ -150,20 +165,32 @@ pub fn run(
             log_level: log.level(),
             discovery: discovery.clone(),
             tls,
+            current: current.clone(),
         };
         signals::handle_reload(reloader)?;
         signals::handle_stop(shutdown.clone())?;
         systemd::notify(systemd::READY);
+        if let Some(node) = &node {
+            for served in &served {
+                let (served, fixed) = (served.clone(), fixed.clone());
+                let (reloadable, app) = (current.clone(), app.clone());
+                node.run(served.name.clone(), Box::new(RepositoryWork { served, fixed, reloadable, app }))?;
+            }
+            tokio::spawn(report_ledgers(node.reporter(), app.clone()));
+        }
         let on_stop = || {
             systemd::notify(systemd::STOPPING);
             app.set_stopping();
             workers.close();
+            // What it leads is decided by others from now on.
+            node.iter().for_each(Cluster::hand_over);
         };
         HttpServer::of(&app, sockets.listeners).run(shutdown.subscribe(), on_stop).await;
         let unused = if fixed.in_background { unused(&served, &app).await } else { Vec::new() };
         anyhow::Ok((discovery, unused))
     })?;
     workers.stop();
+    node.iter().for_each(Cluster::leave);
     // Nothing is decided any more, and no other server can start before this process has ended.
     for repository in unused.into_iter().filter(|_| shutdown.result().is_ok()) {
         if let Err(error) = nothing_held::tell(&repository.dir, Time(unix_seconds() * 1000)) {
@@ -178,7 +205,8 @@ pub fn run(
 async fn unused<'a>(served: &'a [ServedRepository], app: &App) -> Vec<&'a ServedRepository> {
     let mut unused = Vec::new();
     for repository in served.iter().filter(|served| served.dir == data_dir::dibs_dir(&served.repo)) {
-        if idle::is_unused(&app.repositories[&repository.name]).await {
+        let Some(open) = app.repositories.get(&repository.name) else { continue };
+        if idle::is_unused(&open).await {
             unused.push(repository);
         }
     }
@@ -197,15 +225,19 @@ fn open_app(
     keyring: &Arc<Keyring>,
     shutdown: &Shutdown,
     workers: &mut Workers,
+    node: Option<&Cluster>,
 ) -> Result<App> {
-    let (mut repositories, mut gauges) = (Vec::new(), Vec::new());
-    for repository in served {
-        let (repository, more) = open::open(repository, settings, shutdown.clone(), workers)?;
-        repositories.push(repository);
-        gauges.extend(more);
+    let names = served.iter().map(|repository| repository.name.clone()).collect();
+    let mut app = App::closed(names, keyring.clone(), unix_seconds);
+    match node {
+        // Each is opened when this node leads it.
+        Some(node) => app.set_forwarder(cluster::forwarder(node)),
+        None => {
+            for repository in served {
+                app.open(open::open(repository, settings, shutdown.clone(), workers)?);
+            }
+        }
     }
-    let mut app = App::new(repositories, keyring.clone(), unix_seconds);
-    app.gauges = gauges;
     // With several repositories, a session of one of them must not learn the names of the others. With a proxy or TLS, other
     // machines can ask.
     app.open_metrics = !settings.fixed.behind_proxy && !settings.fixed.speaks_tls && served.len() == 1;
@@ -213,6 +245,15 @@ fn open_app(
     app.set_hosts(settings.reloadable.hosts.clone());
     app.set_public_url(settings.reloadable.public_url.as_ref().map(|url| url.value.as_str().into()));
     Ok(app)
+}
+
+/// Tells the cluster how far the ledgers of this node are behind.
+async fn report_ledgers(report: impl Fn(u64), app: Arc<App>) {
+    loop {
+        tokio::time::sleep(LEDGER_REPORT_EVERY).await;
+        let behind = |repo: Arc<Repository>| Some(repo.history.as_ref()?.ledger()?.records_behind);
+        report(app.repositories.open().filter_map(behind).max().unwrap_or_default());
+    }
 }
 
 fn unix_seconds() -> i64 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tokio::sync::Notify;
 
-use super::config::ServerSettings;
+use super::config::{FixedSettings, ReloadableSettings, ServerSettings};
 use super::contention_file::ContentionFile;
 use super::history::RepositoryHistory;
 use super::repositories::ServedRepository;
@@ -46,6 +46,16 @@ impl Workers {
         self.desks.iter().for_each(|(desk, _)| desk.close());
     }
 
+    /// Ends the threads at once, because another node decides now.
+    pub fn abandon(self) {
+        for (desk, thread) in self.desks {
+            desk.abandon();
+            let _ = thread.join();
+        }
+        let stop_by = Instant::now() + LEDGER_STOP_TIME;
+        self.ledgers.into_iter().for_each(|ledger| ledger.stop(stop_by));
+    }
+
     /// Ends the threads. The ledgers come last, so that they contain the desks' last records.
     pub fn stop(self) {
         for (desk, thread) in self.desks {
@@ -78,16 +88,35 @@ pub fn open(
     settings: &ServerSettings,
     shutdown: Shutdown,
     workers: &mut Workers,
-) -> Result<(Repository, Vec<Gauge>)> {
+) -> Result<Repository> {
     data_dir::make_private(&served.dir)?;
     check_mode(&data_dir::journal(&served.dir))?;
     let path = data_dir::ledger(&served.dir);
     let mut journal = SqliteJournal::open(&data_dir::journal(&served.dir))?;
-    upkeep::journal::continue_after_ledger(&mut journal, &path)?;
+    let head = journal.head();
+    upkeep::journal::continue_after_ledger(&mut journal, head, &path)?;
     workers.files.push(journal.files());
-    let mut journal: Box<dyn Journal> = Box::new(journal);
+    let files_gone = workers.files_gone.clone();
+    let on_failure = move |error: JournalError| match error {
+        // The server goes on, and says to every client why it cannot decide.
+        JournalError::Gone { .. } => files_gone.notify_one(),
+        error => shutdown.fail(error.to_string()),
+    };
+    open_on(served, &settings.fixed, &settings.reloadable, Box::new(journal), on_failure, workers)
+}
+
+/// Starts the threads of a repository on its journal. `on_failure` is called if that cannot be written any more.
+pub fn open_on(
+    served: &ServedRepository,
+    fixed: &FixedSettings,
+    reloadable: &ReloadableSettings,
+    mut journal: Box<dyn Journal>,
+    on_failure: impl FnOnce(JournalError) + Send + 'static,
+    workers: &mut Workers,
+) -> Result<Repository> {
+    let path = data_dir::ledger(&served.dir);
     let history_reader = journal.reader()?;
-    let ledger = match settings.fixed.no_ledger {
+    let ledger = match fixed.no_ledger {
         true => None,
         false => {
             let status = Arc::<LedgerStatus>::default();
@@ -97,32 +126,25 @@ pub fn open(
         }
     };
     let fold_case = ignores_case(&served.repo)?;
-    let policy = Policy { fold_case, ..settings.reloadable.engine_policy.clone() };
-    let files_gone = workers.files_gone.clone();
-    let on_failure = move |error: JournalError| match error {
-        // The server goes on, and says to every client why it cannot decide.
-        JournalError::Gone { .. } => files_gone.notify_one(),
-        error => shutdown.fail(error.to_string()),
-    };
+    let policy = Policy { fold_case, ..reloadable.engine_policy.clone() };
     let opened = Desk::open(&served.name, journal, Box::new(SystemClock::new()), policy, on_failure);
     let (desk, thread) = opened.with_context(|| format!("cannot open the repository {}", served.name))?;
 
     let history = HistoryReader::new(history_reader, ledger.is_some().then(|| path.clone()));
     let status = ledger.as_ref().map(|(status, _)| status.clone());
     let mut repository = Repository::new(served.name.clone(), desk);
-    let mut key_policy = settings.reloadable.key_policy.clone();
+    let mut key_policy = reloadable.key_policy.clone();
     key_policy.ports.seed = path_number(&served.dir);
     repository.set_policy(key_policy.folded(fold_case));
     repository.history = Some(Arc::new(RepositoryHistory { history, status }));
     repository.tracked_files = Some(Arc::new(RepositoryFiles(served.repo.clone())));
     workers.desks.push((repository.desk.clone(), thread));
     workers.contention_files.push(ContentionFile::open(&served.dir, repository.desk.clone()));
-    let mut gauges = Vec::new();
     if let Some((status, reader)) = ledger {
-        gauges.extend(ledger_lag(&repository, &status));
+        repository.gauges = ledger_lag(&repository, &status).into();
         workers.ledgers.push(Ledger::start(&served.name, path, reader, status));
     }
-    Ok((repository, gauges))
+    Ok(repository)
 }
 
 /// A number that is different for almost every path, and always the same for one (FNV-1a).

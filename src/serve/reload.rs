@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
+use arc_swap::ArcSwap;
 
 use super::config::{CommandLine, ReloadableSettings, ServerSettings};
 use super::discovery::DiscoveryFiles;
@@ -26,6 +27,8 @@ pub struct Reloader {
     pub discovery: Arc<DiscoveryFiles>,
     /// The certificate in use, if the server speaks TLS.
     pub tls: Option<TlsIdentity>,
+    /// The settings for repositories that are opened later.
+    pub current: Arc<ArcSwap<ReloadableSettings>>,
 }
 
 impl Reloader {
@@ -52,6 +55,7 @@ impl Reloader {
         for name in self.settings.fixed.differences(&new.fixed) {
             tracing::warn!(setting = name, "the new value of {name} takes effect when the server is restarted");
         }
+        self.current.store(Arc::new(new.reloadable.clone()));
         self.settings.reloadable = new.reloadable;
     }
 
@@ -71,7 +75,7 @@ impl Reloader {
         self.app.set_limits(new.limits.clone());
         self.app.set_hosts(new.hosts.clone());
         self.app.set_public_url(new.public_url.as_ref().map(|url| url.value.as_str().into()));
-        for repo in self.app.repositories.values() {
+        for repo in self.app.repositories.open() {
             let (fold_case, seed) = (repo.policy().rules.fold_case, repo.policy().ports.seed);
             let mut policy = new.key_policy.clone().folded(fold_case);
             policy.ports.seed = seed;

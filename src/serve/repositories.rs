@@ -9,6 +9,7 @@ use crate::engine::Text;
 use crate::git::Repo;
 use crate::local::data_dir;
 
+#[derive(Clone)]
 pub struct ServedRepository {
     /// The name in tokens, metrics and logs.
     pub name: Text,

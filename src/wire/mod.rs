@@ -48,7 +48,9 @@ pub use file_requests::{Check, Encoding, Intent, Mode, Release, Renew, Reserve};
 pub use history::{HistoryReply, MissingEvents};
 pub use login::{CurrentLogin, Login, LoginCode, SignIn, SignedIn};
 pub use notices::Notice;
-pub use operating::{Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats};
+pub use operating::{
+    ClusterHealth, Health, Held, LedgerHealth, LedgerProblem, Override, Reservation, ReservationList, Stats,
+};
 pub use ports::{AllocatePorts, Ports};
 pub use pushes::{AnnouncePush, ClaimPush, ClaimReply, PushAnnounced, RefUpdate};
 pub use reservation_history::{LockState, ReservationHistory, StateChange};

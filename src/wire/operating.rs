@@ -131,6 +131,26 @@ pub struct Health {
     /// The ledger that is furthest behind, if there is one. It is not named, because the call needs no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerHealth>,
+    /// The part of this node in its cluster, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterHealth>,
+}
+
+/// What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterHealth {
+    /// `leader` if the node leads a repository, else `follower`.
+    #[schema(value_type = String)]
+    pub role: Text,
+    /// How many repositories it leads.
+    pub leads: u64,
+    /// How many repositories the cluster has.
+    pub repositories: u64,
+    /// How many of them no node leads now.
+    pub without_leader: u64,
+    /// What the operator should know.
+    pub notes: Vec<String>,
 }
 
 /// How far a ledger is behind the journal. Grants do not wait for the ledger.

@@ -3,6 +3,7 @@
 pub mod agent_hook;
 pub mod approve;
 pub mod check;
+pub mod cluster;
 pub mod completions;
 pub mod credential;
 pub mod db;

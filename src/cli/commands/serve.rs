@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use crate::cli::commands::cluster::EtcdArgs;
 use crate::cli::{Exit, background, talk};
 use crate::git::Repo;
 use crate::local::{ServerRecord, autostart};
@@ -75,6 +76,20 @@ pub struct Args {
     /// it. The default is 0, or 3600 in the background.
     #[arg(long, value_name = "SECONDS", env = "DIBS_IDLE_TIMEOUT")]
     idle_timeout: Option<u64>,
+    /// Be a node of a cluster on this etcd: etcd://HOST:2379,HOST:2379/PREFIX, or etcds:// for TLS.
+    #[arg(long, value_name = "ADDRESS", env = "DIBS_CLUSTER")]
+    cluster: Option<String>,
+    /// The name of this node in its cluster.
+    #[arg(long, value_name = "NAME", env = "DIBS_NODE")]
+    node: Option<String>,
+    /// The address at which the other nodes of the cluster reach this one.
+    #[arg(long, value_name = "URL", env = "DIBS_ADVERTISE")]
+    advertise: Option<String>,
+    /// After how many seconds another node takes over from one that is gone. The default is 5.
+    #[arg(long, value_name = "SECONDS", env = "DIBS_CLUSTER_LEASE")]
+    cluster_lease: Option<u64>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// Log every decision to stderr, in this format. Without it, only warnings and errors are logged, as text.
     #[arg(long, value_name = "FORMAT", env = "DIBS_LOG_FORMAT", value_parser = log_format())]
     log: Option<LogFormat>,
@@ -169,6 +184,15 @@ impl Args {
             session_timeout: value(self.session_timeout),
             idle_timeout: value(self.idle_timeout),
             no_ledger: value(self.no_ledger),
+            cluster: value(self.cluster),
+            node: value(self.node),
+            advertise: value(self.advertise),
+            cluster_lease: value(self.cluster_lease),
+            cluster_ca: value(absolute(self.etcd.cluster_ca)?),
+            cluster_cert: value(absolute(self.etcd.cluster_cert)?),
+            cluster_key: value(absolute(self.etcd.cluster_key)?),
+            cluster_user: value(self.etcd.cluster_user),
+            cluster_password_file: value(absolute(self.etcd.cluster_password_file)?),
             log: value(self.log),
             log_level: value(self.log_level),
         };

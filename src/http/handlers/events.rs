@@ -202,10 +202,11 @@ type StreamEnd = Option<&'static str>;
 
 impl Stream {
     async fn run(mut self) {
-        let (app, blocks) = (self.app.clone(), self.blocks.clone());
+        let (app, repo, blocks) = (self.app.clone(), self.repo.clone(), self.blocks.clone());
         let end = tokio::select! {
             Err(end) = self.send_events() => end,
             () = app.stopped() => Some("the server is stopping"),
+            () = repo.closed() => Some("another node answers for this repository now; connect again"),
             () = blocks.closed() => None,
         };
         if let Some(why) = end {

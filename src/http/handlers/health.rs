@@ -43,17 +43,22 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     if let Some(reason) = app.unready() {
         return ApiError::new(Code::Unavailable, reason).retry_after(1).into_response();
     }
-    for repo in app.repositories.values() {
+    let cluster = app.forwarder.as_ref().map(|forwarder| forwarder.view());
+    if let Some(sentence) = cluster.as_ref().and_then(|view| view.problem()) {
+        return ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response();
+    }
+    for repo in app.repositories.open() {
         if let Err(error) = read_state(&repo.desk, Actor::Reader, |_, _| ()).await {
             return error.into_response();
         }
     }
-    let all = app.repositories.values().filter_map(|repo| repo.history.as_ref()?.ledger());
+    let all = app.repositories.open().filter_map(|repo| repo.history.as_ref()?.ledger());
     let ledger = all.max_by_key(|ledger| (!ledger.ok, ledger.seconds_behind, ledger.records_behind));
-    Json(wire::Health { ledger, ..health(&app, "ready") }).into_response()
+    let cluster = cluster.map(|view| view.health(app.repositories.names()));
+    Json(wire::Health { ledger, cluster, ..health(&app, "ready") }).into_response()
 }
 
 fn health(app: &App, status: &str) -> wire::Health {
     let now = Some(wire::Time((app.wall_clock)() * 1000));
-    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None }
+    wire::Health { status: status.into(), version: env!("CARGO_PKG_VERSION").into(), now, ledger: None, cluster: None }
 }

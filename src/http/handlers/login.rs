@@ -168,10 +168,10 @@ async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
 }
 
 fn describe(app: &App, claims: &Claims, may_change: bool) -> wire::Login {
-    let repositories: Vec<Text> = match (&claims.repo, claims.scope, app.only_repository()) {
+    let repositories: Vec<Text> = match (&claims.repo, claims.scope, app.repositories.only()) {
         (Some(repo), ..) => vec![repo.clone()],
-        (None, Scope::Admin, _) => app.repositories.keys().cloned().collect(),
-        (None, _, only) => only.map(|repo| repo.name.clone()).into_iter().collect(),
+        (None, Scope::Admin, _) => app.repositories.names().cloned().collect(),
+        (None, _, only) => only.cloned().into_iter().collect(),
     };
     wire::Login {
         scope: claims.scope.as_str().into(),

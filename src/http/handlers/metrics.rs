@@ -16,6 +16,7 @@ use crate::engine::Text;
 use crate::http::app::{App, Repository};
 use crate::http::caller::{Caller, authenticate, choose_repository};
 use crate::http::error::ApiResult;
+use crate::http::forward::Standing;
 use crate::http::middleware::request_count::RequestCount;
 use crate::http::openapi::refusals;
 use crate::http::submit::read_state;
@@ -53,7 +54,7 @@ pub async fn metrics(State(app): State<Arc<App>>, parts: Parts) -> ApiResult<Res
         false => {
             let claims = authenticate(&parts, &app)?;
             refuse_ended(&app, &claims).await?;
-            let all = claims.scope == Scope::Admin || app.only_repository().is_some();
+            let all = claims.scope == Scope::Admin || app.repositories.only().is_some();
             // With several repositories, a token that names none is for none of them.
             claims.repo.or_else(|| (!all).then(|| "".into()))
         }
@@ -74,12 +75,9 @@ async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
 }
 
 fn render(app: &App, only: Option<&str>) -> String {
-    let repositories: Vec<&Repository> = app
-        .repositories
-        .values()
-        .map(|repo| &**repo)
-        .filter(|repo| only.is_none_or(|name| *repo.name == *name))
-        .collect();
+    let open: Vec<Arc<Repository>> =
+        app.repositories.open().filter(|repo| only.is_none_or(|name| *repo.name == *name)).collect();
+    let repositories: Vec<&Repository> = open.iter().map(|repo| &**repo).collect();
     let mut text = MetricsText(String::with_capacity(16 * 1024));
     text.family("dibs_build_info", "gauge", "The version of git-dibs.");
     text.line("dibs_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -173,9 +171,19 @@ fn render(app: &App, only: Option<&str>) -> String {
     repositories
         .iter()
         .for_each(|repo| text.histogram("dibs_batch_records", repo, &repo.desk.metrics().batches, 1.0, 1.0));
+    if let Some(forwarder) = &app.forwarder {
+        text.family("dibs_cluster_leads", "gauge", "Whether this node leads the repository.");
+        for name in app.repositories.names().filter(|name| only.is_none_or(|only| ***name == *only)) {
+            let leads = matches!(forwarder.view().standing(name), Standing::Leads { .. });
+            text.line("dibs_cluster_leads", &[("repo", name)], f64::from(u8::from(leads)));
+        }
+        text.family("dibs_cluster_quorum", "gauge", "Whether etcd answered this node lately.");
+        text.line("dibs_cluster_quorum", &[], f64::from(u8::from(forwarder.view().problem().is_none())));
+        text.family("dibs_cluster_forwarded_total", "counter", "Requests that were sent to the node that leads.");
+        text.line("dibs_cluster_forwarded_total", &[], forwarder.forwarded() as f64);
+    }
     let mut described = "";
-    let mut gauges: Vec<&Gauge> =
-        app.gauges.iter().filter(|gauge| only.is_none_or(|name| *gauge.repo == *name)).collect();
+    let mut gauges: Vec<&Gauge> = repositories.iter().flat_map(|repo| &repo.gauges).collect();
     gauges.sort_by_key(|gauge| gauge.name);
     for gauge in gauges {
         if gauge.name != described {

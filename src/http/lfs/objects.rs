@@ -17,8 +17,8 @@ pub async fn forward(State(app): State<Arc<App>>, request: Request) -> Response 
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let (path, named) = (request.uri().path(), repository_in_path(route, request.uri().path()));
     // The setting is the same for all repositories, and the reply does not tell whether there is one of this name.
-    let forward = app.repositories.values().next().and_then(|repo| repo.policy().lfs.forward.clone());
-    let only = app.only_repository().map(|repo| &*repo.name);
+    let forward = app.repositories.open().next().and_then(|repo| repo.policy().lfs.forward.clone());
+    let only = app.repositories.only().map(|name| &**name);
     let target = forward.and_then(|forward| {
         let base = forward.replace("{repo}", named.or(only).unwrap_or_default());
         let call = path.split_once("/objects/")?.1;

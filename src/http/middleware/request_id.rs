@@ -16,6 +16,7 @@ use super::reply_room;
 use super::reserved_slot::{self, ReservedSlot};
 use crate::desk::logs_decisions;
 use crate::http::app::App;
+use crate::http::forward::FromLeader;
 use crate::http::lfs::protocol::LfsRequest;
 use crate::http::{decision_log, ids};
 
@@ -45,7 +46,15 @@ pub async fn with_request_id(
     let changes_nothing = request.method() == Method::GET
         || request.uri().path().ends_with("/check-conflicts")
         || lfs.is_some_and(LfsRequest::changes_nothing);
-    let mut refusal = host_check.check(request.version(), request.uri(), request.headers(), &app.hosts());
+    // Another node has checked the host of what it sends.
+    let is_from_node = app
+        .forwarder
+        .as_ref()
+        .is_some_and(|forwarder| forwarder.is_from_node(request.method(), request.uri().path(), request.headers()));
+    let mut refusal = match is_from_node {
+        true => Ok(()),
+        false => host_check.check(request.version(), request.uri(), request.headers(), &app.hosts()),
+    };
     if is_reserved && refusal.is_ok() {
         refusal = reserved_slot::check(&request, &app);
     }
@@ -58,7 +67,9 @@ pub async fn with_request_id(
         let caller = proof.into_iter().flatten().collect();
         response = reply_room::count(response, &app, &caller, changes_nothing).await;
     }
-    if let Some(lfs) = lfs {
+    if let Some(lfs) = lfs
+        && response.extensions().get::<FromLeader>().is_none()
+    {
         response = lfs.finish(response, &id).await;
     }
     request_count.end(response.status());

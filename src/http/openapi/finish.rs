@@ -77,7 +77,11 @@ fn contract_limits(schemas: &mut Value) {
 /// Sets the bounds that depend on the configuration: TTLs, and keys per call.
 pub fn set_bounds(document: &mut Value, app: &App) {
     let of = |repo: &Repository| [repo.policy().file_ttl, repo.policy().name_ttl];
-    let bounds: Vec<_> = app.repositories.values().flat_map(|repo| of(repo)).collect();
+    let bounds: Vec<_> = app.repositories.open().flat_map(|repo| of(&repo)).collect();
+    // A node that leads nothing says nothing about them.
+    if bounds.is_empty() {
+        return;
+    }
     let min = bounds.iter().map(|ttl| ttl.min).min();
     let max = bounds.iter().map(|ttl| ttl.max).max();
     document["components"]["schemas"]["Reserve"]["properties"]["filePaths"]["maxItems"] =
@@ -85,7 +89,7 @@ pub fn set_bounds(document: &mut Value, app: &App) {
     for name in ["paths", "filePaths", "blobs"] {
         document["components"]["schemas"]["Check"]["properties"][name]["maxItems"] = app.limits().keys_per_check.into();
     }
-    let names = app.repositories.values().map(|repo| repo.policy().name_ttl);
+    let names = app.repositories.open().map(|repo| repo.policy().name_ttl);
     for name in ["AllocatePorts", "LockEntity"] {
         let field = &mut document["components"]["schemas"][name]["properties"]["ttlSeconds"];
         field["minimum"] = names.clone().map(|ttl| ttl.min).max().into();

@@ -109,7 +109,7 @@ impl HttpServer {
     pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
         let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
         let sockets = Arc::<OpenSockets>::default();
-        app.repositories.values().for_each(|repo| repo.desk.set_intake(sockets.intake()));
+        app.set_sockets(&sockets);
         Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits(), sockets }
     }
 

@@ -126,6 +126,16 @@ impl SqliteJournal {
         self.head
     }
 
+    /// Begins an empty journal with the state after the record `at`, which was in another journal before.
+    pub fn begin_with_snapshot(&mut self, at: Seq, state: &[u8]) -> Result<(), JournalError> {
+        assert_eq!(self.head, Seq::ZERO, "the journal has records");
+        let mut reader =
+            SqliteReader { db: file::connect(&self.path)?, path: self.path.clone(), storing: self.storing.clone() };
+        reader.store(at, state).map_err(|error| JournalError::from_sqlite("store a snapshot in", &self.path, error))?;
+        self.head = at;
+        Ok(())
+    }
+
     /// Closes the journal so that everything is in the file itself, and nothing in a log beside it.
     pub(super) fn close(self) -> Result<(), JournalError> {
         let failed = |error| JournalError::from_sqlite("write", &self.path, error);

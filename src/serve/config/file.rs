@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::toml_table::{TomlDocument, TomlTable};
 use super::{ConfigProblem, ConfigValue, Options};
 use crate::client::Address;
+use crate::cluster::LEASE_TIMES;
 use crate::engine::Policy;
 use crate::http::{ExclusiveRule, KeyPolicy, LfsForce, PortPolicy, ServerLimits};
 use crate::key::{Key, KeyRules, Kind, NAMESPACES, PATTERN_STATES_MAX, PORT};
@@ -90,6 +91,15 @@ impl ConfigFile {
             session_timeout: table.number("session-timeout", 1..=TTL_MAX),
             idle_timeout: table.number("idle-timeout", 0..=TTL_MAX),
             no_ledger: table.flag("no-ledger"),
+            cluster: table.text("cluster"),
+            node: table.text("node"),
+            advertise: table.text("advertise"),
+            cluster_lease: table.number("cluster-lease", LEASE_TIMES),
+            cluster_ca: table.path("cluster-ca"),
+            cluster_cert: table.path("cluster-cert"),
+            cluster_key: table.path("cluster-key"),
+            cluster_user: table.text("cluster-user"),
+            cluster_password_file: table.path("cluster-password-file"),
             log: table.word("log", &[("json", LogFormat::Json), ("text", LogFormat::Text)]),
             log_level: table.text("log-level"),
         };

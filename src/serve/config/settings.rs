@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{CommandLine, ConfigFile, ConfigProblem, ConfigValue};
+use super::{ClusterSettings, CommandLine, ConfigFile, ConfigProblem, ConfigValue};
 use crate::client::Address;
 use crate::engine::Policy;
 use crate::http::{KeyPolicy, ServerLimits};
@@ -36,6 +36,8 @@ pub struct FixedSettings {
     pub in_background: bool,
     /// The server ends when it was not used for this time; none if it does not.
     pub idle_timeout: Option<Duration>,
+    /// The cluster that the server is a node of, if it is.
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// Settings that SIGHUP can change.
@@ -69,7 +71,7 @@ impl ServerSettings {
         let (file, mut problems) = path.map_or_else(Default::default, ConfigFile::read);
         let ConfigFile { options, mut key_policy, limits, mut engine_policy } = file;
         let options = command_line.options.clone().or(options);
-        if let Some(seconds) = options.session_timeout {
+        if let Some(seconds) = &options.session_timeout {
             engine_policy.session_timeout = Duration::from_secs(seconds.value);
             if seconds.value == 0 {
                 let sentence = "the session timeout must be at least one second".to_owned();
@@ -90,7 +92,9 @@ impl ServerSettings {
             let sentence = "TLS needs both tls-cert and tls-key, and only one of them is configured".to_owned();
             problems.push(ConfigProblem { line, sentence });
         }
+        let cluster = ClusterSettings::read(&options, &mut problems);
         let fixed = FixedSettings {
+            cluster,
             repo: options.repo,
             listen: options.listen,
             socket: options.socket,
@@ -130,7 +134,8 @@ impl ServerSettings {
         let several = fixed.repo.len() > 1 || fixed.repo.iter().any(has_name) || fixed.data.is_some();
         let keys = reloadable.secret_file.is_some() || reloadable.jwks.is_some() || secret_from_environment().is_some();
         let names = reloadable.issuer.is_some() || reloadable.audience.is_some();
-        self.file.is_some() || several || keys || names || fixed.speaks_tls || fixed.behind_proxy
+        let other = fixed.speaks_tls || fixed.behind_proxy || fixed.cluster.is_some();
+        self.file.is_some() || several || keys || names || other
     }
 
     /// A problem as one line, with the name of the file it is in.
@@ -159,6 +164,7 @@ impl FixedSettings {
             ("no-ledger", self.no_ledger == other.no_ledger),
             ("log", self.log == other.log),
             ("idle-timeout", self.idle_timeout == other.idle_timeout),
+            ("cluster", self.cluster == other.cluster),
         ];
         is_same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }

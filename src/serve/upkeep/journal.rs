@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::engine::{Seq, Timestamp};
-use crate::journal::{SqliteJournal, begin_generation, db};
+use crate::journal::{Journal, begin_generation, db};
 use crate::ledger;
 use crate::local::{data_dir, nothing_held};
 
@@ -54,18 +54,17 @@ pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
 
 /// A journal that ends before its ledger is an earlier copy, or a new one in the place of one that was lost. The ledger's
 /// numbers were given out, so the journal begins a new generation.
-pub fn continue_after_ledger(journal: &mut SqliteJournal, ledger: &Path) -> Result<()> {
+pub fn continue_after_ledger(journal: &mut dyn Journal, head: Seq, ledger: &Path) -> Result<()> {
     // A ledger that cannot be read says nothing here; its own thread reports it.
     let end = ledger::end(ledger).unwrap_or_default();
-    let head = journal.head();
     if end <= head {
         return Ok(());
     }
     let begins = begin_generation(journal, end, Timestamp(super::unix_millis()))?;
     tracing::warn!(
-        journal = %journal.path().display(),
+        of = %ledger.display(),
         %head,
-        ledger = %end,
+        ledger_end = %end,
         %begins,
         "the journal ends before the ledger: an earlier copy was restored, or the journal was lost; what happened since is \
          undone, and numbers continue above those of the ledger"

@@ -1,0 +1,66 @@
+//! How a node recognises that a request comes from another node of its cluster: a header that is signed with the secret
+//! that the nodes share. A client that sends such a header cannot sign it, so it is dropped.
+
+use aws_lc_rs::hmac;
+use axum::extract::Request;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+pub const HOP: HeaderName = HeaderName::from_static("dibs-hop");
+
+pub struct HopSecret(hmac::Key);
+
+impl HopSecret {
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// Marks a request as sent by this node.
+    pub fn sign(&self, node: &str, request: &mut Request) {
+        let tag = hmac::sign(&self.0, &signed(node, request.method(), request.uri().path()));
+        let value = HeaderValue::from_str(&format!("{node} {}", hex(tag.as_ref())));
+        request.headers_mut().insert(HOP, value.expect("the name of a node fits a header"));
+    }
+
+    /// Whether a node of this cluster has signed the request.
+    pub fn verifies(&self, method: &Method, path: &str, headers: &HeaderMap) -> bool {
+        let Some((node, tag)) = headers.get(HOP).and_then(|value| value.to_str().ok()?.split_once(' ')) else {
+            return false;
+        };
+        unhex(tag).is_some_and(|tag| hmac::verify(&self.0, &signed(node, method, path), &tag).is_ok())
+    }
+}
+
+fn signed(node: &str, method: &Method, path: &str) -> Vec<u8> {
+    format!("{node}\n{method}\n{path}").into_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_with_the_secret_can_sign() {
+        let (secret, other) = (HopSecret::new(b"one"), HopSecret::new(b"two"));
+        let mut request = Request::builder().method("POST").uri("/api/x").body(axum::body::Body::empty()).unwrap();
+        secret.sign("a", &mut request);
+        let headers = request.headers().clone();
+        assert!(secret.verifies(&Method::POST, "/api/x", &headers));
+        assert!(!other.verifies(&Method::POST, "/api/x", &headers));
+        assert!(!secret.verifies(&Method::GET, "/api/x", &headers));
+        assert!(!secret.verifies(&Method::POST, "/api/y", &headers));
+        for bad in ["", "a", "a ", "a zz", "a 00", "ü 00"] {
+            let headers = HeaderMap::from_iter([(HOP, HeaderValue::from_bytes(bad.as_bytes()).unwrap())]);
+            assert!(!secret.verifies(&Method::POST, "/api/x", &headers), "{bad:?}");
+        }
+    }
+}

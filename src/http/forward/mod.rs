@@ -1,0 +1,293 @@
+//! In a cluster: requests for a repository that another node leads are sent to that node, once.
+//!
+//! The caller's token goes along unchanged, and the leader decides as if the caller had asked it. Nodes recognise each
+//! other by a signature with a secret that they share; see `hop`. Who leads is told by a [`ClusterView`]. Health, metrics and
+//! documents are answered by every node itself. Without a cluster none of this is on the way of a request.
+
+mod connections;
+mod cut_body;
+mod hop;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, Method, Version};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::app::App;
+use super::caller::repository_of;
+use super::error::ApiError;
+use super::handlers::mcp::MCP_PATH;
+use crate::desk::SubmitError;
+use crate::engine::Text;
+use crate::wire::{self, Code};
+use connections::{Connections, SendError};
+use cut_body::CutBody;
+use hop::HopSecret;
+
+/// How long a request waits for a node to lead, while none does. Handing over takes less; a takeover takes longer.
+const LEADER_WAIT: Duration = Duration::from_secs(3);
+
+/// Where logins are answered: by the leader of the first repository, because codes are kept in memory.
+const LOGIN_PATHS: &str = "/api/login";
+
+/// How the paths begin that are about a repository, besides that of MCP. All others every node answers itself.
+const REPOSITORY_PATHS: [&str; 3] = ["/api/", "/compat/", "/lfs/"];
+
+/// Headers that are about one connection.
+const CONNECTION_HEADERS: [HeaderName; 7] =
+    [CONNECTION, TRANSFER_ENCODING, TE, TRAILER, UPGRADE, EXPECT, HeaderName::from_static("keep-alive")];
+
+/// What the nodes of a cluster know about each other.
+pub trait ClusterView: Send + Sync {
+    /// The name of this node.
+    fn node(&self) -> &str;
+
+    fn standing(&self, repository: &str) -> Standing;
+
+    /// Changes when a standing may have changed.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Why this node can serve nothing, such as etcd that does not answer.
+    fn problem(&self) -> Option<String>;
+
+    /// What the operator should know although everything works.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// Who decides for a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// This node.
+    Leads {
+        epoch: i64,
+    },
+    Follows(Leader),
+    NoLeader,
+}
+
+/// Another node that leads a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    pub node: Text,
+    /// The address at which other nodes reach it.
+    pub url: Text,
+    pub epoch: i64,
+}
+
+impl dyn ClusterView + '_ {
+    /// The part of `/readyz` about the cluster.
+    pub(super) fn health<'a>(&self, repositories: impl Iterator<Item = &'a Text>) -> wire::ClusterHealth {
+        let (mut leads, mut total, mut leaderless) = (0, 0, 0);
+        for name in repositories {
+            total += 1;
+            match self.standing(name) {
+                Standing::Leads { .. } => leads += 1,
+                Standing::Follows(_) => {}
+                Standing::NoLeader => leaderless += 1,
+            }
+        }
+        let role = if leads > 0 { "leader" } else { "follower" };
+        wire::ClusterHealth {
+            role: role.into(),
+            leads,
+            repositories: total,
+            without_leader: leaderless,
+            notes: self.notes(),
+        }
+    }
+}
+
+/// Sends requests to the nodes that lead.
+pub struct Forwarder {
+    view: Arc<dyn ClusterView>,
+    secret: HopSecret,
+    connections: Connections,
+    forwarded: AtomicU64,
+}
+
+/// Marks a response that another node has finished.
+#[derive(Clone)]
+pub struct FromLeader;
+
+impl Forwarder {
+    /// The secret is known to the nodes of the cluster only.
+    pub fn new(view: Arc<dyn ClusterView>, secret: &[u8]) -> Self {
+        let connections = Connections::default();
+        Self { view, secret: HopSecret::new(secret), connections, forwarded: AtomicU64::new(0) }
+    }
+
+    pub fn view(&self) -> &dyn ClusterView {
+        &*self.view
+    }
+
+    /// How many requests were sent to other nodes.
+    pub fn forwarded(&self) -> u64 {
+        self.forwarded.load(Ordering::Relaxed)
+    }
+
+    /// Whether another node of the cluster sent this request.
+    pub fn is_from_node(&self, method: &Method, path: &str, headers: &HeaderMap) -> bool {
+        self.secret.verifies(method, path, headers)
+    }
+
+    /// Sends the request to the leader and returns its response.
+    async fn send(&self, app: &App, name: &Text, mut request: Request) -> Response {
+        let (method, until) = (request.method().clone(), Instant::now() + LEADER_WAIT);
+        let mut changes = self.view.changes();
+        loop {
+            changes.borrow_and_update();
+            let leader = match self.view.standing(name) {
+                Standing::Follows(leader) => leader,
+                // This node has just taken over.
+                Standing::Leads { .. } if app.repositories.get(name).is_some() => return not_now("leads now", app),
+                _ => {
+                    if tokio::time::timeout_at(until, changes.changed()).await.is_err() {
+                        return not_now("no node leads the repository now", app);
+                    }
+                    continue;
+                }
+            };
+            self.secret.sign(self.view.node(), &mut request);
+            let sending = self.connections.send(&leader.url, request);
+            let sent = tokio::select! {
+                sent = sending => sent,
+                () = self.deposed(name, leader.epoch) => Err(SendError::Unknown("it does not lead any more".to_owned())),
+            };
+            match sent {
+                Ok(response) => {
+                    self.forwarded.fetch_add(1, Ordering::Relaxed);
+                    return self.pass_on(app, name, leader.epoch, response);
+                }
+                Err(SendError::NotSent(unsent, why)) => {
+                    request = *unsent;
+                    if tokio::time::timeout_at(until, changes.changed()).await.is_err() {
+                        tracing::warn!(node = %leader.node, url = %leader.url, "the node that leads {name} cannot be reached: {why}");
+                        let sentence = format!("node {} leads the repository and cannot be reached", leader.node);
+                        return not_now(&sentence, app);
+                    }
+                }
+                // Nothing is changed by these, so they can be asked again.
+                Err(SendError::Unknown(_)) if matches!(method, Method::GET | Method::HEAD) => {
+                    return not_now("the node that leads the repository has just changed", app);
+                }
+                Err(SendError::Unknown(why)) => {
+                    tracing::info!(node = %leader.node, "the outcome of a request is not known: {why}");
+                    return ApiError::from(SubmitError::OutcomeUnknown).into_response();
+                }
+            }
+        }
+    }
+
+    /// Returns when the leader of this epoch does not lead any more. A node that is frozen never says so itself.
+    async fn deposed(&self, name: &Text, epoch: i64) {
+        deposed(self.view.clone(), name.clone(), epoch).await;
+    }
+
+    fn pass_on(&self, app: &App, name: &Text, epoch: i64, response: http::Response<hyper::body::Incoming>) -> Response {
+        let (mut parts, body) = response.into_parts();
+        CONNECTION_HEADERS.iter().for_each(|name| drop(parts.headers.remove(name)));
+        parts.extensions.insert(FromLeader);
+        let is_stream =
+            parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let body = match is_stream {
+            // The leader ends it too, if it can.
+            true => {
+                let (view, name, mut stopping) = (self.view.clone(), name.clone(), app.stopping());
+                let cut = async move {
+                    tokio::select! {
+                        () = deposed(view, name, epoch) => {}
+                        _ = stopping.wait_for(|stopping| *stopping) => {}
+                    }
+                };
+                Body::new(CutBody::new(body, cut))
+            }
+            false => Body::new(body),
+        };
+        Response::from_parts(parts, body)
+    }
+}
+
+async fn deposed(view: Arc<dyn ClusterView>, name: Text, epoch: i64) {
+    let mut changes = view.changes();
+    loop {
+        changes.borrow_and_update();
+        match view.standing(&name) {
+            Standing::Follows(leader) if leader.epoch == epoch => {}
+            // Nobody took over yet: the leader may only have lost its connection to etcd.
+            Standing::NoLeader => {}
+            _ => return,
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The layer: answers here what this node leads or what every node answers, and sends the rest to the leader.
+pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let Some(forwarder) = &app.forwarder else { return next.run(request).await };
+    let path = request.uri().path();
+    let is_from_node = forwarder.is_from_node(request.method(), path, request.headers());
+    request.headers_mut().remove(hop::HOP);
+    let path = request.uri().path();
+    let is_login = path.starts_with(LOGIN_PATHS);
+    if path != MCP_PATH && !REPOSITORY_PATHS.iter().any(|start| path.starts_with(start)) {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let name = match is_login {
+        true => app.repositories.names().next().cloned(),
+        // A request without a valid token is refused here.
+        false => repository_of(&parts, &app).ok(),
+    };
+    let mut request = Request::from_parts(parts, body);
+    let Some(name) = name.filter(|name| app.repositories.get(name).is_none()) else { return next.run(request).await };
+    if is_from_node {
+        // One hop: the other node looks again, or its client does.
+        let opened = wait_until_open(&app, forwarder, &name).await;
+        return if opened { next.run(request).await } else { not_now("this node does not lead the repository", &app) };
+    }
+    if app.is_stopping() {
+        return ApiError::from(SubmitError::Stopped).into_response();
+    }
+    CONNECTION_HEADERS.iter().for_each(|name| drop(request.headers_mut().remove(name)));
+    *request.version_mut() = Version::HTTP_11;
+    if forwarder.leads(&name) && wait_until_open(&app, forwarder, &name).await {
+        return next.run(request).await;
+    }
+    forwarder.send(&app, &name, request).await
+}
+
+impl Forwarder {
+    fn leads(&self, name: &str) -> bool {
+        matches!(self.view.standing(name), Standing::Leads { .. })
+    }
+}
+
+/// Waits a while for a repository that this node leads and still loads.
+async fn wait_until_open(app: &App, forwarder: &Forwarder, name: &Text) -> bool {
+    let (mut changes, until) = (forwarder.view.changes(), Instant::now() + LEADER_WAIT);
+    loop {
+        changes.borrow_and_update();
+        if app.repositories.get(name).is_some() {
+            return true;
+        }
+        if !forwarder.leads(name) || tokio::time::timeout_at(until, changes.changed()).await.is_err() {
+            return false;
+        }
+    }
+}
+
+fn not_now(why: &str, app: &App) -> Response {
+    let problem = app.forwarder.as_ref().and_then(|forwarder| forwarder.view.problem());
+    let sentence = problem.unwrap_or_else(|| format!("{why}; ask again in a moment"));
+    ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response()
+}
