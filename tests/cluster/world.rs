@@ -1,0 +1,290 @@
+//! Three nodes of one repository, called `repo`, on three members of etcd. Callers are spread over all nodes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::etcd::{self, Member};
+use crate::http::{Address, Connection, Response};
+use crate::mint;
+pub use crate::support::process::{Run, until};
+use crate::support::server::{Ended, Server};
+pub use crate::support::world::{PROGRAM, skip, text};
+
+/// As short as etcd allows.
+const LEASE_SECONDS: &str = "2";
+
+/// How many nodes there are.
+pub const NODES: usize = 3;
+
+pub struct World {
+    nodes: Vec<Option<Server>>,
+    ports: Vec<u16>,
+    pub members: Vec<Member>,
+    /// The node that was killed last.
+    killed: Option<usize>,
+    next: AtomicUsize,
+    dir: TempDir,
+}
+
+pub struct Session<'w> {
+    world: &'w World,
+    id: String,
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(NODES)
+    }
+
+    /// With so many nodes.
+    pub fn with(nodes: usize) -> World {
+        let mut world = World::without_nodes(nodes);
+        (0..nodes).for_each(|node| world.start_node(node));
+        world.leader();
+        world
+    }
+
+    pub fn without_nodes(nodes: usize) -> World {
+        if !has_etcd() {
+            // The tests of one server that are included here know nothing of etcd, and none of them can run.
+            std::process::exit(0);
+        }
+        // Three members sync every write; a disk that is shared with other tests would only make this slow.
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let dir = crate::support::world::scratch_dir(&parent);
+        let members = etcd::start_cluster(dir.path(), 3);
+        let ports = etcd::free_ports(nodes);
+        std::fs::create_dir(dir.path().join("home")).unwrap();
+        crate::support::world::write_private(&dir.path().join("secret"), &"s".repeat(64));
+        let world = World {
+            nodes: (0..nodes).map(|_| None).collect(),
+            ports,
+            members,
+            killed: None,
+            next: AtomicUsize::new(0),
+            dir,
+        };
+        for node in 0..nodes {
+            let made = world.command("git").args(["init", "--quiet"]).arg(world.repository(node)).run();
+            assert!(made.status.success());
+        }
+        world
+    }
+
+    pub fn address(&self) -> String {
+        etcd::address(&self.members, "dibs")
+    }
+
+    pub fn repository(&self, node: usize) -> PathBuf {
+        self.dir.path().join(format!("n{node}")).join("repo")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.dir.path()).env_clear().env("HOME", self.dir.path().join("home"));
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("DIBS_AUTOSTART", "0");
+        command
+    }
+
+    pub fn dibs(&self, args: &[&str]) -> Command {
+        let mut command = self.command(PROGRAM);
+        command.args(args);
+        command
+    }
+
+    pub fn serve(&self, node: usize) -> Command {
+        let port = self.ports[node];
+        let mut command =
+            self.dibs(&["serve", "--json", "--cluster", &self.address(), "--cluster-lease", LEASE_SECONDS]);
+        command
+            .args(["--node", &format!("n{node}"), "--listen", &format!("127.0.0.1:{port}")])
+            .args(["--advertise", &format!("http://127.0.0.1:{port}"), "--repo"])
+            .arg(format!("repo={}", self.repository(node).display()))
+            .arg("--secret-file")
+            .arg(self.path("secret"));
+        command
+    }
+
+    #[track_caller]
+    pub fn start_node(&mut self, node: usize) {
+        match Server::start(&mut self.serve(node)) {
+            Ok(server) => self.nodes[node] = Some(server),
+            Err(ended) => panic!("node {node} did not start ({}): {}{}", ended.status, ended.stdout, ended.stderr),
+        }
+    }
+
+    pub fn node(&self, node: usize) -> &Server {
+        self.nodes[node].as_ref().expect("the node runs")
+    }
+
+    pub fn kill_node(&mut self, node: usize) {
+        self.nodes[node].take().unwrap().kill();
+    }
+
+    /// Tells a node to stop, and waits until it has.
+    #[track_caller]
+    pub fn stop_node(&mut self, node: usize) -> Ended {
+        let server = self.nodes[node].take().unwrap();
+        server.signal(libc::SIGTERM);
+        server.wait()
+    }
+
+    /// What `git dibs cluster status` says; none while it says nothing.
+    pub fn status(&self) -> Option<Value> {
+        let output = self.dibs(&["cluster", "status", "--json", "--cluster", &self.address()]).run();
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// The number of the node that leads, once one does.
+    pub fn leader(&self) -> usize {
+        until("a node leads", || self.leader_now())
+    }
+
+    pub fn leader_now(&self) -> Option<usize> {
+        let status = self.status()?;
+        status["repositories"][0]["leader"].as_str()?.strip_prefix('n')?.parse().ok()
+    }
+
+    /// Waits until a node other than this one leads.
+    pub fn other_leader(&self, node: usize) -> usize {
+        until("another node leads", || self.leader_now().filter(|leader| *leader != node))
+    }
+
+    /// A node that runs and does not lead.
+    pub fn follower(&self) -> usize {
+        let leader = self.leader();
+        (0..self.nodes.len()).find(|node| *node != leader && self.nodes[*node].is_some()).unwrap()
+    }
+
+    // ---- what the tests of one server use ----
+
+    /// Kills the leader.
+    pub fn kill(&mut self) {
+        let leader = self.leader();
+        self.kill_node(leader);
+        self.killed = Some(leader);
+    }
+
+    /// Starts what was killed.
+    pub fn start(&mut self) {
+        let node = self.killed.take().unwrap();
+        self.start_node(node);
+    }
+
+    pub fn at(&self, node: usize) -> Address {
+        Address::Tcp(self.node(node).tcp())
+    }
+
+    fn any(&self) -> Address {
+        let running: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_some()).collect();
+        self.at(running[self.next.fetch_add(1, Ordering::Relaxed) % running.len()])
+    }
+
+    pub fn tcp(&self) -> Address {
+        self.any()
+    }
+
+    pub fn unix(&self) -> Address {
+        self.any()
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection::open(&self.any()).unwrap()
+    }
+
+    pub fn secret(&self) -> Vec<u8> {
+        std::fs::read(self.path("secret")).unwrap()
+    }
+
+    pub fn token(&self, claims: Value) -> String {
+        mint::hs256(&mint::claims(claims), &self.secret())
+    }
+
+    pub fn admin(&self) -> String {
+        self.token(json!({ "sub": "ops", "scope": "admin", "name": "Ops" }))
+    }
+
+    pub fn reader(&self) -> String {
+        self.token(json!({ "sub": "reader", "scope": "read" }))
+    }
+
+    pub fn session(&self, id: &str) -> Session<'_> {
+        Session { world: self, id: id.to_owned() }
+    }
+
+    pub fn get(&self, target: &str, token: &str) -> Response {
+        self.patiently("GET", target, token, None)
+    }
+
+    pub fn post(&self, target: &str, token: &str, body: Value) -> Response {
+        self.patiently("POST", target, token, Some(body))
+    }
+
+    /// One call, repeated while no node leads. Only for calls that may be repeated.
+    fn patiently(&self, method: &str, target: &str, token: &str, body: Option<Value>) -> Response {
+        until("the cluster answers", || {
+            let answer = self.call_at(&self.any(), method, target, token, body.as_ref()).ok()?;
+            if answer.status == 503 { None } else { Some(answer) }
+        })
+    }
+
+    pub fn call_at(
+        &self,
+        address: &Address,
+        method: &str,
+        target: &str,
+        token: &str,
+        body: Option<&Value>,
+    ) -> std::io::Result<Response> {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        Connection::open(address)?.call(method, target, &headers, &body)
+    }
+
+    pub fn reservations(&self) -> Vec<Value> {
+        let page = self.get("/api/reservations?limit=1000", &self.reader()).ok();
+        page["reservations"].as_array().unwrap().clone()
+    }
+}
+
+impl Session<'_> {
+    pub fn token(&self) -> String {
+        self.world.token(json!({ "sub": self.id }))
+    }
+
+    pub fn post(&self, call: &str, body: Value) -> Response {
+        self.world.post(&format!("/api/sessions/{}/{call}", self.id), &self.token(), body)
+    }
+
+    /// Asks this node, once.
+    pub fn post_at(&self, node: usize, call: &str, body: Value) -> std::io::Result<Response> {
+        let target = format!("/api/sessions/{}/{call}", self.id);
+        self.world.call_at(&self.world.at(node), "POST", &target, &self.token(), Some(&body))
+    }
+}
+
+/// Whether there is an etcd; says so once where there is none.
+pub fn has_etcd() -> bool {
+    let has = etcd::is_installed();
+    if !has {
+        skip("the tests of a cluster, because there is no etcd on this machine; install etcd-server");
+    }
+    has
+}
+
+/// Longer than the lease.
+pub const PAST_THE_LEASE: Duration = Duration::from_secs(4);
