@@ -1,8 +1,9 @@
 //! The command `git-dibs`; everything it does is in the library.
 
-/// A busy server allocates and frees thousands of small objects a second, on several threads.
+mod allocator;
+
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::ByCommand = allocator::ByCommand;
 
 fn main() -> std::process::ExitCode {
     git_dibs::cli::main()
