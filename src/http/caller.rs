@@ -105,7 +105,10 @@ pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str
         (None, Some(only)) => Ok(only.clone()),
         (None, None) if claims.scope == Scope::Admin => {
             let names: Vec<&str> = app.repositories.keys().map(|name| &**name).collect();
-            let sentence = format!("name the repository with ?repo=; this server has {}", names.join(", "));
+            let sentence = format!(
+                "name the repository with ?repo= (in commands: --repo NAME or git config dibs.repo NAME); this server has {}",
+                names.join(", ")
+            );
             Err(ApiError::new(Code::InvalidRequest, sentence))
         }
         (None, None) => {

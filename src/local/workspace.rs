@@ -1,5 +1,6 @@
 //! The repository around the current directory, its settings, and the environment.
 
+use super::data_dir;
 use super::discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 use super::environment::Environment;
 use super::names::Cwd;
@@ -36,8 +37,21 @@ impl Workspace {
 
     /// Finds the server, the token and the session.
     pub fn discover(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
-        let lookup =
-            Lookup { flags, may_start: true, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
+        self.discover_or_start(flags, true)
+    }
+
+    /// The same for a command that only reads the history. Where the repository has a ledger that was fetched and never had a
+    /// server, none is started: it would know nothing of that history.
+    pub fn discover_for_history(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
+        let has_own_history = self.repo.as_ref().is_none_or(|repo| {
+            let dir = data_dir::dibs_dir(repo);
+            data_dir::journal(&dir).exists() || !data_dir::ledger(&dir).exists()
+        });
+        self.discover_or_start(flags, has_own_history)
+    }
+
+    fn discover_or_start(&self, flags: Flags, may_start: bool) -> Result<ServerAccess, DiscoverError> {
+        let lookup = Lookup { flags, may_start, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
         discover(&lookup).map_err(|error| match (error, &self.no_repo) {
             (DiscoverError::NoServer, Some(sentence)) => DiscoverError::NoRepository(sentence.clone()),
             (error, _) => error,

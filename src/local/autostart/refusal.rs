@@ -60,7 +60,8 @@ pub fn find(common_dir: &Path, setting: Option<&str>, environment: &Environment)
     }
     if LastServer::read(&common_dir.join("dibs")).has_own_settings {
         return refused(
-            "the last server of this repository had settings of its own; start it again as it was started".to_owned(),
+            "the last server of this repository was started with options of its own, so start it in the same way"
+                .to_owned(),
         );
     }
     match sockets() {
