@@ -1,8 +1,8 @@
 //! The memory allocator of the process, chosen by its command before the first allocation.
 //!
-//! A busy server allocates and frees thousands of small objects a second, on several threads: mimalloc does that faster. It
-//! prepares a heap that costs about 90 page faults, which is a quarter of the whole start of a git hook. Every other command
-//! uses the allocator of the system.
+//! A busy server allocates and frees thousands of small objects a second, on several threads: mimalloc does that faster. Its
+//! first allocations prepare a heap that a short command never fills: a git hook has 318 page faults with the allocator of
+//! the system, and 350 with mimalloc.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
