@@ -72,7 +72,7 @@ pub enum CreateError {
     Call(#[from] ClientError),
     /// There is neither an admin token nor the server's secret.
     #[error(
-        "this token cannot start sessions, and the local server's secret cannot be used ({0}); ask the person who runs the \
+        "no token here can start sessions, and the local server's secret cannot be used ({0}); ask the person who runs the \
          server for a worker token, and name its file: git config dibs.tokenFile FILE"
     )]
     NotAllowed(String),

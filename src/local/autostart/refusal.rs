@@ -119,7 +119,7 @@ mod tests {
         let last = LastServer { port: Some(1), has_own_settings: true };
         last.write(&dibs).unwrap();
         let found = find(dir.path(), None, &Environment::default());
-        assert!(matches!(found, Some(Refusal::Because(why)) if why.contains("settings of its own")));
+        assert!(matches!(found, Some(Refusal::Because(why)) if why.contains("options of its own")));
         LastServer { has_own_settings: false, ..last }.write(&dibs).unwrap();
         assert_eq!(find(dir.path(), None, &Environment::default()), None);
     }
