@@ -41,9 +41,9 @@ export const Icon = ({ name, size = 16, kind = "" }) =>
   html`<svg class=${`icon ${kind}`} viewBox="0 0 16 16" width=${size} height=${size} aria-hidden="true">${DRAWINGS[name]}</svg>`;
 
 /** Two letters on the colour of a session. The person's own is solid. */
-export function Chip({ id, off = false }) {
+export function Chip({ id, name = null, off = false }) {
   const kind = off ? "off" : id === store.me ? "c0" : `c${hue(id)}`;
-  return html`<span class=${`chip ${kind}`} aria-hidden="true">${monogram(nameOf(store.data, id))}</span>`;
+  return html`<span class=${`chip ${kind}`} aria-hidden="true">${monogram(name ?? nameOf(store.data, id))}</span>`;
 }
 
 /** The name of a session. Names of others may be in any script, so each is isolated. */

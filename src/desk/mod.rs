@@ -7,6 +7,7 @@
 //! listen counts against no deadline.
 
 mod clock;
+mod contenders;
 mod contention;
 mod feed;
 mod log;
@@ -26,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use contention::{COUNTED_TIME, Contention, ContentionReport, KeyCounts};
+pub use contention::{COUNTED_TIME, Contention, ContentionReport, CountWindow, KeyCounts, KeyDetails};
 pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};

@@ -32,7 +32,8 @@ web_files! {
     "index.html" "docs.html" "icon.svg" "base.css" "views.css" "later.css" "docs.css"
     "actions.js" "api.js" "app.js" "derive.js" "dialogs.js" "docs.js" "feed.js" "frame.js" "graph.js" "history.js" "hot.js"
     "htm-preact.js" "keyboard.js" "keys.js" "now.js" "panel.js" "parts.js" "rail.js" "requests.js" "route.js"
-    "sessions.js" "signin.js" "state.js" "steady.js" "store.js" "time.js" "timeline.js" "waits.js"
+    "sessions.js" "signin.js" "state.js" "steady.js" "store.js" "stream.js" "time.js" "timeline.js"
+    "waits.js" "worker.js"
 }
 
 /// A file as it is sent.
