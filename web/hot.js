@@ -38,10 +38,10 @@ export default function Hot() {
       </${Heading}>
       ${spots?.problem && html`<p class="problem" role="alert">${spots.problem}</p>`}
       <div class="two">
-        ${groups.length > 0 ? html`<${Table} groups=${groups.slice(0, GROUPS_MAX)} spots=${spots} span=${span} />` : html`<p class="nothing soft">${spots ? "When a session wants what another one holds, it is counted here." : "Counting…"}</p>`}
+        ${groups.length > 0 ? html`<${Table} groups=${groups.slice(0, GROUPS_MAX)} spots=${spots} span=${span} />` : html`<p class="nothing soft">${spots ? "When a session asks for something that another session holds, it is counted here." : "Counting…"}</p>`}
         ${expired.length > 0 && html`<section><h2>Expired without releasing</h2>
           ${expired.slice(0, 20).map((one) => html`<p class="expired-session" key=${one.sessionId}><${Chip} id=${one.sessionId} name=${one.sessionName} /><bdi class="name">${one.sessionName ?? one.sessionId}</bdi><b class="number">${one.expired}</b></p>`)}
-          <p class="small soft">An agent that lets its time run out keeps others waiting for the rest of it. Start it with <code>git dibs run</code>, which lets go when the agent ends.</p></section>`}
+          <p class="small soft">A session that does not release keeps others waiting until its time is up. Start agents with <code>git dibs run</code>: it releases everything when the agent ends.</p></section>`}
       </div>
     </main>`;
 }
@@ -49,10 +49,10 @@ export default function Hot() {
 function headline(spots, groups, span) {
   if (!spots || spots.problem) return { title: "Hot spots" };
   const total = spots.totalConflicts;
-  if (!total || !groups.length) return { title: `No conflicts ${WINDOWS[span]}`, lead: "No session wanted what another one held." };
+  if (!total || !groups.length) return { title: `No conflicts ${WINDOWS[span]}`, lead: "No session asked for something that another session held." };
   const [first] = groups;
   const average = first.waits ? `Average wait ${exactly((first.waited / first.waits) * 1000)}. ` : "";
-  return { title: html`<code class="in-title">${shown(first.name)}</code> caused ${first.conflicts.toLocaleString("en")} of ${plural(total, "conflict")} ${WINDOWS[span]}`, lead: `${average}Divide the work so that one session at a time needs it.` };
+  return { title: html`<code class="in-title">${shown(first.name)}</code> caused ${first.conflicts.toLocaleString("en")} of ${plural(total, "conflict")} ${WINDOWS[span]}`, lead: `${average}Divide the work so that only one session at a time needs it.` };
 }
 
 /** What one bar of a chart stands for. */

@@ -122,7 +122,7 @@ export function Act({ kind = "", onClick, why = null, children, ...more }) {
 /** Why nothing can be changed now, or null. */
 export function whyNot() {
   if (store.connection !== "live") return "The server does not answer.";
-  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token can look only." : "This tab can look only. Sign in here again.";
+  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token is read only." : "This tab is read only. Sign in here again.";
   return hasEnded() ? "Your session has ended." : null;
 }
 

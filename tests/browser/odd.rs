@@ -82,7 +82,7 @@ fn an_empty_repository_says_what_to_do() {
         ("requests", "No open requests"),
         ("waits", "No one is waiting"),
         ("sessions", "git dibs run --name Ana -- your-agent"),
-        ("history", "Nothing was held then."),
+        ("history", "Nothing was held in this time."),
         ("hot", "No conflicts in the last day"),
     ] {
         browser.show(&format!("#/{view}"));
