@@ -22,7 +22,9 @@ fn open_tabs(world: &World, browser: &Browser, count: usize) -> Vec<String> {
 
 /// The event streams that the server has open.
 fn streams(world: &World) -> String {
-    let text = String::from_utf8(world.get("/metrics", &world.reader()).body).unwrap();
+    let bearer = format!("Bearer {}", world.reader());
+    let answer = world.connect().call("GET", "/metrics", &[("authorization", &*bearer)], b"").unwrap();
+    let text = String::from_utf8(answer.body).unwrap();
     let line = text.lines().find(|line| line.starts_with("dibs_event_readers{")).unwrap();
     line.rsplit_once(' ').unwrap().1.to_owned()
 }
