@@ -50,7 +50,7 @@ const Ask = ({ request }) => html`
   <div class="ask">
     <p class="who"><${Chip} id=${request.by} /><span><${Name} id=${request.by} strong /> asks for</span><span class="when">${duration(store.now - request.at)}</span></p>
     <${Key} value=${request.key} />
-    <p class="soft small">${request.reason}</p>
+    <p class="soft small" title=${request.reason}>${request.reason}</p>
     <${Answers} request=${request} at=${`rail ${request.id}`} />
     <${Problem} at=${`rail ${request.id}`} />
   </div>`;

@@ -61,6 +61,8 @@ fn long_paths_and_names_do_not_break_the_layout() {
             let overflow = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth";
             browser.until(&format!("{view} fits into {width} pixels"), overflow);
         }
+        let apart = "const [nav, person] = ['nav', '.person'].map((name) => document.querySelector(name).getBoundingClientRect()); return nav.right <= person.left || nav.top >= person.bottom";
+        assert_eq!(browser.run(apart), true, "the name of the person is not over the tabs in {width} pixels");
         browser.show("#/now");
         browser.click("tr.held .c-holder");
         browser.sees("Facts");
