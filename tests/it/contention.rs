@@ -109,7 +109,8 @@ fn hot_spots_count_conflicts_and_survive_a_restart() {
         let spots = world.get("/api/hotspots?window=day", &reader).ok();
         assert_eq!(each(&spots["paths"], "key"), ["src/a.rs", "src/b.rs", "top"], "{spots}");
         assert_eq!(spots["paths"][0]["conflicts"], 2);
-        let by_step: Vec<u64> = spots["paths"][0]["byStep"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        let by_step: Vec<u64> =
+            spots["paths"][0]["byStep"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
         assert_eq!((by_step.len(), by_step.iter().sum::<u64>(), &spots["stepSeconds"]), (25, 2, &json!(3600)));
         assert_eq!(each(&spots["paths"][0]["between"], "sessionId"), ["ana", "bo"]);
         let directories = json!([{ "directory": "src", "conflicts": 3 }, { "directory": ".", "conflicts": 1 }]);
