@@ -12,7 +12,7 @@ import { clock, duration, parseTime } from "./time.js";
 
 const NODE = { size: 32, width: 150, height: 88 };
 /** The least distance of two columns: a session, its label, and the curves into the next column. */
-const MIN_STEP = 360;
+const MIN_STEP = 340;
 /** Where curves begin, before the session that they lead to. */
 const CURVE = 96;
 /** The width of a letter in the picture, about: of a key, and of a name. */
