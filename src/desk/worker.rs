@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::contention::KEYS_OF_REQUEST_MAX;
+use super::contention::{KEYS_OF_REQUEST_MAX, KeyBlockers};
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
 use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
@@ -72,6 +72,8 @@ struct WaitingCommand {
     since: Timestamp,
     /// The first of the keys that it waits for.
     keys: Vec<String>,
+    /// What blocked them when the wait began.
+    blockers: KeyBlockers,
     on_reply: OnReply,
 }
 
@@ -260,8 +262,10 @@ impl Worker {
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
+                        let blockers = self.engine.first_blockers(seq);
                         self.tickets.insert(ticket, seq);
-                        self.waiting.insert(seq, WaitingCommand { ticket, session, since: now, keys, on_reply });
+                        let waiting = WaitingCommand { ticket, session, since: now, keys, blockers, on_reply };
+                        self.waiting.insert(seq, waiting);
                     }
                     outcome => {
                         if let (Err(refusal), Actor::Session(intro)) = (&outcome, &actor) {
@@ -309,12 +313,13 @@ impl Worker {
         let now = turn.now;
         for (seq, outcome) in turn.settled.drain(..) {
             let Some(waiting) = self.waiting.remove(&seq) else { continue };
-            let WaitingCommand { ticket, session, since, keys, on_reply } = waiting;
+            let WaitingCommand { ticket, session, since, keys, blockers, on_reply } = waiting;
             self.tickets.remove(&ticket);
             let contention = &self.shared.contention;
-            contention.note_wait(now, keys, since.until(now));
+            let who = self.engine.session_name_by_id(&session);
+            contention.note_wait(now, who.clone(), keys, blockers, since.until(now));
             if let Err(refusal) = &outcome {
-                contention.note_refusal(now, self.engine.session_name_by_id(&session), refusal);
+                contention.note_refusal(now, who, refusal);
             }
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now, work: 0 };
