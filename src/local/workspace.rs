@@ -3,6 +3,7 @@
 use super::discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 use super::environment::Environment;
 use super::names::Cwd;
+use super::session_file::Handle;
 use crate::git::{GitError, Repo, Settings};
 
 pub struct Workspace {
@@ -36,8 +37,13 @@ impl Workspace {
 
     /// Finds the server, the token and the session.
     pub fn discover(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
-        let lookup =
-            Lookup { flags, may_start: true, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
+        self.discover_with(flags, &[])
+    }
+
+    /// The same, with handles that may lead to the session if no variable does.
+    pub fn discover_with(&self, flags: Flags, handles: &[Handle]) -> Result<ServerAccess, DiscoverError> {
+        let lookup = Lookup::new(self.repo.as_ref(), &self.environment, &self.settings);
+        let lookup = Lookup { flags, handles, may_start: true, ..lookup };
         discover(&lookup).map_err(|error| match (error, &self.no_repo) {
             (DiscoverError::NoServer, Some(sentence)) => DiscoverError::NoRepository(sentence.clone()),
             (error, _) => error,
