@@ -4,6 +4,7 @@ use super::data_dir;
 use super::discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 use super::environment::Environment;
 use super::names::Cwd;
+use super::session_file::Handle;
 use crate::git::{GitError, Repo, Settings};
 
 pub struct Workspace {
@@ -37,7 +38,12 @@ impl Workspace {
 
     /// Finds the server, the token and the session.
     pub fn discover(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
-        self.discover_or_start(flags, true)
+        self.find(flags, &[], true)
+    }
+
+    /// The same, with handles that may lead to the session if no variable does.
+    pub fn discover_with(&self, flags: Flags, handles: &[Handle]) -> Result<ServerAccess, DiscoverError> {
+        self.find(flags, handles, true)
     }
 
     /// The same for a command that only reads the history. Where the repository has a ledger that was fetched and never had a
@@ -47,11 +53,12 @@ impl Workspace {
             let dir = data_dir::dibs_dir(repo);
             data_dir::journal(&dir).exists() || !data_dir::ledger(&dir).exists()
         });
-        self.discover_or_start(flags, has_own_history)
+        self.find(flags, &[], has_own_history)
     }
 
-    fn discover_or_start(&self, flags: Flags, may_start: bool) -> Result<ServerAccess, DiscoverError> {
-        let lookup = Lookup { flags, may_start, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
+    fn find(&self, flags: Flags, handles: &[Handle], may_start: bool) -> Result<ServerAccess, DiscoverError> {
+        let lookup = Lookup::new(self.repo.as_ref(), &self.environment, &self.settings);
+        let lookup = Lookup { flags, handles, may_start, ..lookup };
         discover(&lookup).map_err(|error| match (error, &self.no_repo) {
             (DiscoverError::NoServer, Some(sentence)) => DiscoverError::NoRepository(sentence.clone()),
             (error, _) => error,
