@@ -28,6 +28,7 @@ use tower::ServiceExt;
 use crate::http::app::App;
 use crate::http::error::CloseWithoutReply;
 use crate::http::ids::new_id;
+use crate::http::lfs::protocol::AnonymousCalls;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
 use crate::http::middleware::reserved_slot::ReservedSlot;
@@ -227,8 +228,12 @@ impl Acceptor {
     ) {
         let registration = self.sockets.register_connection(stream.as_raw_fd());
         let (on_request, on_reply) = (progress.clone(), progress.clone());
+        let anonymous_calls = AnonymousCalls::default();
         let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
             on_request.begin();
+            if AnonymousCalls::count_for(request.uri().path()) {
+                request.extensions_mut().insert(anonymous_calls.clone());
+            }
             if let Some(reserved) = reserved {
                 request.extensions_mut().insert(reserved);
             }
