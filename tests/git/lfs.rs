@@ -362,7 +362,7 @@ fn a_push_address_of_its_own_does_not_divert_the_check(client: Client) {
     let findings = || said(&ana.try_run("git-dibs doctor"));
     for (set, restored) in [
         ("git config lfs.pushurl http://127.0.0.1:1/x", "http://127.0.0.1:1/x\n"),
-        ("git config --unset lfs.pushurl; git config --file .lfsconfig lfs.pushurl http://127.0.0.1:1/x", ""),
+        ("git config --file .lfsconfig lfs.pushurl http://127.0.0.1:1/x", ""),
     ] {
         ana.run(set);
         assert!(findings().contains("lfs.pushurl is http://127.0.0.1:1/x"), "{}", findings());
@@ -370,7 +370,7 @@ fn a_push_address_of_its_own_does_not_divert_the_check(client: Client) {
         assert!(!findings().contains("lfs.pushurl"), "{}", findings());
         ana.run("git-dibs uninstall");
         assert_eq!(world.shell("work", "git config lfs.pushurl || true"), restored);
-        ana.run("git-dibs install --lfs");
+        ana.run("git config --unset lfs.pushurl || true; git-dibs install --lfs");
     }
 }
 
@@ -428,7 +428,7 @@ fn git_lfs_trusts_the_authority_that_git_dibs_trusts(client: Client) {
     let url = world.url().replace("127.0.0.1", "localhost");
     let token = world.token(json!({ "sub": "ana" }));
     let run = |script: &str| {
-        let variables = [("DIBS_URL", &*url), ("DIBS_TOKEN", &token), ("GIT_TERMINAL_PROMPT", "0")];
+        let variables = [("DIBS_URL", &*url), ("DIBS_TOKEN", &*token), ("GIT_TERMINAL_PROMPT", "0")];
         said(&world.try_shell("work", &format!("unset GIT_SSL_CAINFO; {script}"), &variables))
     };
     run(&format!("git config --global dibs.caFile '{}'", fixture("ca.pem")));
