@@ -10,7 +10,7 @@ use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, 
 use super::ports::PortRange;
 use super::record::{Content, EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use super::work::Pair;
-use crate::key::Key;
+use crate::key::{Claim, Key};
 
 /// A list that nearly always has one entry, which then needs no memory of its own.
 pub type Few<T> = SmallVec<[T; 1]>;
@@ -110,6 +110,67 @@ pub enum Command {
     Sweep,
     /// Record how many requests were refused so far.
     Count,
+}
+
+/// A pattern counts as this many keys, because comparing it is more work.
+const PATTERN_KEYS: usize = 8;
+
+/// This many bytes of text count as a key.
+const BYTES_OF_KEY: usize = 256;
+
+impl Command {
+    /// The session that it is about.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Command::Reserve(ask) => Some(&ask.session),
+            Command::AllocatePorts(ask) => Some(&ask.session),
+            Command::Create { session, .. }
+            | Command::Release { session, .. }
+            | Command::ReleaseAll { session }
+            | Command::Renew { session, .. }
+            | Command::Heartbeat { session }
+            | Command::End { session, .. }
+            | Command::Unheard { session, .. }
+            | Command::Ask { session, .. }
+            | Command::Respond { session, .. }
+            | Command::RecordCommit { session, .. }
+            | Command::AnnouncePush { session, .. } => Some(session),
+            Command::Touch
+            | Command::Override { .. }
+            | Command::Leave { .. }
+            | Command::ClaimPush { .. }
+            | Command::Tick
+            | Command::Sweep
+            | Command::Count => None,
+        }
+    }
+
+    /// About how many keys it brings. Patterns and long texts count as several.
+    pub fn weight(&self) -> usize {
+        match self {
+            Command::Reserve(ask) if ask.wants.len() > 1 => {
+                let reason = ask.reason.as_ref().map_or(0, |reason| reason.len());
+                let weight = |want: &Want| {
+                    let keys = if matches!(want.key.claim(), Claim::Glob(_)) { PATTERN_KEYS } else { 1 };
+                    keys + (want.key.text_bytes() + reason) / BYTES_OF_KEY
+                };
+                ask.wants.iter().map(weight).sum()
+            }
+            Command::Release { keys, .. } | Command::Renew { keys, .. } => keys.len(),
+            Command::RecordCommit { contents, .. } => contents.len(),
+            _ => 1,
+        }
+    }
+}
+
+impl Actor {
+    /// The session that acts.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Actor::Session(identity) => Some(&identity.id),
+            _ => None,
+        }
+    }
 }
 
 /// A request for keys.

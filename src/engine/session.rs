@@ -18,7 +18,7 @@ impl Engine {
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
             Actor::Session(identity) => self.admit_session(turn, identity, repeats_end),
-            Actor::Admin(_) => match command.session() {
+            Actor::Admin(_) => match command.known_session() {
                 Some(session) => match self.session_ids.get(session) {
                     Some(slot) => self.refuse_if_ended(*slot, repeats_end),
                     None => Err(Refusal::UnknownSession(session.clone())),
@@ -184,29 +184,11 @@ impl Engine {
 }
 
 impl Command {
-    /// The session the command acts on, where that session must exist already.
-    fn session(&self) -> Option<&SessionId> {
+    /// The session that it is about, where that session must exist already.
+    fn known_session(&self) -> Option<&SessionId> {
         match self {
-            Command::Reserve(ask) => Some(&ask.session),
-            Command::AllocatePorts(ask) => Some(&ask.session),
-            Command::Release { session, .. }
-            | Command::ReleaseAll { session }
-            | Command::Renew { session, .. }
-            | Command::Heartbeat { session }
-            | Command::End { session, .. }
-            | Command::Ask { session, .. }
-            | Command::Respond { session, .. }
-            | Command::RecordCommit { session, .. }
-            | Command::AnnouncePush { session, .. } => Some(session),
-            Command::Touch
-            | Command::Create { .. }
-            | Command::Override { .. }
-            | Command::Unheard { .. }
-            | Command::Leave { .. }
-            | Command::ClaimPush { .. }
-            | Command::Tick
-            | Command::Sweep
-            | Command::Count => None,
+            Command::Create { .. } | Command::Unheard { .. } => None,
+            command => command.session(),
         }
     }
 }
