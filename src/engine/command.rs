@@ -51,6 +51,8 @@ pub enum Command {
         name: Option<Text>,
         /// The feature it works on.
         feature: Option<Text>,
+        /// Whom it is to belong to; none for the tokens that name the session itself.
+        owner: Option<Owner>,
     },
     /// Grant all of these keys, or none.
     Reserve(Reserve),
@@ -233,6 +235,8 @@ impl From<Key> for KeyName {
 pub enum Outcome {
     /// Done, and there is nothing more to say.
     Done,
+    /// The session is open, and belongs to this owner.
+    Owned(Owner),
     /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
     /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).
