@@ -139,7 +139,7 @@ impl Caller {
         };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),
-            Scope::Worker => session_of_call(),
+            Scope::Worker => self.claims.session.clone().or_else(session_of_call),
             Scope::Read | Scope::Admin => None,
         };
         let Some(session) = session else { return Ok(()) };
