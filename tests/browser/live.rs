@@ -6,8 +6,13 @@ use crate::browser::Browser;
 use crate::world::{World, long, until};
 
 /// What the browser logs itself while the server is away.
-const NO_SERVER: &[&str] =
-    &["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"];
+const NO_SERVER: &[&str] = &[
+    "ERR_CONNECTION_REFUSED",
+    "ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "ERR_CONNECTION_RESET",
+    "ERR_EMPTY_RESPONSE",
+    "ERR_SOCKET_NOT_CONNECTED",
+];
 
 #[test]
 fn reservations_appear_and_go() {
