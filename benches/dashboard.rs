@@ -1,10 +1,10 @@
-//! How long the dashboard works in a real browser: the first render with 10,000 reservations, and frames while 100 changes
-//! arrive every second. Measured by the browser itself.
+//! What the dashboard costs. In the server: reserves and releases with 100 dashboards open, beside none. In a real browser,
+//! and measured by it: the first render with 10,000 reservations, and frames while 100 changes arrive every second.
 //!
-//! `cargo bench --bench dashboard`; it needs chromium and chromedriver, and says so where they are missing.
+//! `cargo bench --bench dashboard`; the second part needs chromium and chromedriver, and says so where they are missing.
+//! `-- server` and `-- browser` measure one part.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+mod common;
 
 #[path = "../tests/browser/browser.rs"]
 #[allow(dead_code, reason = "the bench uses a part of it")]
@@ -15,12 +15,32 @@ mod driver;
 #[allow(dead_code, unused_imports, reason = "the bench uses a part of it")]
 mod world;
 
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use browser::Browser;
+use common::clock::{long, rounds, thread_cpu};
+use common::http::{Http, SECRET};
+use common::ready::Ready;
+use common::{inside, load, support, table};
+use git_dibs::journal::SqliteJournal;
 use serde_json::json;
-use support::http::Connection;
+use support::http::{Connection, request};
+use support::mint;
+use support::process::until;
 use world::World;
+
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const DASHBOARDS: usize = 100;
+const ROUND: Duration = Duration::from_secs(2);
 
 const HELD: usize = 10_000;
 const CHANGES_PER_SECOND: u32 = 100;
@@ -33,11 +53,103 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
+    let has = |word: &str| std::env::args().any(|arg| arg == word);
+    if !has("browser") {
+        open_dashboards();
+    }
+    if has("server") {
+        return;
+    }
     let world = World::new();
     reserve_many(&world);
     let Some(browser) = world.browser() else { return };
     first_render(&world, &browser);
     changes(&world, &browser);
+}
+
+/// Reserves and releases as fast as the server answers, with dashboards open and without, in turns.
+fn open_dashboards() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = inside::runtime();
+    let journal = SqliteJournal::open(&dir.path().join("journal.db")).unwrap();
+    let address = inside::start(&runtime, Box::new(journal));
+    table::head(&format!("Durable reserve + release over HTTP with {DASHBOARDS} dashboards open, beside none"));
+    for connections in [1, 8, 64] {
+        let dialect = Http::new(connections);
+        let saturate = || load::saturate(address, &dialect, connections, long(ROUND));
+        saturate();
+        let mut pairs = Vec::new();
+        let (mut bytes, mut cpu) = (0, Duration::ZERO);
+        for _ in 0..rounds(5) {
+            let alone = saturate();
+            let readers = Readers::open(address, DASHBOARDS);
+            pairs.push((saturate(), alone));
+            let (read, spent) = readers.close();
+            (bytes, cpu) = (bytes + read, cpu + spent);
+        }
+        table::row(&format!("connections: {connections}"), &pairs, table::rate);
+        let seconds = long(ROUND).as_secs_f64() * rounds(5) as f64;
+        table::fact("- sent to all dashboards, MB a second", &format!("{:.1}", bytes as f64 / seconds / 1e6));
+        let share = 100.0 * cpu.as_secs_f64() / seconds;
+        table::fact("- of one core, what the bench takes to read that", &format!("{share:.0} %"));
+    }
+    // The runtime's threads still serve.
+    std::mem::forget(runtime);
+}
+
+/// Event streams that are read, and whose contents are thrown away.
+struct Readers {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(u64, Duration)>,
+}
+
+impl Readers {
+    fn open(address: SocketAddr, count: usize) -> Readers {
+        let token = mint::hs256(&mint::claims(json!({ "sub": "reader", "scope": "read" })), SECRET.as_bytes());
+        let bearer = format!("Bearer {token}");
+        let text = request("GET", "/api/events?live=1", &[("authorization", &*bearer)], b"");
+        let mut ready = Ready::new();
+        let streams: Vec<TcpStream> = (0..count)
+            .map(|number| {
+                let mut stream = TcpStream::connect(address).expect("the server listens");
+                stream.write_all(&text).expect("the server reads");
+                ready.watch(&stream, number);
+                stream
+            })
+            .collect();
+        let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let thread = std::thread::spawn({
+            let (stop, begun) = (stop.clone(), begun.clone());
+            move || {
+                let (mut bytes, mut has_begun) = (0, vec![false; count]);
+                while !stop.load(Ordering::Relaxed) {
+                    for number in ready.wait(Some(Duration::from_millis(20))) {
+                        bytes += discard(&streams[number]);
+                        if !std::mem::replace(&mut has_begun[number], true) {
+                            begun.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+                (bytes, thread_cpu())
+            }
+        });
+        until("all dashboards are open", || (begun.load(Ordering::Relaxed) == count as u64).then_some(()));
+        Readers { stop, thread }
+    }
+
+    /// How many bytes came, and the CPU time that reading took.
+    fn close(self) -> (u64, Duration) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the readers are well")
+    }
+}
+
+/// Takes what has arrived without copying it: the browsers are on other machines, and their work does not count here.
+fn discard(stream: &TcpStream) -> u64 {
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: with MSG_TRUNC the kernel discards what a TCP socket has, and writes nothing.
+    let count = unsafe { libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), 1 << 20, flags) };
+    u64::try_from(count).unwrap_or(0)
 }
 
 fn reserve_many(world: &World) {
@@ -49,7 +161,8 @@ fn reserve_many(world: &World) {
 }
 
 fn first_render(world: &World, browser: &Browser) {
-    browser.devtools("Performance.enable", json!({}));
+    // Time on the CPU: what else runs on this machine does not count.
+    browser.devtools("Performance.enable", json!({ "timeDomain": "threadTicks" }));
     browser.go(&world.login_url(&world.reader(), ""));
     browser.until("all are known", ALL_KNOWN);
     let [script, layout, task] = ["ScriptDuration", "LayoutDuration", "TaskDuration"].map(|name| metric(browser, name));
@@ -89,7 +202,7 @@ fn change(connection: &mut Connection, token: &str, call: &str, key: &str) {
     connection.call("POST", &format!("/api/sessions/busy/files/{call}"), &headers, body.as_bytes()).unwrap().ok();
 }
 
-/// A number of the browser, in milliseconds.
+/// A figure of the browser, in milliseconds of CPU time.
 fn metric(browser: &Browser, name: &str) -> f64 {
     let metrics = browser.devtools("Performance.getMetrics", json!({}))["metrics"].clone();
     let found = metrics.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["value"].as_f64();

@@ -1,12 +1,18 @@
 //! What one session feels while another does its worst within the limits: p99 of its reserve and release, beside the
 //! same alone. Then the peak memory of the server after all of it.
 //!
+//! The requests of the load are made once and sent again and again: real ones come from other machines, and here they would
+//! take the processor from the server.
+//!
 //! `cargo bench --bench neighbour`; `-- NAME` runs the kinds of load whose name contains it.
 
 mod common;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +26,10 @@ use common::{load, table};
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 5;
 const CONNECTIONS: usize = 4;
+
+/// How long all kinds of load work at once, and the sessions that hold 100,000 keys meanwhile.
+const MIX: Duration = Duration::from_secs(8);
+const FULL_SESSIONS: usize = 5;
 
 /// One kind of load: its name, and what one connection of it does over and over.
 type Kind = (&'static str, fn(&Neighbour, usize));
@@ -53,14 +63,39 @@ fn main() {
     }
     let peak = peak_memory(server.pid());
     table::fact("peak memory of the server after all of these", &format!("{} MB", peak / 1024));
+    if filter.is_empty() {
+        fill(address);
+        let works: Vec<_> = KINDS.iter().map(|(_, work)| *work).collect();
+        with_load(address, &works, || std::thread::sleep(long(MIX)));
+        let peak = peak_memory(server.pid());
+        table::fact("the same after all of them at once, with as much held as may be", &format!("{} MB", peak / 1024));
+    }
+}
+
+/// Holds as much as the limits of a repository allow.
+fn fill(address: SocketAddr) {
+    for session in 0..FULL_SESSIONS {
+        let holder = Neighbour::new(address, &format!("full-{session}"));
+        for part in 0..10 {
+            let directory = format!("full/{session}/{part}/{}", "d".repeat(60));
+            let keys = array((0..10_000).map(|n| format!("{directory}/{}/file-{n:05}.rs", n / 100)));
+            let body = format!(r#"{{"filePaths":[{keys}],"ttlSeconds":300}}"#);
+            holder.exchange(&holder.bytes("files/reserve", &body), Duration::from_secs(20));
+        }
+    }
 }
 
 /// What the quiet session sees while every connection of the other one works.
 fn beside(address: SocketAddr, work: fn(&Neighbour, usize)) -> f64 {
+    with_load(address, &[work], || quiet_p99(address))
+}
+
+/// Runs `during` while connections do this work.
+fn with_load<T>(address: SocketAddr, works: &[fn(&Neighbour, usize)], during: impl FnOnce() -> T) -> T {
     let stop = Arc::new(AtomicBool::new(false));
-    let busy: Vec<_> = (0..CONNECTIONS)
+    let busy: Vec<_> = (0..CONNECTIONS * works.len())
         .map(|number| {
-            let stop = Arc::clone(&stop);
+            let (stop, work) = (Arc::clone(&stop), works[number % works.len()]);
             std::thread::spawn(move || {
                 let neighbour = Neighbour::new(address, &format!("busy-{number}"));
                 while !stop.load(Ordering::Relaxed) {
@@ -69,10 +104,10 @@ fn beside(address: SocketAddr, work: fn(&Neighbour, usize)) -> f64 {
             })
         })
         .collect();
-    let p99 = quiet_p99(address);
+    let result = during();
     stop.store(true, Ordering::Relaxed);
     busy.into_iter().for_each(|thread| thread.join().expect("the load works"));
-    p99
+    result
 }
 
 /// One connection that reserves and releases as fast as it is answered.
@@ -95,11 +130,14 @@ struct Neighbour {
     address: SocketAddr,
     session: String,
     bearer: String,
+    /// The requests that were made so far, by their names.
+    requests: RefCell<HashMap<&'static str, Rc<[u8]>>>,
 }
 
 impl Neighbour {
     fn new(address: SocketAddr, session: &str) -> Neighbour {
-        Neighbour { address, session: session.to_owned(), bearer: format!("Bearer {}", token(session)) }
+        let (session, bearer) = (session.to_owned(), format!("Bearer {}", token(session)));
+        Neighbour { address, session, bearer, requests: RefCell::default() }
     }
 
     /// 1,000 patterns with long reasons, for the kinds of load that meet them.
@@ -109,43 +147,57 @@ impl Neighbour {
             let reason = "r".repeat(900);
             let body =
                 format!(r#"{{"filePaths":[{}],"ttlSeconds":300,"mode":"shared","reason":"{reason}"}}"#, keys.join(","));
-            self.post("files/reserve", &body);
+            self.exchange(&self.bytes("files/reserve", &body), Duration::from_secs(20));
         }
     }
 
-    fn headers(&self) -> [(&str, &str); 2] {
-        [("authorization", &self.bearer), ("content-type", "application/json")]
+    fn headers(&self) -> [(&str, &str); 3] {
+        [("authorization", &self.bearer), ("content-type", "application/json"), ("connection", "close")]
     }
 
     fn bytes(&self, call: &str, body: &str) -> Vec<u8> {
         request("POST", &format!("/api/sessions/{}/{call}", self.session), &self.headers(), body.as_bytes())
     }
 
+    /// A request with this body, which is made once.
+    fn request(&self, call: &'static str, body: impl FnOnce() -> String) -> Rc<[u8]> {
+        self.requests.borrow_mut().entry(call).or_insert_with(|| self.bytes(call, &body()).into()).clone()
+    }
+
     /// Sends a request and reads the response, whatever it is.
-    fn post(&self, call: &str, body: &str) {
-        self.exchange(&self.bytes(call, body), Duration::from_secs(20));
+    fn post(&self, call: &'static str, body: impl FnOnce() -> String) {
+        self.exchange(&self.request(call, body), Duration::from_secs(20));
     }
 
     /// Sends, and reads until the server closes, the response is complete, or the time is over.
     fn exchange(&self, bytes: &[u8], time: Duration) {
         let mut stream = TcpStream::connect(self.address).expect("the server listens");
         stream.set_read_timeout(Some(time)).expect("a timeout");
-        let bytes = String::from_utf8_lossy(bytes).replacen("\r\n", "\r\nconnection: close\r\n", 1);
-        if stream.write_all(bytes.as_bytes()).is_ok() {
+        if stream.write_all(bytes).is_ok() {
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
         }
     }
 }
 
+/// The elements of a JSON array.
+fn array(elements: impl Iterator<Item = String>) -> String {
+    let quoted: Vec<String> = elements.map(|element| format!("\"{element}\"")).collect();
+    quoted.join(",")
+}
+
 fn patterns(neighbour: &Neighbour, number: usize) {
-    let keys: Vec<String> = (0..999).map(|n| format!(r#""held/**/*{n}*{number}*/{{a,b}}*.rs""#)).collect();
-    neighbour.post("files/reserve", &format!(r#"{{"filePaths":[{}],"mode":"shared"}}"#, keys.join(",")));
-    neighbour.post("files/release-all", "{}");
+    neighbour.post("files/reserve", || {
+        let keys = array((0..999).map(|n| format!("held/**/*{n}*{number}*/{{a,b}}*.rs")));
+        format!(r#"{{"filePaths":[{keys}],"mode":"shared"}}"#)
+    });
+    neighbour.post("files/release-all", || "{}".to_owned());
 }
 
 fn hang_up(neighbour: &Neighbour, number: usize) {
-    let paths: Vec<String> = (0..60).map(|n| format!(r#""held/**/*{n}*{number}*a*b*c*d*e*f/**/*.rs""#)).collect();
-    let bytes = neighbour.bytes("files/check-conflicts", &format!(r#"{{"paths":[{}]}}"#, paths.join(",")));
+    let bytes = neighbour.request("files/check-conflicts", || {
+        let paths = array((0..60).map(|n| format!("held/**/*{n}*{number}*a*b*c*d*e*f/**/*.rs")));
+        format!(r#"{{"paths":[{paths}]}}"#)
+    });
     let mut stream = TcpStream::connect(neighbour.address).expect("the server listens");
     let _ = stream.write_all(&bytes);
     std::thread::sleep(Duration::from_millis(20));
@@ -153,27 +205,30 @@ fn hang_up(neighbour: &Neighbour, number: usize) {
 }
 
 fn batches(neighbour: &Neighbour, number: usize) {
-    let keys: Vec<String> = (0..10_000).map(|n| format!(r#""batch/{number}/{n}.rs""#)).collect();
-    let reason = "\\u0001".repeat(1000);
-    neighbour.post("files/reserve", &format!(r#"{{"filePaths":[{}],"reason":"{reason}"}}"#, keys.join(",")));
-    neighbour.post("files/release-all", "{}");
+    neighbour.post("files/reserve", || {
+        let keys = array((0..10_000).map(|n| format!("batch/{number}/{n}.rs")));
+        format!(r#"{{"filePaths":[{keys}],"reason":"{}"}}"#, "r".repeat(1000))
+    });
+    neighbour.post("files/release-all", || "{}".to_owned());
 }
 
 fn waits(neighbour: &Neighbour, number: usize) {
-    let mut keys: Vec<String> = (0..9_999).map(|n| format!(r#""wait/{number}/{n}.rs""#)).collect();
-    keys.push(r#""held/x/11.rs""#.to_owned());
-    let body = format!(r#"{{"filePaths":[{}],"waitSeconds":60}}"#, keys.join(","));
-    neighbour.exchange(&neighbour.bytes("files/reserve", &body), Duration::from_millis(50));
+    let bytes = neighbour.request("files/reserve", || {
+        let keys = array((0..9_999).map(|n| format!("wait/{number}/{n}.rs")).chain(["held/x/11.rs".to_owned()]));
+        format!(r#"{{"filePaths":[{keys}],"waitSeconds":60}}"#)
+    });
+    neighbour.exchange(&bytes, Duration::from_millis(50));
 }
 
 fn wide_answers(neighbour: &Neighbour, _: usize) {
-    let paths: Vec<String> = (0..1_000).map(|n| format!(r#""held/x/{}{n:03}0123456789.rs""#, n % 10)).collect();
-    neighbour.post("files/check-conflicts", &format!(r#"{{"paths":[{}]}}"#, paths.join(",")));
+    neighbour.post("files/check-conflicts", || {
+        let paths = array((0..1_000).map(|n| format!("held/x/{}{n:03}0123456789.rs", n % 10)));
+        format!(r#"{{"paths":[{paths}]}}"#)
+    });
 }
 
 fn empty_strings(neighbour: &Neighbour, _: usize) {
-    let body = format!(r#"{{"paths":[{}""]}}"#, r#""","#.repeat(8 << 20));
-    neighbour.post("files/check-conflicts", &body);
+    neighbour.post("files/check-conflicts", || format!(r#"{{"paths":[{}""]}}"#, r#""","#.repeat(8 << 20)));
 }
 
 fn lists(neighbour: &Neighbour, _: usize) {

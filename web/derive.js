@@ -335,9 +335,11 @@ export function groupByDirectory(paths) {
   for (const one of paths) {
     const dirs = kindOf(one.key) === "path" ? splitPath(shown(one.key)).dirs : [];
     const name = dirs.length ? `${dirs.join("/")}/` : one.key;
-    if (!groups.has(name)) groups.set(name, { name, conflicts: 0, waits: 0, waited: 0, files: [] });
+    if (!groups.has(name)) groups.set(name, { name, conflicts: 0, waits: 0, waited: 0, byStep: one.byStep.map(() => 0), between: [], files: [] });
     const group = groups.get(name);
     group.conflicts += one.conflicts;
+    one.byStep.forEach((count, n) => (group.byStep[n] += count));
+    for (const session of one.between) if (!group.between.some((known) => known.sessionId === session.sessionId)) group.between.push(session);
     group.waits += one.waits;
     group.waited += one.averageWaitSeconds * one.waits;
     if (dirs.length) group.files.push(one);

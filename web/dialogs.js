@@ -55,7 +55,7 @@ const DIALOGS = {
     const holder = holderOf(store.data, request);
     return {
       title: html`Answer for <bdi>${nameOf(store.data, holder)}</bdi>?`,
-      text: html`<bdi>${nameOf(store.data, request.by)}</bdi> asks for <code>${shown(request.key)}</code>: ${request.reason}. Hand over gives it to the session that asks. Approve lets go, and the queue decides. It is recorded as your act.`,
+      text: html`<bdi>${nameOf(store.data, request.by)}</bdi> asks for <code>${shown(request.key)}</code>: ${request.reason}. Hand over gives it to the session that asks. Approve releases it to the next session in the queue. The answer is recorded as yours.`,
       no: "Cancel",
       more: [["Reject…", () => openDialog({ kind: "reject", request })]],
       choices: [
@@ -82,7 +82,7 @@ const DIALOGS = {
     const features = [...new Set([...store.data.sessions.values()].map((one) => one.feature).filter(Boolean))].sort();
     return {
       title: feature ? html`Pause <bdi>${feature}</bdi>?` : "Pause a feature?",
-      text: `Its sessions cannot reserve or commit until it is resumed, or for ${PAUSE_SECONDS / 3600} hours.`,
+      text: `Its sessions cannot reserve or commit until it is resumed. The pause ends after ${PAUSE_SECONDS / 3600} hours at the latest.`,
       field: feature ? null : { label: "Feature", options: features },
       label: "Reason (required)",
       isRequired: true,
@@ -93,12 +93,12 @@ const DIALOGS = {
   },
   resume: ({ pause }) => ({
     title: html`Resume <bdi>${pause.feature}</bdi>?`,
-    text: pause.reason && html`It was paused for: ${pause.reason}`,
+    text: pause.reason && html`Reason for the pause: ${pause.reason}`,
     no: "Cancel",
     yes: "Resume",
     run: () => act.resume(pause, store.me, store.login.name ?? store.login.subject),
   }),
-  keys: () => ({ title: "Keys", content: html`<${Keys} />`, no: "Close" }),
+  keys: () => ({ title: "Keyboard shortcuts", content: html`<${Keys} />`, no: "Close" }),
 };
 
 const KEYS = [
@@ -107,7 +107,7 @@ const KEYS = [
   ["↑ ↓", "rows"],
   ["← →", "fold, unfold a directory"],
   ["Enter", "details"],
-  ["Space", "what the padlock does"],
+  ["Space", "open the padlock"],
   ["1 – 6", "views"],
   ["g", "tree or table"],
   ["a h r", "approve, hand over, reject the focused request"],
@@ -170,7 +170,7 @@ export default function Dialog({ dialog }) {
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
         <div class="actions end">
           ${about.more?.map(([name, action]) => html`<${Act} kind="quiet" onClick=${action}>${name}</${Act}>`)}
-          <button type="button" class="button" onClick=${close}><span class="label">${about.no}</span></button>
+          <button type="button" class="button" autofocus=${!about.label && !about.field} onClick=${close}><span class="label">${about.no}</span></button>
           ${about.choices?.map(([name, kind, action]) => html`<${Act} kind=${kind} why=${why} disabled=${isBusy} onClick=${() => run(action)}>${name}</${Act}>`)}
           ${about.yes && html`<button type="submit" class=${`button ${about.isDanger ? "danger full" : "primary"}`} disabled=${isBusy || isIncomplete || Boolean(why)} title=${why ?? undefined}>${about.yes}</button>`}
         </div>

@@ -4,9 +4,10 @@ import { Refusal, address, get, sessionOf, whoAmI } from "./api.js";
 import { parseTime } from "./time.js";
 import { ENDED_KEPT } from "./state.js";
 import { dispatch, flush, serverNow, set, store, watch } from "./store.js";
+import { followEvents, startWorker } from "./stream.js";
 
 /** Every kind of event that the state knows. */
-const EVENTS = ["opened", "reopened", "ended", "reserved", "amended", "released", "queued", "seated", "left", "unlockRequested", "unlockAnswered", "counted", "committed", "bound", "restored"];
+const EVENTS = ["opened", "reopened", "ended", "reserved", "amended", "released", "queued", "seated", "left", "unlockRequested", "unlockAnswered", "counted", "committed", "bound", "restored", "live"];
 
 const PAGE = 1000;
 /** Pauses between attempts to connect, in milliseconds. */
@@ -14,7 +15,7 @@ const RETRY_MS = [500, 1000, 2000, 4000];
 /** How long after a change to ask who waits for whom, in milliseconds: changes often come together. */
 const WAITS_MS = 300;
 
-let stream = null;
+let stopStream = () => {};
 let attempt = 0;
 let generation = 0;
 
@@ -22,8 +23,8 @@ let generation = 0;
 export async function connect() {
   generation += 1;
   const own = generation;
-  stream?.close();
-  stream = null;
+  stopStream();
+  startWorker();
   try {
     await load(own);
     if (own === generation) follow(own);
@@ -34,8 +35,7 @@ export async function connect() {
 
 export function disconnect() {
   generation += 1;
-  stream?.close();
-  stream = null;
+  stopStream();
 }
 
 async function load(own) {
@@ -81,26 +81,28 @@ async function readWaits() {
 }
 
 function follow(own) {
-  const source = new EventSource(address("api/events", { after: store.data.seq, live: 1 }));
-  stream = source;
-  source.onopen = () => {
-    attempt = 0;
-    set({ connection: "live" });
-  };
-  source.onerror = () => {
-    if (own !== generation) return;
-    source.close();
-    lost(null, () => resume(own));
-  };
-  for (const name of EVENTS) source.addEventListener(name, (event) => dispatch(JSON.parse(event.data)));
-  source.addEventListener("live", (event) => {
-    const data = JSON.parse(event.data);
-    setClock(data.serverTime);
-    dispatch({ type: "live", data });
-  });
-  source.addEventListener("reset", () => {
-    set({ reloadedAt: serverNow() });
-    connect();
+  stopStream();
+  const isOld = () => own !== generation;
+  stopStream = followEvents(address("api/events", { live: 1 }), EVENTS, store.data.seq, {
+    open() {
+      if (isOld()) return;
+      attempt = 0;
+      set({ connection: "live" });
+    },
+    lost() {
+      if (!isOld()) lost(null, () => resume(own));
+    },
+    reset() {
+      if (isOld()) return;
+      set({ reloadedAt: serverNow() });
+      connect();
+    },
+    event(name, text) {
+      if (isOld()) return;
+      const data = JSON.parse(text);
+      if (name === "live") setClock(data.serverTime);
+      dispatch(name === "live" ? { type: "live", data } : data);
+    },
   });
 }
 
@@ -118,6 +120,9 @@ async function resume(own) {
     lost(error, () => resume(own));
   }
 }
+
+// A page that the browser had put aside has left its stream.
+addEventListener("pageshow", ({ persisted }) => persisted && store.login && connect());
 
 /** Asks again who is signed in: another tab of this browser may have changed it. */
 export async function refreshLogin() {

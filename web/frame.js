@@ -89,7 +89,7 @@ function Connection() {
 function describePerson() {
   const { login, me } = store;
   const name = me && login.scope !== "admin" ? nameOf(store.data, me) : (login.name ?? (login.scope === "read" && login.subject === "local" ? "You" : login.subject));
-  const rights = login.scope === "admin" && login.mayChange ? "admin" : !login.mayChange ? "can look only" : hasEnded() ? "session ended" : null;
+  const rights = login.scope === "admin" && login.mayChange ? "admin" : !login.mayChange ? "read only" : hasEnded() ? "session ended" : null;
   return [name, rights];
 }
 
@@ -103,8 +103,8 @@ function Person() {
   const text = rights ? `${name}, ${rights}` : name;
   return html`<${Menu} hint="Menu" button=${html`<span class="chip c0" aria-hidden="true">${monogram(name)}</span><bdi class="person-name">${text}</bdi>`}>
     <p class="soft small">Signed in until ${clock(Date.parse(store.login.expiresAt), store.now)}</p>
-    <a href="docs">The API</a>
-    <button type="button" onClick=${() => openDialog({ kind: "keys" })}>Keys</button>
+    <a href="docs">API reference</a>
+    <button type="button" onClick=${() => openDialog({ kind: "keys" })}>Keyboard shortcuts</button>
     <button type="button" onClick=${leave}>Sign out</button>
   </${Menu}>`;
 }
@@ -138,13 +138,13 @@ function Pause({ pause }) {
 /** What is said while this tab has no rights although its browser is signed in, or while its session has ended. */
 export function OnlyLooks() {
   const { login, connection } = store;
-  if (connection === "live" && hasEnded()) return html`<div class="banner" role="status"><${Icon} name="ended" /><span class="text"><b>Your session has ended.</b> You can look, and change nothing. Start another session and run <code>git dibs open</code> again.</span></div>`;
+  if (connection === "live" && hasEnded()) return html`<div class="banner" role="status"><${Icon} name="ended" /><span class="text"><b>Your session has ended.</b> You can look, but not change anything. Start another session and run <code>git dibs open</code> again.</span></div>`;
   if (connection !== "live" || login.mayChange || (login.scope === "read" && !hasSecret())) return null;
   const again = () => {
     disconnect();
     set({ login: null, connection: "out" });
   };
-  return html`<div class="banner" role="status"><${Icon} name="free" /><span class="text"><b>This tab can look only.</b> The browser was signed in from another tab, and only that tab can change something.</span><${Act} onClick=${again}>Sign in here again</${Act}></div>`;
+  return html`<div class="banner" role="status"><${Icon} name="free" /><span class="text"><b>This tab is read only.</b> The browser was signed in from another tab, and only that tab can make changes.</span><${Act} onClick=${again}>Sign in here again</${Act}></div>`;
 }
 
 /** What is said while the server does not answer. */
@@ -153,6 +153,6 @@ export function Lost() {
   if (connection === "reconnecting") {
     return html`<div class="banner lost" role="status"><${Icon} name="circle" /><span class="text"><b>Reconnecting…</b> The server does not answer. What you see is from ${clock(lostAt, now, true)}; nothing can be changed until it is back.</span><${Act} onClick=${connect}>Try now</${Act}></div>`;
   }
-  if (reloadedAt && now - reloadedAt < 10_000) return html`<p class="reloaded soft small" role="status">Loaded anew at ${clock(reloadedAt, now, true)}.</p>`;
+  if (reloadedAt && now - reloadedAt < 10_000) return html`<p class="reloaded soft small" role="status">Reloaded at ${clock(reloadedAt, now, true)}.</p>`;
   return null;
 }

@@ -17,6 +17,8 @@ const PAGE = 1000;
 const PAGES_MAX = 20;
 const ROWS_MAX = 60;
 const LANES_MAX = 4;
+/** A bar of a smaller share of the picture has no room for its name. */
+const SHORT_SHARE = 0.03;
 const NARROW = matchMedia("(max-width: 860px)");
 
 export default function History() {
@@ -55,11 +57,11 @@ export default function History() {
         ${!isLatest && html`<button type="button" class="button" onClick=${() => move(1)}>Later<${Icon} name="right" /></button>`}
       </${Heading}>
       <${Field} path=${path} session=${session} />
-      ${rows.length > 0 ? html`<div class="scroll" ref=${box}><${Chart} rows=${rows.slice(0, ROWS_MAX)} by=${by} from=${from} end=${end} isLatest=${isLatest} setTip=${setTip} /></div>` : html`<p class="nothing soft">${log.isFailed ? "The history cannot be read now." : log.isLoading ? "Reading the history…" : "Nothing was held then."}</p>`}
-      ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more row")}. Look at one path or session, or at a shorter time.</p>`}
-      ${log.isCut && html`<p class="nothing soft">More happened than this picture can show. Look at one path or session, or at a shorter time.</p>`}
+      ${rows.length > 0 ? html`<div class="scroll" ref=${box}><${Chart} rows=${rows.slice(0, ROWS_MAX)} by=${by} from=${from} end=${end} isLatest=${isLatest} setTip=${setTip} /></div>` : html`<p class="nothing soft">${log.isFailed ? "The history cannot be read now." : log.isLoading ? "Reading the history…" : "Nothing was held in this time."}</p>`}
+      ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more row")}. Choose one path, one session, or a shorter time.</p>`}
+      ${log.isCut && html`<p class="nothing soft">There are more events than this picture can show. Choose one path, one session, or a shorter time.</p>`}
       <${Legend} />
-      <p class="older soft">Older than this? The ledger keeps all of it: <${Command} text=${path ? `git dibs log ${typed(path)}` : "git dibs log"} /> <${Command} text="git dibs ledger show-path src/a.rs" /></p>
+      <p class="older soft">The ledger keeps the complete history: <${Command} text=${path ? `git dibs log ${typed(path)}` : "git dibs log"} /> <${Command} text="git dibs ledger show-path src/a.rs" /></p>
       ${tip && html`<${Tip} tip=${tip} />`}
     </main>`;
 }
@@ -75,13 +77,13 @@ function Field({ path, session }) {
   };
   return html`
     <form class="history-field" onSubmit=${choose}>
-      <label class="filter"><${Icon} name="search" /><span class="sr">Only a path, or a session</span>
+      <label class="filter"><${Icon} name="search" /><span class="sr">Show only a path or a session</span>
         <input type="search" placeholder="src/parser/**, or session:bo" value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} onChange=${choose} /></label>
       ${current && html`<button type="button" class="link" onClick=${() => setParams({ path: "", session: "" }, { push: true })}>Show everything</button>`}
     </form>`;
 }
 
-const lead = (path, session) => (path || session ? null : "A bar is a reservation. Point at one, or move there with the keyboard.");
+const lead = (path, session) => (path || session ? null : "Each bar is a reservation. Point at a bar, or move the focus to it, for details.");
 
 const emptyLog = () => ({ events: [], cursor: null, isDone: false, isLoading: true, isFailed: false, isCut: false, keys: new Set() });
 
@@ -187,10 +189,10 @@ function refusedLines(one, at) {
   const times = one.count > 1 ? `${one.count.toLocaleString("en")} times, from ${clock(parseTime(one.firstAt), now, true)} to ${clock(at, now, true)}` : `at ${clock(at, now, true)}`;
   const lines = [`${name} refused ${times}`];
   const blockers = [...new Set((one.blockers ?? []).map((blocker) => blocker.sessionName ?? nameOf(data, blocker.sessionId)))];
-  if (one.code === "POSSIBLE_DEADLOCK") lines.push("The wait would have closed a circle");
+  if (one.code === "POSSIBLE_DEADLOCK") lines.push("The wait would have caused a deadlock");
   else if (one.code === "FEATURE_PAUSED") lines.push("Its feature was paused");
   else if (blockers.length) lines.push(`${listNames(blockers)} had it`);
-  if (one.code === "LOCK_ACQUISITION_FAILED") lines.push("It waited, and gave up");
+  if (one.code === "LOCK_ACQUISITION_FAILED") lines.push("It waited and gave up");
   return lines;
 }
 
@@ -198,7 +200,8 @@ function HistoryBar({ bar, by, from, to, isCut, lanes, setTip }) {
   const element = useRef(null);
   useLayoutEffect(() => {
     const { style } = element.current;
-    style.setProperty("left", `${(from * 100).toFixed(3)}%`);
+    // A short bar is as wide as it must be to be seen, and does not cross the end of the axis.
+    style.setProperty("left", `min(${(from * 100).toFixed(3)}%, 100% - 4px)`);
     style.setProperty("width", `${((to - from) * 100).toFixed(3)}%`);
     style.setProperty("--lanes", lanes);
     style.setProperty("--lane", bar.lane);
@@ -206,7 +209,7 @@ function HistoryBar({ bar, by, from, to, isCut, lanes, setTip }) {
   const name = bar.sessionId === store.me ? "You" : (bar.sessionName ?? nameOf(store.data, bar.sessionId));
   const show = () => setTip({ lines: tipLines(bar, name), key: bar.key, box: element.current.getBoundingClientRect() });
   const hide = () => setTip(null);
-  const kind = `held-bar ${bar.sessionId === store.me ? "own" : `c${hue(bar.sessionId)}`} ${bar.end ?? "held"} ${isCut ? "cut-start" : ""} ${lanes > 1 ? "thin" : ""}`;
+  const kind = `held-bar ${bar.sessionId === store.me ? "own" : `c${hue(bar.sessionId)}`} ${bar.end ?? "held"} ${isCut ? "cut-start" : ""} ${lanes > 1 ? "thin" : ""} ${to - from < SHORT_SHARE ? "short" : ""}`;
   const label = tipLines(bar, name).join(". ");
   return html`<button type="button" class=${kind} ref=${element} aria-label=${label} onPointerEnter=${show} onPointerLeave=${hide} onFocus=${show} onBlur=${hide}><bdi>${by === "path" ? name : shown(bar.key)}</bdi></button>`;
 }
@@ -238,5 +241,5 @@ function Tip({ tip }) {
 const Legend = () => html`
   <p class="legend" aria-hidden="true">
     ${[["released", "released"], ["expired", "expired"], ["overridden", "overridden"], ["held", "still held"]].map(([kind, text]) => html`<span key=${kind}><i class=${`held-bar sample ${kind}`}></i>${text}</span>`)}
-    <span><i class="refused sample"></i>a session was refused</span>
+    <span><i class="refused sample"></i>request refused</span>
   </p>`;

@@ -2,16 +2,17 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.js";
 import { get } from "./api.js";
-import { groupByDirectory } from "./derive.js";
+import { groupByDirectory, nameOf } from "./derive.js";
 import { Chip, Choice, Heading, Key, plural } from "./parts.js";
 import { link, param, setParams } from "./route.js";
 import { store } from "./store.js";
 import { shown, splitPath } from "./keys.js";
-import { duration, exactly } from "./time.js";
+import { clock, duration, exactly, parseTime } from "./time.js";
 
 const WINDOWS = { hour: "in the last hour", day: "in the last day", week: "in the last week" };
 const GROUPS_MAX = 30;
 const FILES_MAX = 5;
+const CHIPS_MAX = 3;
 
 const sum = (files) => files.reduce((count, one) => count + one.conflicts, 0);
 
@@ -37,10 +38,10 @@ export default function Hot() {
       </${Heading}>
       ${spots?.problem && html`<p class="problem" role="alert">${spots.problem}</p>`}
       <div class="two">
-        ${groups.length > 0 ? html`<${Table} groups=${groups.slice(0, GROUPS_MAX)} total=${spots.totalConflicts} />` : html`<p class="nothing soft">${spots ? "When a session wants what another one holds, it is counted here." : "Counting…"}</p>`}
+        ${groups.length > 0 ? html`<${Table} groups=${groups.slice(0, GROUPS_MAX)} spots=${spots} span=${span} />` : html`<p class="nothing soft">${spots ? "When a session asks for something that another session holds, it is counted here." : "Counting…"}</p>`}
         ${expired.length > 0 && html`<section><h2>Expired without releasing</h2>
-          ${expired.slice(0, 20).map((one) => html`<p class="expired-session" key=${one.sessionId}><${Chip} id=${one.sessionId} /><bdi class="name">${one.sessionName ?? one.sessionId}</bdi><b class="number">${one.expired}</b></p>`)}
-          <p class="small soft">An agent that lets its time run out keeps others waiting for the rest of it. Start it with <code>git dibs run</code>, which lets go when the agent ends.</p></section>`}
+          ${expired.slice(0, 20).map((one) => html`<p class="expired-session" key=${one.sessionId}><${Chip} id=${one.sessionId} name=${one.sessionName} /><bdi class="name">${one.sessionName ?? one.sessionId}</bdi><b class="number">${one.expired}</b></p>`)}
+          <p class="small soft">A session that does not release keeps others waiting until its time is up. Start agents with <code>git dibs run</code>: it releases everything when the agent ends.</p></section>`}
       </div>
     </main>`;
 }
@@ -48,27 +49,58 @@ export default function Hot() {
 function headline(spots, groups, span) {
   if (!spots || spots.problem) return { title: "Hot spots" };
   const total = spots.totalConflicts;
-  if (!total || !groups.length) return { title: `No conflicts ${WINDOWS[span]}`, lead: "No session wanted what another one held." };
+  if (!total || !groups.length) return { title: `No conflicts ${WINDOWS[span]}`, lead: "No session asked for something that another session held." };
   const [first] = groups;
   const average = first.waits ? `Average wait ${exactly((first.waited / first.waits) * 1000)}. ` : "";
-  return { title: html`<code class="in-title">${shown(first.name)}</code> caused ${first.conflicts.toLocaleString("en")} of ${plural(total, "conflict")} ${WINDOWS[span]}`, lead: `${average}Divide the work so that one session at a time needs it.` };
+  return { title: html`<code class="in-title">${shown(first.name)}</code> caused ${first.conflicts.toLocaleString("en")} of ${plural(total, "conflict")} ${WINDOWS[span]}`, lead: `${average}Divide the work so that only one session at a time needs it.` };
 }
 
-function Table({ groups, total }) {
+/** What one bar of a chart stands for. */
+const STEPS = { hour: "By 10 min", day: "By hour", week: "By day" };
+
+function Table({ groups, spots, span }) {
   const most = groups[0].conflicts;
-  const rest = total - groups.reduce((sum, group) => sum + group.conflicts, 0);
+  const rest = spots.totalConflicts - groups.reduce((total, group) => total + group.conflicts, 0);
+  const chart = { since: parseTime(spots.since), step: spots.stepSeconds * 1000, highest: Math.max(1, ...groups.flatMap((group) => group.byStep)) };
   return html`
-    <table class="plain"><thead><tr><th>Path</th><th>Conflicts</th><th class="number">Waits</th><th class="number">Average wait</th></tr></thead>
+    <table class="plain"><thead><tr><th>Path</th><th class="h-count">Conflicts</th><th class="h-steps">${STEPS[span]}</th><th class="number h-wait">Average wait</th><th class="h-between">Between</th></tr></thead>
       <tbody>${groups.flatMap((group, n) => [
-        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.files.length ? `${group.name}**` : shown(group.name) })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} count=${group.conflicts} most=${most} isFirst=${n === 0} waits=${group.waits} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
-        ...group.files.slice(0, FILES_MAX).map((one) => html`<tr key=${one.key}><td class="hot-file"><a href=${link("history", { path: shown(one.key) })}><${Key} value=${one.key} whole=${splitPath(shown(one.key)).leaf} /></a></td><${Cells} count=${one.conflicts} most=${most} waits=${one.waits} average=${one.waits ? one.averageWaitSeconds : null} /></tr>`),
-        group.files.length > FILES_MAX && html`<tr key=${`${group.name} more`}><td class="hot-file soft">${plural(group.files.length - FILES_MAX, "more path")}</td><${Cells} count=${sum(group.files.slice(FILES_MAX))} most=${most} /></tr>`,
-      ])}${rest > 0 && html`<tr key="rest"><td class="soft">Other paths</td><${Cells} count=${rest} most=${most} /></tr>`}</tbody></table>`;
+        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.files.length ? `${group.name}**` : shown(group.name) })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} one=${group} most=${most} chart=${chart} isFirst=${n === 0} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
+        ...group.files.slice(0, FILES_MAX).map((one) => html`<tr key=${one.key}><td class="hot-file"><a href=${link("history", { path: shown(one.key) })}><${Key} value=${one.key} whole=${splitPath(shown(one.key)).leaf} /></a></td><${Cells} one=${one} most=${most} chart=${chart} average=${one.waits ? one.averageWaitSeconds : null} /></tr>`),
+        group.files.length > FILES_MAX && html`<tr key=${`${group.name} more`}><td class="hot-file soft">${plural(group.files.length - FILES_MAX, "more path")}</td><${Cells} one=${{ conflicts: sum(group.files.slice(FILES_MAX)) }} most=${most} /></tr>`,
+      ])}${rest > 0 && html`<tr key="rest"><td class="soft">Other paths</td><${Cells} one=${{ conflicts: rest }} most=${most} /></tr>`}</tbody></table>`;
 }
 
-function Cells({ count, most, isFirst = false, waits, average }) {
+function Cells({ one, most, chart, isFirst = false, average = null }) {
   const bar = useRef(null);
-  useLayoutEffect(() => bar.current.style.setProperty("--share", (count / most).toFixed(4)), [count, most]);
-  return html`<td><span class="hot-bar"><i ref=${bar} class=${isFirst ? "first" : ""}></i>${count.toLocaleString("en")}</span></td><td class="number">${waits || ""}</td><td class="number">${average === null || average === undefined ? "" : duration(average * 1000)}</td>`;
+  const { conflicts } = one;
+  useLayoutEffect(() => bar.current.style.setProperty("--share", (conflicts / most).toFixed(4)), [conflicts, most]);
+  return html`
+    <td class="h-count"><span class="hot-bar"><i ref=${bar} class=${isFirst ? "first" : ""}></i>${conflicts.toLocaleString("en")}</span></td>
+    <td class="h-steps">${one.byStep && html`<${Steps} counts=${one.byStep} chart=${chart} isFirst=${isFirst} />`}</td>
+    <td class="number h-wait" title=${average === null ? undefined : `${plural(one.waits, "request")} waited`}>${average === null ? "" : duration(average * 1000)}</td>
+    <td class="h-between">${one.between && html`<${Between} sessions=${one.between} />`}</td>`;
 }
 
+const CHART = { width: 120, height: 20, gap: 1.5 };
+
+/** One bar for each step of the time. All rows have the same scale. */
+function Steps({ counts, chart, isFirst }) {
+  const width = CHART.width / counts.length;
+  const peak = counts.indexOf(Math.max(...counts));
+  const label = `Most conflicts at ${clock(chart.since + peak * chart.step, store.now)}: ${counts[peak]}`;
+  return html`
+    <svg class=${isFirst ? "steps-chart first" : "steps-chart"} viewBox=${`0 0 ${CHART.width} ${CHART.height}`} width=${CHART.width} height=${CHART.height} role="img" aria-label=${label}><title>${label}</title>
+      ${counts.map((count, n) => {
+        const height = count ? Math.max(2, (count / chart.highest) * CHART.height) : 1;
+        return html`<rect key=${n} x=${(n * width).toFixed(1)} width=${(width - CHART.gap).toFixed(1)} y=${(CHART.height - height).toFixed(1)} height=${height.toFixed(1)} class=${count ? "" : "none"} />`;
+      })}</svg>`;
+}
+
+/** The sessions that competed for it. */
+function Between({ sessions }) {
+  const nameIn = (one) => (one.sessionId === store.me ? "You" : (one.sessionName ?? nameOf(store.data, one.sessionId)));
+  const names = sessions.map(nameIn).join(", ");
+  const more = sessions.length - CHIPS_MAX;
+  return html`<span class="chips" title=${names}>${sessions.slice(0, CHIPS_MAX).map((one) => html`<${Chip} key=${one.sessionId} id=${one.sessionId} name=${one.sessionId === store.me ? null : one.sessionName} />`)}${more > 0 && html`<span class="quiet">+${more}</span>`}<span class="sr">${names}</span></span>`;
+}

@@ -41,7 +41,7 @@ function Toolbar({ query, kind, counts, isTable }) {
   return html`
     <div class="toolbar">
       <label class="filter"><${Icon} name="search" /><span class="sr">Filter by path, session, feature or kind</span>
-        <input type="search" id="filter" placeholder="Path, session:bo, feature:FEAT-118, kind:uri" value=${query} autocomplete="off" spellcheck="false" onInput=${(event) => setParams({ q: event.target.value })} /><kbd aria-hidden="true">/</kbd></label>
+        <input type="search" id="filter" placeholder="Path, session:bo, feature:FEAT-118" value=${query} autocomplete="off" spellcheck="false" onInput=${(event) => setParams({ q: event.target.value })} /><kbd aria-hidden="true">/</kbd></label>
       <div class="kinds" role="group" aria-label="Kind">
         ${kinds.map(([name, text]) => html`<button type="button" key=${name} aria-pressed=${kind === name} onClick=${() => setParams({ kind: name === "all" ? "" : name })}>${text} <span>${counts[name].toLocaleString("en")}</span></button>`)}
       </div>
@@ -62,7 +62,7 @@ const Nothing = () => html`
     <div class="steps">
       <div><p>Start an agent</p><${Command} text="git dibs run --name Ana -- your-agent" /></div>
       <div><p>Or reserve something yourself</p><${Command} text='git dibs reserve src/parser/ --reason "splitting it"' /></div>
-      <div><p>Are the hooks installed? Without them no commit is stopped.</p><${Command} text="git dibs install" /></div>
+      <div><p>Install the git hooks, so that commits are checked</p><${Command} text="git dibs install" /></div>
     </div>
   </div>`;
 
@@ -353,5 +353,5 @@ function Behind({ one, me }) {
   if (!waits.length) return asks.length ? html`<span class="soft"><${Name} id=${asks[0].by} you="you" /> ${asks[0].by === me ? "ask" : "asks"}</span>` : null;
   const ids = [...new Set(waits.map((wait) => wait.sessionId))];
   const names = ids.slice(0, 2).map((id) => (id === me ? "you" : nameOf(store.data, id))).join(", ");
-  return html`<span class=${`holder ${ids.includes(me) ? "mine" : "soft"}`} title=${`the first for ${duration(store.now - waits[0].since)}`}>${ids.slice(0, 2).map((id) => html`<${Chip} key=${id} id=${id} />`)}<bdi class="name">${names}${ids.length > 2 ? ` +${ids.length - 2}` : ""}</bdi></span>`;
+  return html`<span class=${`holder ${ids.includes(me) ? "mine" : "soft"}`} title=${`The first has waited for ${duration(store.now - waits[0].since)}`}><span class="chips">${ids.slice(0, 2).map((id) => html`<${Chip} key=${id} id=${id} />`)}</span><bdi class="name">${names}${ids.length > 2 ? ` +${ids.length - 2}` : ""}</bdi></span>`;
 }

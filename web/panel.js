@@ -23,7 +23,7 @@ export default function Panel() {
   return html`
     <aside class="panel" aria-label="Details" onKeyDown=${(event) => event.key === "Escape" && close()}>
       ${one ? html`<${Details} key=${one.id} one=${one} close=${close} />` : html`
-        <div class="panel-head"><${Icon} name="free" /><span class="soft">It is not held any more.</span><button type="button" class="button icon-only" aria-label="Close" onClick=${close}><${Icon} name="close" /></button></div>`}
+        <div class="panel-head"><${Icon} name="free" /><span class="soft">This is no longer held.</span><button type="button" class="button icon-only" aria-label="Close" onClick=${close}><${Icon} name="close" /></button></div>`}
     </aside>`;
 }
 
@@ -38,7 +38,7 @@ function Details({ one, close }) {
       <button type="button" class="button icon-only" aria-label="Close" onClick=${close}><${Icon} name="close" /></button></div>
     <h2 class="panel-key"><span class="quiet">${quiet}</span>${last}</h2>
     ${one.reason && html`<p class="soft"><bdi>${one.reason}</bdi></p>`}
-    <div class=${timeKind(one)}><p class="panel-time"><span class="huge"><${Left} one=${one} /></span><span class="soft">left of ${duration(one.ttl)}, unless <${Name} id=${one.sessionId} you="you" /> ${one.whileSession ? (isMine ? "give" : "gives") : isMine ? "renew" : "renews"}${one.whileSession ? " a sign of life" : ""}</span></p><${Bar} one=${one} wide /></div>
+    <div class=${timeKind(one)}><p class="panel-time"><span class="huge"><${Left} one=${one} /></span><span class="soft">left of ${duration(one.ttl)}, unless <${Name} id=${one.sessionId} you="you" /> ${one.whileSession ? (isMine ? "call" : "calls") : isMine ? "renew" : "renews"}${one.whileSession ? " the server" : ""}</span></p><${Bar} one=${one} wide /></div>
     <${Ways} one=${one} />
     <${Problem} at=${one.id} />
     <${Queue} one=${one} waits=${waits} />
@@ -95,7 +95,7 @@ function Before({ one }) {
   }, [one.id]);
   const shownEvents = (events ?? []).filter((event) => VERBS[event.event]).slice(0, EVENTS_SHOWN);
   return html`
-    <section><h2>Before</h2>
+    <section><h2>Recent events</h2>
       ${shownEvents.map((event) => html`<div class="event" key=${event.seq}><span class="quiet">${clock(parseTime(event.at), store.now)}</span><span class="cut"><bdi>${sessionOf(event)}</bdi> ${verbOf(event)} ${objectOf(event, one)}</span><span class="quiet">${event.fence?.toLocaleString("en")}</span></div>`)}
       <p><a class="link" href=${link("history", { path: shown(one.key) })}>History of this path</a></p></section>`;
 }
@@ -114,5 +114,5 @@ function sessionOf(event) {
 
 function verbOf(event) {
   if (event.event !== "released") return VERBS[event.event];
-  return { expired: "let it expire", overridden: `lost it to ${event.by ?? "an admin"}`, ended: "ended", approved: "gave it up" }[event.why] ?? "released";
+  return { expired: "let it expire", overridden: `lost it to ${event.by ?? "an admin"}`, ended: "ended its session", approved: "gave it up" }[event.why] ?? "released";
 }

@@ -41,9 +41,9 @@ export const Icon = ({ name, size = 16, kind = "" }) =>
   html`<svg class=${`icon ${kind}`} viewBox="0 0 16 16" width=${size} height=${size} aria-hidden="true">${DRAWINGS[name]}</svg>`;
 
 /** Two letters on the colour of a session. The person's own is solid. */
-export function Chip({ id, off = false }) {
+export function Chip({ id, name = null, off = false }) {
   const kind = off ? "off" : id === store.me ? "c0" : `c${hue(id)}`;
-  return html`<span class=${`chip ${kind}`} aria-hidden="true">${monogram(nameOf(store.data, id))}</span>`;
+  return html`<span class=${`chip ${kind}`} aria-hidden="true">${monogram(name ?? nameOf(store.data, id))}</span>`;
 }
 
 /** The name of a session. Names of others may be in any script, so each is isolated. */
@@ -122,7 +122,7 @@ export function Act({ kind = "", onClick, why = null, children, ...more }) {
 /** Why nothing can be changed now, or null. */
 export function whyNot() {
   if (store.connection !== "live") return "The server does not answer.";
-  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token can look only." : "This tab can look only. Sign in here again.";
+  if (!store.login?.mayChange) return store.login?.scope === "read" ? "Your token is read only." : "This tab is read only. Sign in here again.";
   return hasEnded() ? "Your session has ended." : null;
 }
 

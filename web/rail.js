@@ -50,7 +50,7 @@ const Ask = ({ request }) => html`
   <div class="ask">
     <p class="who"><${Chip} id=${request.by} /><span><${Name} id=${request.by} strong /> asks for</span><span class="when">${duration(store.now - request.at)}</span></p>
     <${Key} value=${request.key} />
-    <p class="soft small">${request.reason}</p>
+    <p class="soft small" title=${request.reason}>${request.reason}</p>
     <${Answers} request=${request} at=${`rail ${request.id}`} />
     <${Problem} at=${`rail ${request.id}`} />
   </div>`;
@@ -62,7 +62,7 @@ function OwnWait({ wait }) {
     <div class="line">
       <span class="warn"><${Icon} name="waiting" /></span>
       <div><p><${Key} value=${wait.keys[0]} />${wait.keys.length + wait.more > 1 && html` <span class="quiet">and ${wait.keys.length + wait.more - 1} more</span>`}</p>
-        ${blocker && html`<p class="soft small"><${Name} id=${blocker.sessionId} /> ${blocker.kind === "waiter" ? "is ahead in the queue" : "has it"}${behind && html`, and waits for <${Name} id=${behind.sessionId} />`}</p>`}</div>
+        ${blocker && html`<p class="soft small"><${Name} id=${blocker.sessionId} /> ${blocker.kind === "waiter" ? "is ahead in the queue" : "holds it"}${behind && html` and waits for <${Name} id=${behind.sessionId} />`}</p>`}</div>
       <span class="number">${duration(store.now - wait.since)}</span>
     </div>`;
 }

@@ -26,9 +26,9 @@ export default function Requests() {
         <${Tab} name="outgoing" text="Outgoing" count=${groups.outgoing.length} isOn=${isOut} />
       </div>`}
       ${me && open.map((one) => html`<${Request} key=${one.id} request=${one} isOut=${isOut} />`)}
-      ${me && !open.length && html`<p class="nothing soft">${isOut ? "You have asked for nothing. Ask a holder in Now, or with git dibs request." : "No requests for you. When a session asks for something you hold, it appears here."}</p>`}
-      ${groups.others.length > 0 && html`<h2 class="part">Asked of others <span>${login?.scope === "admin" ? "you may answer as admin" : ""}</span></h2>${groups.others.map((one) => html`<${Request} key=${one.id} request=${one} />`)}`}
-      ${!me && !groups.others.length && html`<p class="nothing soft">No session waits for an answer. Requests appear here when a session asks the holder of a file for it.</p>`}
+      ${me && !open.length && html`<p class="nothing soft">${isOut ? "You have not asked for anything. Ask a holder in Now, or with git dibs request." : "When a session asks for something you hold, the request appears here."}</p>`}
+      ${groups.others.length > 0 && html`<h2 class="part">Requests to others <span>${login?.scope === "admin" ? "you can answer them as admin" : ""}</span></h2>${groups.others.map((one) => html`<${Request} key=${one.id} request=${one} />`)}`}
+      ${!me && !groups.others.length && html`<p class="nothing soft">When a session asks the holder of a file for it, the request appears here.</p>`}
       ${answered.length > 0 && html`<h2 class="part">Answered <span>${answered.length}</span></h2>${answered.slice(0, 50).map((one) => html`<${Answered} key=${one.id} request=${one} isOut=${isOut} />`)}`}
     </main>`;
 }
@@ -37,14 +37,14 @@ function headline(groups, isOut) {
   if (isOut) {
     const count = groups.outgoing.length;
     const names = [...new Set(groups.outgoing.map((one) => nameOf(store.data, holderOf(store.data, one))))];
-    return { title: count ? `You wait for ${plural(count, "answer")}` : "You wait for no answer", lead: count ? `${names.join(", ")} ${names.length === 1 ? "has" : "have"} been asked. A request also ends when the reservation does.` : null };
+    return { title: count ? `You wait for ${plural(count, "answer")}` : "You have no open requests", lead: count ? `${names.join(", ")} ${names.length === 1 ? "has" : "have"} been asked. A request also ends when the reservation does.` : null };
   }
   const count = groups.incoming.length;
   if (!store.me) {
     const others = groups.others.length;
     return { title: others ? `${plural(others, "request")} without an answer` : "No open requests", lead: others ? "The holders have been asked. A request also ends when the reservation does." : null };
   }
-  return { title: count ? `${plural(count, "request needs", "requests need")} your answer` : "No requests for you", lead: count ? "Hand over gives it to the session that asks. Approve lets go, and the queue decides." : null };
+  return { title: count ? `${plural(count, "request needs", "requests need")} your answer` : "No requests for you", lead: count ? "Hand over gives it to the session that asks. Approve releases it to the next session in the queue." : null };
 }
 
 function Tab({ name, text, count, isOn }) {
@@ -76,7 +76,7 @@ function Request({ request, isOut = false }) {
     </article>`;
 }
 
-const STATUS = { approved: ["check", "approved"], rejected: ["close", "rejected"], withdrawn: ["back", "withdrawn"], moot: ["free", "ended first"] };
+const STATUS = { approved: ["check", "approved"], rejected: ["close", "rejected"], withdrawn: ["back", "withdrawn"], moot: ["free", "the reservation ended first,"] };
 
 function Answered({ request, isOut }) {
   const { data, me, now } = store;

@@ -13,6 +13,19 @@ import { clock, duration, roughly } from "./time.js";
 const ROWS_MAX = 300;
 const KEYS_SHOWN = 2;
 
+/** The class of a column, its heading, and whether only screen readers get the heading. */
+const COLUMNS = [
+  ["s-name", "Session"],
+  ["s-state", "State"],
+  ["s-feature", "Feature"],
+  ["number s-count s-holds", "Holds"],
+  ["s-what", "What"],
+  ["s-waits", "Waits for"],
+  ["number s-since", "Waiting", true],
+  ["number s-count s-up", "Holds up"],
+  ["s-end", "Actions", true],
+];
+
 export default function Sessions() {
   const { data, me, now, login } = store;
   const rows = sessionRows(data, me, now);
@@ -22,13 +35,13 @@ export default function Sessions() {
     <main class="sessions">
       <${Heading} ...${headline(rows)}>${login?.scope === "admin" && html`<${Act} why=${whyNot()} onClick=${() => openDialog({ kind: "pause" })}>Pause a feature…</${Act}>`}</${Heading}>
       ${rows.length > 0 && html`
-        <div class="scroll"><table class="plain tall">
-          <thead><tr><th class="s-name">Session</th><th class="s-state">State</th><th class="s-feature">Feature</th><th class="number s-count">Holds</th><th class="s-what">What</th><th class="s-waits">Waits for</th><th class="number s-since"><span class="sr">Since</span></th><th class="number s-count">Holds up</th><th class="s-end"><span class="sr">End</span></th></tr></thead>
-          <tbody>${rows.slice(0, ROWS_MAX).map((row) => html`<${Row} key=${row.session.id} row=${row} held=${held.get(row.session.id) ?? []} />`)}</tbody></table></div>
-        ${rows.length > ROWS_MAX && html`<p class="nothing soft">${rows.length - ROWS_MAX} more sessions are not shown.</p>`}`}
-      ${!rows.length && html`<p class="nothing soft">Start one with <code>git dibs run --name Ana -- your-agent</code>.</p>`}
+        <div class="scroll"><table class="plain tall" role="table">
+          <thead role="rowgroup"><tr role="row">${COLUMNS.map(([kind, text, isHidden]) => html`<th key=${kind} role="columnheader" class=${kind}>${isHidden ? html`<span class="sr">${text}</span>` : text}</th>`)}</tr></thead>
+          <tbody role="rowgroup">${rows.slice(0, ROWS_MAX).map((row) => html`<${Row} key=${row.session.id} row=${row} held=${held.get(row.session.id) ?? []} />`)}</tbody></table></div>
+        ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more session is", "more sessions are")} not shown.</p>`}`}
+      ${!rows.length && html`<p class="nothing soft">Start a session with <code>git dibs run --name Ana -- your-agent</code>.</p>`}
       ${ended.length > 0 && html`<h2 class="part">Ended in the last hour <span>${ended.length}</span></h2>
-        <table class="plain"><tbody>${ended.slice(0, 100).map((one) => html`<tr key=${one.id}><td class="s-name"><span class="holder"><${Chip} id=${one.id} off /><a class="name" href=${link("history", { session: one.id })}><${Name} id=${one.id} /></a></span></td><td><span class="with-icon soft"><${Icon} name="ended" />${one.state === "lost" ? "Lost" : one.state} ${clock(one.ended, now)}</span></td></tr>`)}</tbody></table>`}
+        <table class="plain"><tbody>${ended.slice(0, 100).map((one) => html`<tr key=${one.id}><td class="s-name"><span class="holder"><${Chip} id=${one.id} off /><a class="name" href=${link("history", { session: one.id })}><${Name} id=${one.id} /></a></span></td><td><span class="with-icon soft"><${Icon} name="ended" />${one.state[0].toUpperCase() + one.state.slice(1)} ${clock(one.ended, now)}</span></td></tr>`)}</tbody></table>`}
     </main>`;
 }
 
@@ -36,12 +49,12 @@ function headline(rows) {
   const silent = rows.filter((row) => row.state === "silent" && row.session.held > 0);
   const count = (state) => rows.filter((row) => row.state === state).length;
   const parts = [["alive", count("alive")], ["paused", count("paused")], ["silent", count("silent")]].filter(([, n]) => n).map(([name, n]) => `${n} ${name}`);
-  const lead = rows.length ? `${plural(rows.length, "session")}: ${parts.join(", ")}. Silent first, then yours.` : null;
+  const lead = rows.length ? `${parts.join(", ")}. Silent sessions are first, then yours.` : null;
   if (!rows.length) return { title: "No session is active", lead };
   if (!silent.length) return { title: `${plural(rows.length, "session is", "sessions are")} active`, lead };
   const names = listNames(silent.map((row) => whoIs(store.data, row.session.id, store.me)));
   const held = silent.reduce((sum, row) => sum + row.session.held, 0);
-  return { title: `${names} ${silent.length === 1 && silent[0].session.id !== store.me ? "is silent and holds" : "are silent and hold"} ${held}`, lead };
+  return { title: `${names} ${silent.length === 1 && silent[0].session.id !== store.me ? "is silent and holds" : "are silent and hold"} ${plural(held, "reservation")}`, lead };
 }
 
 const STATES = { alive: "Alive", silent: "Silent", paused: "Paused" };
@@ -56,15 +69,15 @@ function Row({ row, held }) {
   const pause = state === "paused" && pauses(data).find((one) => one.feature === session.feature);
   const mayEnd = login?.scope === "admin" || session.id === me;
   return html`
-    <tr>
-      <td class="s-name"><a class="holder" href=${link("now", { q: `session:${session.id}` })}><${Chip} id=${session.id} /><${Name} id=${session.id} /></a><${Problem} at=${session.id} /></td>
-      <td class="s-state"><span class=${`with-icon ${state === "silent" ? "warn strong" : state === "paused" ? "warn" : ""}`} title=${pause ? `paused: ${pause.reason ?? ""}` : ""}><${Icon} name=${state === "paused" ? "pause" : state} />${STATES[state]} <span class=${state === "silent" ? "" : "quiet"}>${seen}</span></span></td>
-      <td class="s-feature soft"><bdi>${session.feature}</bdi></td>
-      <td class="number s-count">${session.held || ""}</td>
-      <td class="s-what"><span class="with-more"><code class="cut">${held.slice(0, KEYS_SHOWN).map((one) => shown(one.key)).join(", ")}</code>${held.length > KEYS_SHOWN && html`<span class="quiet">+${held.length - KEYS_SHOWN}</span>`}</span></td>
-      <td class="s-waits">${waits.length > 0 && html`<span class="holder">${blocker && html`<${Chip} id=${blocker.sessionId} />`}<code class="cut" title=${waits[0].keys.map(shown).join(", ")}>${shortKey(waits[0].keys[0])}</code></span>`}</td>
-      <td class="number quiet s-since">${waits.length > 0 && duration(now - waits[0].since)}</td>
-      <td class="number s-count">${up || ""}</td>
-      <td class="s-end"><a class="button quiet" href=${link("history", { session: session.id })} aria-label=${`History of ${whoIs(data, session.id, null)}`}>History</a>${mayEnd && html`<${Act} kind="quiet" why=${whyNot()} aria-label=${`End the session of ${whoIs(data, session.id, null)}`} onClick=${() => openDialog({ kind: "end", session })}>End…</${Act}>`}</td>
+    <tr role="row">
+      <td role="cell" class="s-name"><a class="holder" href=${link("now", { q: `session:${session.id}` })}><${Chip} id=${session.id} /><${Name} id=${session.id} /></a><${Problem} at=${session.id} /></td>
+      <td role="cell" class="s-state"><span class=${`with-icon ${state === "silent" ? "warn strong" : state === "paused" ? "warn" : ""}`} title=${pause ? `paused: ${pause.reason ?? ""}` : ""}><${Icon} name=${state === "paused" ? "pause" : state} />${STATES[state]} <span class=${state === "silent" ? "" : "quiet"}>${seen}</span></span></td>
+      <td role="cell" class="s-feature soft"><bdi>${session.feature}</bdi></td>
+      <td role="cell" class="number s-count s-holds">${session.held || ""}</td>
+      <td role="cell" class="s-what"><span class="with-more"><code class="cut">${held.slice(0, KEYS_SHOWN).map((one) => shown(one.key)).join(", ")}</code>${held.length > KEYS_SHOWN && html`<span class="quiet">+${held.length - KEYS_SHOWN}</span>`}</span></td>
+      <td role="cell" class="s-waits">${waits.length > 0 && html`<span class="holder">${blocker && html`<${Chip} id=${blocker.sessionId} />`}<code class="cut" title=${waits[0].keys.map(shown).join(", ")}>${shortKey(waits[0].keys[0])}</code></span>`}</td>
+      <td role="cell" class="number quiet s-since">${waits.length > 0 && duration(now - waits[0].since)}</td>
+      <td role="cell" class="number s-count s-up">${up || null}</td>
+      <td role="cell" class="s-end"><a class="button quiet" href=${link("history", { session: session.id })} aria-label=${`History of ${whoIs(data, session.id, null)}`}>History</a>${mayEnd && html`<${Act} kind="quiet" why=${whyNot()} aria-label=${`End the session of ${whoIs(data, session.id, null)}`} onClick=${() => openDialog({ kind: "end", session })}>End…</${Act}>`}</td>
     </tr>`;
 }

@@ -31,14 +31,14 @@ export default function SignIn({ problem, onSignedIn }) {
     <main class="sign-in"><div>
       <span class="mark"><${Icon} name="mine" size=${32} /></span>
       <h1>Sign in to git-dibs</h1>
-      <p class="lead soft">In the repository, run this. It opens the page with you signed in.</p>
+      <p class="lead soft">Run this in the repository. It opens this page and signs you in.</p>
       <${Command} text="git dibs open" />
       ${sentence && html`<p class="problem" role="alert">${sentence}</p>`}
-      <p class="or">or paste a token once</p>
+      <p class="or">or paste a token</p>
       <form onSubmit=${submit}>
         <label for="token">Token</label>
         <textarea id="token" class="mono" rows="3" placeholder="eyJhbGciOi…" autocomplete="off" spellcheck="false" value=${token} onInput=${(event) => setToken(event.target.value)} onKeyDown=${(event) => event.key === "Enter" && submit(event)}></textarea>
-        <p class="small soft">It becomes a cookie that no script can read, and ends when the token does.</p>
+        <p class="small soft">The server exchanges it for a cookie that scripts cannot read. You stay signed in until the token expires.</p>
         <button type="submit" class="button primary wide" disabled=${!token.trim()}>Sign in</button>
       </form>
     </div></main>`;

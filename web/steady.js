@@ -23,18 +23,21 @@ export const moved = () => {
  * ended is marked `isGone`. A change of `choice`, which is what the person chose to see, takes effect at once.
  */
 export function useSteadyRows(fresh, choice) {
-  const kept = useRef({ fresh, rows: fresh, choice, closed: store.closed, heldSince: 0 });
+  const kept = useRef({ fresh, rows: fresh, byId: null, choice, closed: store.closed, heldSince: 0 });
   const [, redraw] = useState(0);
   const { current } = kept;
   const now = performance.now();
   if (current.choice !== choice || current.closed !== store.closed) {
-    Object.assign(current, { fresh, rows: fresh, choice, closed: store.closed, heldSince: 0 });
+    Object.assign(current, { fresh, rows: fresh, byId: null, choice, closed: store.closed, heldSince: 0 });
     return fresh;
   }
   const isHeld = now - lastMove < HOLD_MS && (!current.heldSince || now - current.heldSince < HOLD_MAX_MS);
   if (current.fresh === fresh && (isHeld || current.rows === fresh)) return current.rows;
-  if (current.fresh !== fresh) noteChange(current.fresh, fresh, now);
-  const byId = new Map(fresh.map((row) => [row.id, row]));
+  // With thousands of rows these maps are most of the work of a change, so each is made once.
+  const before = current.byId ?? mapOf(current.fresh);
+  const byId = current.fresh === fresh ? before : mapOf(fresh);
+  if (current.fresh !== fresh) noteChange(before, fresh, now);
+  current.byId = byId;
   if (isHeld) {
     const rows = current.rows.map((row) => byId.get(row.id) ?? (row.type === "held" ? { ...row, isGone: true } : row));
     Object.assign(current, { fresh, rows, heldSince: current.heldSince || now });
@@ -45,6 +48,12 @@ export function useSteadyRows(fresh, choice) {
   Object.assign(current, { fresh, rows, heldSince: 0 });
   if (rows !== fresh) setTimeout(() => redraw((n) => n + 1), LEAVE_MS);
   return rows;
+}
+
+function mapOf(rows) {
+  const map = new Map();
+  for (const row of rows) map.set(row.id, row);
+  return map;
 }
 
 /** The new rows, with those that go behind the row that they were behind. */
@@ -71,9 +80,8 @@ let isCalm = true;
 
 /** Notes that the rows have changed. */
 function noteChange(before, after, now) {
-  const known = new Set(before.map((row) => row.id));
-  let changes = before.length;
-  for (const row of after) changes += known.has(row.id) ? -1 : 1;
+  let changes = before.size;
+  for (const row of after) changes += before.has(row.id) ? -1 : 1;
   isCalm = changes <= CHANGES_MAX && now - lastChange > CALM_MS;
   lastChange = now;
 }

@@ -12,7 +12,7 @@ import { clock, duration, parseTime } from "./time.js";
 
 const NODE = { size: 32, width: 150, height: 88 };
 /** The least distance of two columns: a session, its label, and the curves into the next column. */
-const MIN_STEP = 360;
+const MIN_STEP = 340;
 /** Where curves begin, before the session that they lead to. */
 const CURVE = 96;
 /** The width of a letter in the picture, about: of a key, and of a name. */
@@ -31,7 +31,7 @@ export default function Waits() {
   const names = listNames(roots.map((root) => whoIs(data, root.id, store.me)));
   const isOne = roots.length === 1 && roots[0].id !== store.me;
   const title = !waits.length ? "No one is waiting" : roots.length ? `${names} ${isOne ? "is" : "are"} blocking everyone else` : `${plural(waiting.size, "session waits", "sessions wait")}`;
-  const lead = waits.length ? `${plural(waiting.size, "session waits", "sessions wait")}. Nudge those on the right: they are not waiting for anyone.` : "A request that waits for another session appears here with the session that it waits for.";
+  const lead = waits.length ? `${plural(waiting.size, "session waits", "sessions wait")}. Ask the ones on the right first: they are not waiting for anyone.` : "When a request has to wait, it appears here with the session that blocks it.";
   return html`
     <main class="waits">
       <${Heading} title=${title} lead=${lead}>${roots.length > 0 && html`<${Nudges} roots=${roots.slice(0, 2)} />`}</${Heading}>
@@ -75,7 +75,7 @@ function Picture({ waits }) {
   const height = 24 + rows * NODE.height;
   const at = new Map(nodes.map((node) => [node.id, { x: node.column * step, y: 68 + node.row * NODE.height }]));
   const chain = ownChain(edges, me);
-  const heads = [["0", "Waits"], [String(step), "Waits and is waited for"], [String((columns - 1) * step), "Could move now"]];
+  const heads = [["0", "Waiting"], [String(step), "Waiting and blocking"], [String((columns - 1) * step), "Could move now"]];
   return html`
     <svg ref=${element} class="graph" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${describe(edges)}>
       <defs>${["arrow", "arrow own"].map((kind) => html`<marker id=${kind.replace(" ", "-")} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class=${kind} d="M0 0 8 4 0 8z" /></marker>`)}</defs>
@@ -147,14 +147,14 @@ function Node({ id, at, data }) {
     </g>`;
 }
 
-/** Waits that would have closed a circle. */
+/** Waits that would have caused a deadlock. */
 function Refused() {
   const { list, dropped } = store.refusals;
   const cycles = list.filter((one) => one.cycle?.length);
   const missing = dropped > 0 && html`<p class="small soft nothing">${plural(dropped, "more refused request")} of the last hour ${dropped === 1 ? "is" : "are"} not listed: there were too many.</p>`;
   if (!cycles.length) return missing || null;
   return html`
-    <h2 class="part">Refused in the last hour <span>waits that would have closed a circle</span></h2>
+    <h2 class="part">Refused in the last hour <span>waits that would have caused a deadlock</span></h2>
     ${cycles.slice(0, 20).map((one) => html`
       <div class="cycle" key=${`${one.at} ${one.sessionId}`}><span class="quiet">${clock(parseTime(one.at), store.now)}</span><${Icon} name="circle" />
         <span class="holder">${one.cycle.map((step, n) => html`${n ? " and " : ""}<${Chip} id=${step.session} /><${Name} id=${step.session} />`)}</span>
@@ -166,7 +166,7 @@ function List({ waits }) {
   const { now } = store;
   return html`
     <h2 class="part bare">The same as a list <span>longest first</span></h2>
-    <table class="plain"><thead><tr><th>Who waits</th><th>For</th><th>Held by</th><th class="number">Waits</th></tr></thead>
+    <table class="plain"><thead><tr><th>Who waits</th><th>For</th><th>Held by</th><th class="number">Waiting</th></tr></thead>
       <tbody>${waits.slice(0, 500).map((wait) => html`
         <tr key=${wait.id}><td><span class="holder"><${Chip} id=${wait.sessionId} /><${Name} id=${wait.sessionId} /></span></td>
           <td><${Key} value=${wait.keys[0]} />${wait.keys.length + wait.more > 1 && html` <span class="quiet">+${wait.keys.length + wait.more - 1}</span>`}</td>

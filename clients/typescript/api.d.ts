@@ -130,6 +130,13 @@ export type Conflict = {
   moreHolders?: number | null;
 };
 
+/** A session that competes for a key. */
+export type Contender = {
+  sessionId: string;
+  /** Its display name. */
+  sessionName: string | null;
+};
+
 /** `POST /api/sessions`. */
 export type CreateSession = {
   /** Required if the token is for several repositories. */
@@ -514,6 +521,10 @@ export type HotPath = {
   waits: number;
   /** How long they waited on average. */
   averageWaitSeconds: number;
+  /** The conflicts of each step of the window since its beginning. The last step is the current one. */
+  byStep: number[];
+  /** The latest sessions that asked for it or blocked it, at most 6, those with the most conflicts first. */
+  between: Contender[];
 };
 
 /** How far `GET /api/hotspots` looks back. */
@@ -522,8 +533,10 @@ export type HotspotWindow = "hour" | "day" | "week";
 /** `GET /api/hotspots`. */
 export type Hotspots = {
   window: HotspotWindow;
-  /** The beginning of the window, to about ten minutes. */
+  /** The beginning of the window: at most one step earlier or later than the window says. */
   since: Time;
+  /** The length of a step of `byStep`: ten minutes, an hour, or a day. */
+  stepSeconds: number;
   /** The keys that were not free most often, the most first. A key that is asked for by many names counts under each. */
   paths: HotPath[];
   /** The same by directory: each conflict counts for the directory that the path is in. */

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::answer::Answer;
 use super::event::Event;
 use super::name::Agent;
-use super::words;
+use super::{setup, words};
 use crate::git::{GitError, Place, Repo, Settings};
 use crate::judge::{CheckError, CheckPolicy, Enforce, Occasion, OnUnreachable};
 use crate::local::{Environment, agent_trouble};
@@ -98,10 +98,14 @@ fn decide(place: &Place, agent: Agent, occasion: &Occasion, policy: &CheckPolicy
     }
 }
 
-/// Whether git-dibs was ever used in this repository, or is configured for it. A hook in the user's own settings runs in
-/// every repository, and must start nothing in one that has nothing to do with git-dibs.
+/// Whether git-dibs was ever used in this repository, or is configured for it: by a setting, or by hooks in the files of
+/// the work tree, which a clone has too. A hook in the user's own settings runs in every repository, and must start nothing
+/// in one that has nothing to do with git-dibs.
 fn is_set_up(place: &Place, environment: &Environment, settings: &Settings) -> bool {
-    has_directory(place) || settings.get("url").is_some() || is_named_server_for(place, environment)
+    has_directory(place)
+        || settings.get("url").is_some()
+        || is_named_server_for(place, environment)
+        || !setup::in_work_tree(&place.top).is_empty()
 }
 
 /// Whether `DIBS_URL` names a server for this repository: the one that the agent was started in, and no other.

@@ -1,8 +1,8 @@
-//! What a shell command does with git: which of its parts stage, commit or push.
+//! What a shell command does with git: which of its parts stage, commit or push; and whether it applies a patch.
 //!
 //! A small reader of shell syntax, for an agent in whose shell no git hooks run. It follows `cd`, `git -C` and `sh -c`, and
-//! reads words in quotes. It does not run or expand anything: a word with a variable or a substitution stands for
-//! everything it could be.
+//! reads words in quotes. A here-document is input, and counts as a script only if a shell reads it. Nothing is run or
+//! expanded: a word with a variable or a substitution stands for everything it could be.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,11 @@ const DEPTH_MAX: usize = 4;
 /// The most bytes of a command that are read.
 const COMMAND_BYTES_MAX: usize = 256 * 1024;
 
-/// Programs that run the command after them.
-const PREFIXES: [&str; 9] = ["command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "then"];
+/// Programs that run the command after them, and words of the shell that a command follows.
+const PREFIXES: [&str; 16] = [
+    "command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "then", "do", "else", "elif", "if", "while",
+    "until", "!",
+];
 
 /// One use of git that matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +44,28 @@ pub struct PathArgs {
     pub everything: bool,
 }
 
+/// Names of the program with which Codex applies a patch.
+const PATCH_PROGRAMS: [&str; 2] = ["apply_patch", "applypatch"];
+
 /// The uses of git in a command that is started in `cwd`, in order.
 pub fn git_uses(command: &str, cwd: &Path) -> Vec<GitUse> {
-    let mut uses = Vec::new();
+    found(command, cwd).git
+}
+
+/// Whether a command runs `apply_patch`. One that only mentions it, or has a patch in a document, does not.
+pub fn applies_patch(command: &str) -> bool {
+    found(command, Path::new("/")).applies_patch
+}
+
+/// What was found in a command.
+#[derive(Debug, Default)]
+struct Found {
+    git: Vec<GitUse>,
+    applies_patch: bool,
+}
+
+fn found(command: &str, cwd: &Path) -> Found {
+    let mut uses = Found::default();
     let mut end = command.len().min(COMMAND_BYTES_MAX);
     while !command.is_char_boundary(end) {
         end -= 1;
@@ -60,15 +82,23 @@ struct Word {
     is_open: bool,
 }
 
-fn read(command: &str, cwd: &Path, depth: usize, uses: &mut Vec<GitUse>) {
+/// A command with its words, and the here-documents that it reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct SimpleCommand {
+    words: Vec<Word>,
+    documents: Vec<String>,
+}
+
+fn read(command: &str, cwd: &Path, depth: usize, uses: &mut Found) {
     let mut dir = cwd.to_owned();
-    for words in simple_commands(command) {
-        one(&words, &mut dir, depth, uses);
+    for command in simple_commands(command) {
+        one(&command, &mut dir, depth, uses);
     }
 }
 
 /// Reads one simple command.
-fn one(words: &[Word], dir: &mut PathBuf, depth: usize, uses: &mut Vec<GitUse>) {
+fn one(command: &SimpleCommand, dir: &mut PathBuf, depth: usize, uses: &mut Found) {
+    let words = &command.words;
     let is_before = |word: &&Word| is_assignment(&word.text) || PREFIXES.contains(&&*word.text);
     let begin = words.iter().take_while(is_before).count();
     let Some((program, args)) = words[begin..].split_first() else { return };
@@ -81,16 +111,17 @@ fn one(words: &[Word], dir: &mut PathBuf, depth: usize, uses: &mut Vec<GitUse>) 
         }
         "sh" | "bash" | "dash" | "zsh" | "ksh" if depth < DEPTH_MAX => {
             let at = args.iter().position(|word| word.text.starts_with('-') && word.text.ends_with('c'));
-            if let Some(script) = at.and_then(|at| args.get(at + 1)) {
-                read(&script.text, dir, depth + 1, uses);
+            match at.and_then(|at| args.get(at + 1)) {
+                Some(script) => read(&script.text, dir, depth + 1, uses),
+                None => command.documents.iter().for_each(|script| read(script, dir, depth + 1, uses)),
             }
         }
         "eval" if depth < DEPTH_MAX => {
             let script: Vec<&str> = args.iter().map(|word| &*word.text).collect();
             read(&script.join(" "), dir, depth + 1, uses);
         }
-        "git" => uses.extend(git_use(args, dir)),
-        _ => {}
+        "git" => uses.git.extend(git_use(args, dir)),
+        name => uses.applies_patch |= PATCH_PROGRAMS.contains(&name),
     }
 }
 
@@ -107,6 +138,11 @@ fn git_use(args: &[Word], dir: &Path) -> Option<GitUse> {
         }
     };
     let args: Vec<&Word> = args.collect();
+    let has = |options: &[&str]| args.iter().any(|word| options.contains(&&*word.text));
+    // Neither changes anything. The short form of `git commit --dry-run` means something else.
+    if has(&["--dry-run", "--help", "-h"]) || (command == "push" && has(&["-n"])) {
+        return None;
+    }
     let what = match command {
         "add" | "stage" | "rm" | "mv" => GitWork::Stage(staged(&args)),
         "commit" => commit(&args),
@@ -177,14 +213,16 @@ fn is_assignment(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
-/// The simple commands of a shell command, as words.
-fn simple_commands(command: &str) -> Vec<Vec<Word>> {
-    let mut all = vec![Vec::new()];
+/// The simple commands of a shell command.
+fn simple_commands(command: &str) -> Vec<SimpleCommand> {
+    let mut all = vec![SimpleCommand::default()];
     let mut word: Option<Word> = None;
     let mut chars = command.chars().peekable();
-    let end_word = |word: &mut Option<Word>, all: &mut Vec<Vec<Word>>| {
-        if let (Some(word), Some(words)) = (word.take(), all.last_mut()) {
-            words.push(word);
+    // Here-documents that begin after this line: which command reads them, and the line that ends them.
+    let mut expected: Vec<(usize, String)> = Vec::new();
+    let end_word = |word: &mut Option<Word>, all: &mut Vec<SimpleCommand>| {
+        if let (Some(word), Some(command)) = (word.take(), all.last_mut()) {
+            command.words.push(word);
         }
     };
     while let Some(c) = chars.next() {
@@ -202,7 +240,7 @@ fn simple_commands(command: &str) -> Vec<Vec<Word>> {
             '`' => {
                 word.get_or_insert_default().is_open = true;
                 end_word(&mut word, &mut all);
-                all.push(Vec::new());
+                all.push(SimpleCommand::default());
             }
             '$' => {
                 let word = word.get_or_insert_default();
@@ -219,7 +257,17 @@ fn simple_commands(command: &str) -> Vec<Vec<Word>> {
                     continue;
                 }
                 end_word(&mut word, &mut all);
-                all.push(Vec::new());
+                if c == '\n' {
+                    for (reader, end) in expected.drain(..) {
+                        all[reader].documents.extend(document(&mut chars, &end));
+                    }
+                }
+                all.push(SimpleCommand::default());
+            }
+            '<' if chars.next_if_eq(&'<').is_some() && chars.peek() != Some(&'<') => {
+                end_word(&mut word, &mut all);
+                let end = document_end(&mut chars);
+                expected.extend((!end.is_empty()).then_some((all.len() - 1, end)));
             }
             '<' | '>' => {
                 end_word(&mut word, &mut all);
@@ -236,8 +284,34 @@ fn simple_commands(command: &str) -> Vec<Vec<Word>> {
         }
     }
     end_word(&mut word, &mut all);
-    all.retain(|words| !words.is_empty());
+    all.retain(|command| !command.words.is_empty());
     all
+}
+
+/// The word after `<<`: the line that ends the here-document.
+fn document_end(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
+    while chars.next_if(|c| matches!(c, '-' | ' ' | '\t')).is_some() {}
+    let mut end = String::new();
+    while let Some(c) = chars.next_if(|c| !c.is_whitespace() && !matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')')) {
+        if !matches!(c, '\'' | '"' | '\\') {
+            end.push(c);
+        }
+    }
+    end
+}
+
+/// A here-document, read up to the line that ends it. If there is no such line, it was none, and nothing is read.
+fn document(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, end: &str) -> Option<String> {
+    let rest: String = chars.clone().collect();
+    let mut length = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end_matches(['\n', '\r']).trim_start_matches('\t') == end {
+            chars.by_ref().take(rest[..length + line.len()].chars().count()).for_each(drop);
+            return Some(rest[..length].to_owned());
+        }
+        length += line.len();
+    }
+    None
 }
 
 /// Reads the rest of a word in double quotes.
@@ -301,6 +375,11 @@ mod tests {
             ("git add $FILES; git add *.rs", &["/r: stage $FILES everything", "/r: stage *.rs everything"]),
             ("git commit \\\n  -m x", &["/r: commit"]),
             ("/usr/bin/git push -o ci.skip origin", &["/r: push origin"]),
+            ("bash <<'E'\ngit commit\nE\ngit push", &["/r: commit", "/r: push"]),
+            ("cat <<E >>a && git commit -m x\ngit push\nE\ncd s; git push", &["/r: commit", "/r/s: push"]),
+            ("echo $((1<<2)); git push\ngit commit", &["/r: push", "/r: commit"]),
+            ("cat <<< x; git push", &["/r: push"]),
+            ("for x in a; do git push; done; if ! git commit; then :; fi", &["/r: push", "/r: commit"]),
         ] {
             assert_eq!(uses(command), expected, "{command}");
         }
@@ -312,8 +391,63 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_changes_nothing_is_none() {
+        for nothing in
+            ["git commit -a --dry-run", "git push --dry-run", "git push -n", "git commit --help", "git add -h"]
+        {
+            assert!(uses(nothing).is_empty(), "{nothing}");
+        }
+        assert_eq!(uses("git commit -an"), ["/r: commit -a"], "-n skips hooks");
+    }
+
+    #[test]
+    fn the_text_of_a_document_is_not_run() {
+        for command in ["cat >README <<'E'\nThen: git commit -am x\ngit push\nE", "cat <<-E\n\tgit push\n\tE\n"] {
+            assert!(uses(command).is_empty(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_patch_is_applied_only_by_its_program() {
+        for applied in [
+            "apply_patch <<'P'\n*** Begin Patch\nP",
+            "cd sub && apply_patch <<P\n*** Begin Patch\nP",
+            "apply_patch '*** Begin Patch'",
+            "bash -lc apply_patch <<'P'\n*** Begin Patch\nP",
+            "bash -lc \"apply_patch <<'P'\n*** Begin Patch\nP\"",
+            "cat <<P | apply_patch\n*** Begin Patch\nP",
+            "sh <<'S'\napplypatch <<P\n*** Begin Patch\nP\nS",
+        ] {
+            assert!(applies_patch(applied), "{applied}");
+        }
+        for not in [
+            "cat >notes.md <<'E'\napply_patch <<P\n*** Begin Patch\n*** Update File: a\nP\nE",
+            "grep -rn 'apply_patch' .; echo '*** Begin Patch'",
+            "echo apply_patch '*** Begin Patch'",
+        ] {
+            assert!(!applies_patch(not), "{not}");
+        }
+    }
+
+    #[test]
     fn no_command_is_too_odd() {
-        for odd in ["'", "\"", "\\", "`", "$(", "git", "git -C", "git commit -m", "((((", "<", "git commit >", "é'"] {
+        for odd in [
+            "'",
+            "\"",
+            "\\",
+            "`",
+            "$(",
+            "git",
+            "git -C",
+            "git commit -m",
+            "((((",
+            "<",
+            "git commit >",
+            "é'",
+            "a <<",
+            "<<\n",
+            "a <<é\né",
+        ] {
             let _ = git_uses(odd, Path::new("/"));
         }
         let deep = "sh -c '".repeat(50) + "git commit";

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::command_line;
 use super::name::Agent;
 use super::patch;
 use super::tool_input::ToolInput;
@@ -146,6 +147,8 @@ pub fn read(agent: Agent, input: &[u8]) -> Result<Event, UnknownShape> {
     if input.len() > INPUT_BYTES_MAX {
         return Err(UnknownShape(format!("the input is longer than {INPUT_BYTES_MAX} bytes")));
     }
+    // Some shells put a byte order mark before what they pipe.
+    let input = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input);
     if input.trim_ascii_start().first() != Some(&b'{') {
         return Err(UnknownShape("the input is not a JSON object".to_owned()));
     }
@@ -238,7 +241,8 @@ fn before_tool(agent: Agent, fields: &Fields) -> Result<AgentMoment, UnknownShap
     let command = input.command.as_deref();
     if is_shell(fields) {
         let command = command.unwrap_or_default();
-        return match patch::is_patch(command) {
+        // Text with a patch in it may also go into a document.
+        return match patch::is_patch(command) && command_line::applies_patch(command) {
             true => edit(patch_files(command)),
             false => Ok(AgentMoment::BeforeShell(command.to_owned())),
         };

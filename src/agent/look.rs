@@ -2,8 +2,9 @@
 //!
 //! A look compares what differs from HEAD with the look before. A file counts as changed by this session if it differs from
 //! HEAD and was written since then. What a checkout or a pull wrote is as in HEAD, or part of a merge that is not finished;
-//! what was there at the first look is another's, also when a stash has put it away and back. Where other sessions live in the same checkout, no one can tell who wrote
-//! a file: then nothing is reserved, and the model is told.
+//! what was there at the first look is another's, also when a stash has put it away and back. Where other sessions live in
+//! the same checkout, no one can tell who wrote a file: then nothing is reserved, and the model is told. A file that one of
+//! them holds was most likely written by that session, so the model is told to leave it as it is.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,8 +25,10 @@ use super::{settle, words};
 use crate::client::Limits;
 use crate::git::{self, GitError, Place, Repo, StatusEntry, Untracked};
 use crate::judge::{self, CheckError, path_of};
-use crate::local::{Environment, agent_file, clock, notices};
+use crate::local::agent_file::{self, LivingSession};
+use crate::local::{Environment, clock, notices};
 use crate::text::{hex, percent};
+use crate::wire::Conflict;
 
 /// The most files that one look reserves or reports.
 pub const FILES_MAX: usize = 200;
@@ -91,16 +94,18 @@ fn look(call: &HookCall<'_>, event: &Event) -> Result<Vec<String>, NoSession> {
     }
     let left_out = new.len().saturating_sub(FILES_MAX);
     new.truncate(FILES_MAX);
+    let neighbours = neighbours(call, &session);
     let mut access = session.access.clone();
     let reply = judge::ask(&mut access, &judge::question(&new), std::time::Instant::now() + judge::ASK_TIME_MIN)?;
     let now = reply.server_time.unwrap_or_else(clock::now);
     let free: Vec<git::Path> = reply.clear.iter().map(|name| path_of(name)).collect();
-    if !reply.conflicts.is_empty() {
-        lines.push(words::changed_anyway(&reply.conflicts, now));
-    }
-    let token = session.access.credential.as_ref().map(|credential| credential.token().to_owned());
-    if agent_file::others_live_in(&call.place.common_dir, &call.place.top, &token.unwrap_or_default()) {
+    let is_neighbours = |conflict: &Conflict| neighbours.iter().any(|id| *id == *conflict.reserved_by);
+    let (theirs, changed_anyway): (Vec<Conflict>, Vec<Conflict>) = reply.conflicts.into_iter().partition(is_neighbours);
+    lines.extend(words::changed_anyway(&changed_anyway, now));
+    lines.extend(words::neighbours_files(&theirs, now));
+    if !neighbours.is_empty() {
         lines.extend(words::not_reserved(&free));
+        leave_to_others(call.place, state, &new);
     } else if !free.is_empty() {
         match Reserved::attempt(call, session, &free) {
             Ok(_) => {}
@@ -111,6 +116,37 @@ fn look(call: &HookCall<'_>, event: &Event) -> Result<Vec<String>, NoSession> {
     }
     lines.extend(words::more_changed(left_out));
     Ok(lines)
+}
+
+/// The ids of the other sessions that live in this checkout: their hooks have looked at it, or, where that is not known,
+/// their processes work in it. A process whose directory cannot be read counts.
+fn neighbours(call: &HookCall<'_>, session: &AgentSession) -> Vec<String> {
+    let place = call.place;
+    let token = session.access.credential.as_ref().map(|credential| credential.token()).unwrap_or_default();
+    let lives_here = |other: &LivingSession| {
+        let looks: Option<Looks> = SessionState::of(&place.common_dir, &other.id).map(|state| state.read("look"));
+        match looks.filter(|looks| !looks.0.is_empty()) {
+            Some(looks) => looks.0.contains_key(&dir_name(&place.git_dir)),
+            None => other
+                .process
+                .directory()
+                .is_none_or(|dir| Place::around(&dir).is_some_and(|around| around.git_dir == place.git_dir)),
+        }
+    };
+    let others = agent_file::others(&place.common_dir, token);
+    others.into_iter().filter(lives_here).map(|other| other.id).filter(|id| *id != session.id).collect()
+}
+
+/// Remembers that these files, though changed, may be another session's.
+fn leave_to_others(place: &Place, state: &SessionState, paths: &[git::Path]) {
+    let mut looks: Looks = state.read("look");
+    let Some(look) = looks.0.get_mut(&dir_name(&place.git_dir)) else { return };
+    for path in paths {
+        if let Some(seen) = look.paths.get_mut(&percent::encode(path)) {
+            seen.is_others = true;
+        }
+    }
+    state.write("look", &looks);
 }
 
 /// What the server told the session since its last command.

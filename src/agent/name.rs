@@ -66,9 +66,10 @@ impl Agent {
         self != Agent::Aider
     }
 
-    /// Whether the agent's shell has a variable with the id of its session.
-    pub fn names_session_in_shell(self) -> bool {
-        !matches!(self, Agent::Gemini | Agent::Cursor | Agent::Aider)
+    /// Whether everything that the agent starts is told the id of its session: its shell by a variable, its MCP servers by
+    /// a variable or with each call. Where that is not so, the agent's process leads to the session.
+    pub fn names_session_everywhere(self) -> bool {
+        matches!(self, Agent::Claude | Agent::Codex | Agent::Copilot)
     }
 
     /// Whether git hooks do not run in the agent's shell, so that its commits and pushes are checked before the shell runs

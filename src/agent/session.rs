@@ -15,6 +15,7 @@ use crate::client::Limits;
 use crate::git::{Place, Settings};
 use crate::judge::CheckError;
 use crate::local::agent_process::agent_process;
+use crate::local::process::ProcessIdentity;
 use crate::local::session::{CreateError, NewSession, create};
 use crate::local::session_file::{Handle, end_abandoned};
 use crate::local::{DiscoverError, Environment, Lookup, ServerAccess, agent_file, agent_trouble, discover, notices};
@@ -129,6 +130,11 @@ impl AgentSession {
         // An agent that was killed may have left its session behind; a new one is a good time to notice.
         end_abandoned(&call.repo);
         let common_dir = &call.place.common_dir;
+        let process = agent_process();
+        let root = handles.last().ok_or_else(|| CheckError::BadReply("the agent names no session".to_owned()))?;
+        if let Some(session) = process.and_then(|process| AgentSession::of_mcp_server(call, process, root, handles)) {
+            return Ok(session);
+        }
         let feature = call.environment.text("DIBS_FEATURE").or_else(|| call.settings.get("feature").map(str::to_owned));
         let feature = feature.filter(|feature| !feature.trim().is_empty());
         let new = NewSession { id: None, name: Some(call.agent.name().to_owned()), feature };
@@ -141,10 +147,8 @@ impl AgentSession {
                 NoSession::Person(Box::new(access.clone()))
             }
         })?;
-        let root = handles.last().ok_or_else(|| CheckError::BadReply("the agent names no session".to_owned()))?;
         // A file that is there leads to a session of another server, or cannot be read.
         handles.iter().for_each(|handle| agent_file::remove_handle(common_dir, handle));
-        let process = agent_process();
         let is_written = agent_file::create(common_dir, root, &access, &created.credential, process);
         if !matches!(is_written, Ok(true)) {
             // Another hook was faster, or nothing can be written. A session that no later hook finds must not stay.
@@ -154,14 +158,32 @@ impl AgentSession {
             let sentence = "the session file of this agent cannot be written";
             return session.ok_or_else(|| CheckError::Unreachable(sentence.to_owned()).into());
         }
-        if let Some(process) = process.filter(|_| !call.agent.names_session_in_shell()) {
-            // If it cannot be written, commands in the agent's shell have no session.
+        if let Some(process) = process.filter(|_| !call.agent.names_session_everywhere()) {
+            // If it cannot be written, commands in the agent's shell and its MCP servers do not find the session.
             let _ = agent_file::add_handle(common_dir, root, &Handle::of_process(process));
         }
         SessionState::sweep(common_dir);
         access.credential = Some(created.credential);
         access.session = Some(created.id.clone());
         Ok(AgentSession::new(common_dir, access, created.id, handles))
+    }
+
+    /// The session that the agent's MCP server opened for itself, if no hooks act for it yet: what the model reserved with a
+    /// tool must not be in the way of its own edit.
+    fn of_mcp_server(
+        call: &HookCall<'_>,
+        process: ProcessIdentity,
+        root: &Handle,
+        handles: &[Handle],
+    ) -> Option<AgentSession> {
+        let common_dir = &call.place.common_dir;
+        let id = agent_file::session_of_child(common_dir, process)?;
+        // Several sessions of an agent may share its process and its MCP server. Only one of them can be meant.
+        SessionState::of(common_dir, &id).filter(|state| !state.exists())?;
+        agent_file::remove_handle(common_dir, root);
+        agent_file::add_handle(common_dir, &Handle::of_process(process), root).ok()?;
+        let (_, session) = AgentSession::find(call, handles, Need::Start).ok()?;
+        session.filter(|session| session.id == id)
     }
 
     /// Notes that the agent is active, and makes sure that it has a keeper and that its subagent is found too.

@@ -82,6 +82,11 @@ impl SessionState {
         is_name.then(|| SessionState { dir: common_dir.join(AGENTS_DIRECTORY).join(format!("{PREFIX}{session}")) })
     }
 
+    /// Whether hooks have acted for the session.
+    pub fn exists(&self) -> bool {
+        self.dir.is_dir()
+    }
+
     /// The directory, which is made if it does not exist.
     fn made(&self) -> Option<&Path> {
         data_dir::make_private(&self.dir).ok()?;

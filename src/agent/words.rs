@@ -69,8 +69,28 @@ pub fn unchecked(noun: &str, setting: &str, what: &str) -> String {
     cut(&terminal::clean(&text, usize::MAX), REASON_CHARS_MAX)
 }
 
-/// A shell command changed files that other sessions hold.
-pub fn changed_anyway(conflicts: &[Conflict], now: Time) -> String {
+/// A shell command changed files that other sessions hold; nothing if there are none.
+pub fn changed_anyway(conflicts: &[Conflict], now: Time) -> Option<String> {
+    let list = held_list(conflicts, now)?;
+    Some(format!(
+        "git-dibs: your command changed what other sessions hold: {list}. A commit of it will be blocked. Undo it, or wait \
+         for it: git dibs wait PATH"
+    ))
+}
+
+/// Files changed that sessions in the same checkout hold; nothing if there are none. They were most likely changed by these
+/// sessions: a model that undoes them would destroy another's work.
+pub fn neighbours_files(conflicts: &[Conflict], now: Time) -> Option<String> {
+    let list = held_list(conflicts, now)?;
+    Some(format!(
+        "git-dibs: sessions that work in this checkout too hold these changed files: {list}. The changes are most likely \
+         theirs: leave the files as they are, and do not commit, restore or stash them. If your command changed them, tell \
+         the user"
+    ))
+}
+
+/// Held paths and who holds them; none if there are none.
+fn held_list(conflicts: &[Conflict], now: Time) -> Option<String> {
     let mut seen = std::collections::BTreeSet::new();
     let conflicts: Vec<&Conflict> = conflicts.iter().filter(|one| seen.insert(&one.file_path)).collect();
     let line = |one: &&Conflict| {
@@ -78,11 +98,7 @@ pub fn changed_anyway(conflicts: &[Conflict], now: Time) -> String {
         let left = terminal::time_left(clock::between(now, one.expires_at));
         format!("{} (held by {who}, {left} left)", cut(&terminal::path(&path_of(&one.file_path)), PATH_CHARS_MAX))
     };
-    let list = listed(conflicts.iter().map(line), conflicts.len());
-    format!(
-        "git-dibs: your command changed what other sessions hold: {list}. A commit of it will be blocked. Undo it, or wait \
-         for it: git dibs wait PATH"
-    )
+    (!conflicts.is_empty()).then(|| listed(conflicts.iter().map(line), conflicts.len()))
 }
 
 /// Files changed in a checkout where other sessions live too.

@@ -8,7 +8,7 @@ use super::failure::{Failure, exit_of, sentence_of};
 use super::{Exit, talk};
 use crate::client::{Address, Client, ClientError, Credential, Inbox, Limits};
 use crate::local::describe::NAME_MAX;
-use crate::local::{Flags, Names, ServerAccess, Workspace, clock, notices, repair, session_file};
+use crate::local::{DiscoverError, Flags, Names, ServerAccess, Workspace, clock, notices, repair, session_file};
 use crate::text::terminal::clean;
 use crate::wire::{Code, Notice, Time};
 
@@ -60,10 +60,17 @@ impl Context {
     /// Finds the repository, the server, the token and the session. Nothing is sent yet, except to end the sessions of
     /// `git-dibs run` processes that were killed here.
     pub fn open(args: &CommonArgs) -> Result<Context, Failure> {
+        Context::open_with(args, Workspace::discover)
+    }
+
+    fn open_with(
+        args: &CommonArgs,
+        discover: fn(&Workspace, Flags) -> Result<ServerAccess, DiscoverError>,
+    ) -> Result<Context, Failure> {
         let open = || -> Result<Context, Failure> {
             let workspace = Workspace::open().map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
             let ServerArgs { url, token_file, repo } = args.server.clone();
-            let access = workspace.discover(Flags { url, token_file, repo, session: args.session.clone() })?;
+            let access = discover(&workspace, Flags { url, token_file, repo, session: args.session.clone() })?;
             if let Some(warning) = access.token_warning() {
                 talk::say(&warning);
             }
@@ -81,6 +88,12 @@ impl Context {
     /// The same for a command that has no `--session` flag.
     pub fn open_without_session(server: &ServerArgs, json: bool) -> Result<Context, Failure> {
         Context::open(&CommonArgs { json, session: None, server: server.clone() })
+    }
+
+    /// The same for a command that reads the history: see [`Workspace::discover_for_history`].
+    pub fn open_for_history(server: &ServerArgs, json: bool) -> Result<Context, Failure> {
+        let args = CommonArgs { json, session: None, server: server.clone() };
+        Context::open_with(&args, Workspace::discover_for_history)
     }
 
     /// The keys that the arguments mean.

@@ -149,15 +149,15 @@ fn verb(event: &EventKind) -> &'static str {
         EventKind::ReleasedAll { .. } => "released everything",
         EventKind::Amended { .. } => "changed the reservation of",
         EventKind::Queued { .. } => "waiting for",
-        EventKind::Seated { .. } => "wait over, granted",
+        EventKind::Seated { .. } => "granted after waiting:",
         EventKind::Left { .. } => "stopped waiting for",
         EventKind::UnlockRequested { .. } => "asked to release",
         EventKind::UnlockAnswered { status, .. } => match status {
             UnlockStatus::Pending => "asked to release",
             UnlockStatus::Approved => "agreed to release",
             UnlockStatus::Rejected => "refused to release",
-            UnlockStatus::Withdrawn => "no longer asked to release",
-            UnlockStatus::Moot => "no longer needed to release",
+            UnlockStatus::Withdrawn => "withdrew the request for",
+            UnlockStatus::Moot => "no longer had to release",
         },
         other => other.verb(),
     }

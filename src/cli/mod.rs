@@ -139,7 +139,7 @@ enum Command {
     Log(log::Args),
     /// Check and share the ledger, the history in git
     Ledger(ledger::Args),
-    /// Back up, check or compact the journal
+    /// Back up, restore, check or compact the journal
     Db(db::Args),
     /// Look at a cluster of servers, and move repositories in it
     Cluster(cluster::Args),

@@ -36,6 +36,11 @@ impl Inbox {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Drops what the caller has dealt with.
+    pub fn discard(&self, is_settled: impl Fn(&Notice) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_settled(notice));
+    }
+
     fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::contenders::{Contenders, SavedContender};
 use super::feed::lock;
 use super::refusal_list::{RefusalBlocker, RefusalKind, RefusalLists, RefusedRequest};
 use crate::engine::{Conflict, CycleStep, HOLDERS_LISTED, LeftWhy, Refusal, SessionId, SessionName, Text, Timestamp};
@@ -35,11 +36,61 @@ const FINE_SLOTS: i64 = 12;
 /// The longest time that counts are kept.
 pub const COUNTED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// A time up to now, divided into steps of the same length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountWindow {
+    /// The slot that it begins with.
+    from: i64,
+    slots_of_step: i64,
+    steps: usize,
+}
+
+impl CountWindow {
+    /// The last `steps` of this length. The last step is the current one, and has not ended yet.
+    pub fn new(now: Timestamp, step: Duration, steps: usize) -> CountWindow {
+        let slots_of_step = (i64::try_from(step.as_millis()).unwrap_or(i64::MAX) / SLOT_MS).max(1);
+        // Older counts are merged by the hour, so longer steps begin with an hour.
+        let grain = slots_of_step.min(SLOTS_OF_HOUR);
+        let end = (now.0.div_euclid(SLOT_MS).div_euclid(grain) + 1) * grain;
+        let length = slots_of_step.saturating_mul(i64::try_from(steps).unwrap_or(i64::MAX));
+        CountWindow { from: end.saturating_sub(length), slots_of_step, steps }
+    }
+
+    /// When it begins.
+    pub fn since(&self) -> Timestamp {
+        Timestamp(self.from.saturating_mul(SLOT_MS))
+    }
+
+    /// The conflicts of each step, the oldest first.
+    fn by_step(&self, slots: &[(i64, KeyCounts)]) -> Vec<u64> {
+        let mut steps = vec![0; self.steps];
+        for (slot, count) in slots.iter().filter(|(slot, _)| *slot >= self.from) {
+            let step = usize::try_from((slot - self.from) / self.slots_of_step).unwrap_or(usize::MAX);
+            // A clock that was set back leaves counts in the future; they belong to now.
+            if let Some(sum) = steps.get_mut(step.min(self.steps.saturating_sub(1))) {
+                *sum += count.conflicts;
+            }
+        }
+        steps
+    }
+}
+
+/// More about a key: its conflicts over time, and the sessions that compete for it.
+#[derive(Debug, Default, PartialEq)]
+pub struct KeyDetails {
+    /// The conflicts of each step of the window, the oldest first.
+    pub by_step: Vec<u64>,
+    /// The sessions that asked for the key or blocked it, those with the most conflicts first.
+    pub between: Vec<SessionName>,
+}
+
 /// What the counts of some time say.
 #[derive(Debug, Default, PartialEq)]
 pub struct ContentionReport {
     /// The keys with the most conflicts, the most first.
     pub keys: Vec<(String, KeyCounts)>,
+    /// More about the first of them, in the same order.
+    pub details: Vec<KeyDetails>,
     /// The sessions whose reservations expired most often, the most first.
     pub expired: Vec<(SessionId, Option<Text>, u64)>,
     pub total: KeyCounts,
@@ -70,10 +121,13 @@ impl KeyCounts {
 
 /// Something that the desk saw.
 enum Note {
-    Refused(RefusedRequest),
-    Waited { at: Timestamp, keys: Vec<String>, time: Duration },
+    Refused { request: RefusedRequest, blockers: KeyBlockers },
+    Waited { at: Timestamp, who: SessionName, keys: Vec<String>, blockers: KeyBlockers, time: Duration },
     Expired { at: Timestamp, who: SessionName },
 }
+
+/// The sessions that block a request, each with the index of the key that it blocks.
+pub(super) type KeyBlockers = Vec<(usize, SessionName)>;
 
 /// See the module.
 #[derive(Default)]
@@ -86,6 +140,8 @@ pub struct Contention {
 struct Counts {
     lists: RefusalLists,
     keys: Table<String, KeyCounts>,
+    /// Only of keys that are counted.
+    contenders: Contenders,
     expired: Table<SessionId, ExpiredCount>,
     /// Something was counted since the counts were last saved.
     is_changed: bool,
@@ -102,6 +158,7 @@ struct ExpiredCount {
 #[serde(default)]
 struct SavedCounts {
     keys: Vec<(String, Vec<(i64, KeyCounts)>)>,
+    contenders: Vec<(String, Vec<SavedContender>)>,
     expired: Vec<(String, Vec<(i64, ExpiredCount)>)>,
 }
 
@@ -119,13 +176,20 @@ impl Contention {
             Refusal::Locked(conflicts) | Refusal::WaitOver { conflicts, .. } => conflicts,
             _ => &[],
         };
-        let mut keys: Vec<String> = Vec::new();
+        let (mut keys, mut key_blockers): (Vec<String>, KeyBlockers) = (Vec::new(), Vec::new());
         for conflict in conflicts.iter().take(HOLDERS_LISTED * KEYS_OF_REQUEST_MAX) {
-            keys.push(conflict.asked.shown());
+            let asked = conflict.asked.shown();
+            if keys.last() != Some(&asked) {
+                keys.push(asked);
+            }
+            key_blockers.push((keys.len() - 1, conflict.who.clone()));
         }
-        keys.dedup();
-        let own_step = cycle.iter().find(|step| step.session == who.session);
-        keys.extend(own_step.map(|step| step.wants.shown()));
+        if let Some(own) = cycle.iter().position(|step| step.session == who.session) {
+            keys.push(cycle[own].wants.shown());
+            let others = cycle.iter().filter(|step| step.session != who.session).take(LISTED_MAX);
+            let nameless = |step: &CycleStep| SessionName { session: step.session.clone(), name: None };
+            key_blockers.extend(others.map(|step| (keys.len() - 1, nameless(step))));
+        }
         let blocker =
             |conflict: &Conflict| RefusalBlocker { who: conflict.who.clone(), key: Some(conflict.key.shown()) };
         let mut blockers: Vec<_> = conflicts.iter().take(LISTED_MAX).map(blocker).collect();
@@ -133,12 +197,20 @@ impl Contention {
             blockers.push(RefusalBlocker { who: pause.by.clone(), key: None });
         }
         let cycle = cycle.iter().take(LISTED_MAX).cloned().collect();
-        self.note(Note::Refused(RefusedRequest { at, first_at: at, count: 1, who, kind, keys, blockers, cycle }));
+        let request = RefusedRequest { at, first_at: at, count: 1, who, kind, keys, blockers, cycle };
+        self.note(Note::Refused { request, blockers: key_blockers });
     }
 
-    /// Notes that a request waited.
-    pub(super) fn note_wait(&self, at: Timestamp, keys: Vec<String>, time: Duration) {
-        self.note(Note::Waited { at, keys, time });
+    /// Notes that a request waited, and what blocked its keys when the wait began.
+    pub(super) fn note_wait(
+        &self,
+        at: Timestamp,
+        who: SessionName,
+        keys: Vec<String>,
+        blockers: KeyBlockers,
+        time: Duration,
+    ) {
+        self.note(Note::Waited { at, who, keys, blockers, time });
     }
 
     /// Notes that a reservation of the session expired.
@@ -160,10 +232,10 @@ impl Contention {
         self.current().lists.newest_first(now, since)
     }
 
-    /// The counts of the time since then: of the `most` keys and sessions with the highest ones.
-    pub fn report(&self, since: Timestamp, most: usize) -> ContentionReport {
+    /// The counts of a time: of the `most` keys and sessions with the highest ones, the first keys `in_detail`.
+    pub fn report(&self, window: &CountWindow, most: usize, in_detail: usize) -> ContentionReport {
         let counts = self.current();
-        let from = since.0.div_euclid(SLOT_MS);
+        let from = window.from;
         let mut report = ContentionReport::default();
         for (key, slots) in &counts.keys.rows {
             let mut sum = KeyCounts::default();
@@ -184,6 +256,11 @@ impl Contention {
         report.expired.sort_by(|(a, _, x), (b, _, y)| y.cmp(x).then_with(|| a.as_str().cmp(b.as_str())));
         report.keys.truncate(most);
         report.expired.truncate(most);
+        let details = |(key, _): &(String, KeyCounts)| KeyDetails {
+            by_step: window.by_step(&counts.keys.rows[key]),
+            between: counts.contenders.since(key, from),
+        };
+        report.details = report.keys.iter().take(in_detail).map(details).collect();
         report
     }
 
@@ -195,7 +272,8 @@ impl Contention {
         }
         let keys = counts.keys.rows.iter().map(|(key, slots)| (key.clone(), slots.clone())).collect();
         let expired = counts.expired.rows.iter().map(|(id, slots)| (id.to_string(), slots.clone())).collect();
-        Some(serde_json::to_vec(&SavedCounts { keys, expired }).expect("counts are plain data"))
+        let contenders = counts.contenders.save();
+        Some(serde_json::to_vec(&SavedCounts { keys, contenders, expired }).expect("counts are plain data"))
     }
 
     /// Continues with counts that were saved. Text that is none is ignored: the counts then begin anew.
@@ -212,6 +290,8 @@ impl Contention {
                 counts.expired.rows.insert(id, slots);
             }
         }
+        counts.contenders.restore(saved.contenders);
+        counts.forget_contenders();
     }
 
     /// The counts with everything noted so far.
@@ -228,25 +308,52 @@ impl Counts {
         self.is_changed |= !notes.is_empty();
         for note in notes {
             match note {
-                Note::Refused(mut refused) => {
-                    // A request that waited in vain was counted as one that waited.
-                    let count = KeyCounts { conflicts: 1, ..KeyCounts::default() };
-                    for key in refused.keys.iter().filter(|_| refused.kind != RefusalKind::TimedOut) {
-                        self.keys.count(key.clone(), refused.at, |sum| sum.add(count));
+                Note::Refused { mut request, blockers } => {
+                    // A request that timed out while waiting was counted as one that waited.
+                    if request.kind != RefusalKind::TimedOut {
+                        let count = KeyCounts { conflicts: 1, ..KeyCounts::default() };
+                        self.count_conflicts(request.at, &request.who, &request.keys, &blockers, count);
                     }
-                    refused.keys.truncate(LISTED_MAX);
-                    self.lists.add(refused);
+                    request.keys.truncate(LISTED_MAX);
+                    self.lists.add(request);
                 }
-                Note::Waited { at, keys, time } => {
+                Note::Waited { at, who, keys, blockers, time } => {
                     let waited_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                     let count = KeyCounts { conflicts: 1, waits: 1, waited_ms };
-                    keys.into_iter().for_each(|key| self.keys.count(key, at, |sum| sum.add(count)));
+                    self.count_conflicts(at, &who, &keys, &blockers, count);
                 }
                 Note::Expired { at, who } => self.expired.count(who.session, at, |sum| {
                     sum.count += 1;
                     sum.name = who.name.clone();
                 }),
             }
+        }
+        self.forget_contenders();
+    }
+
+    /// Counts one request for each of its keys, and for the sessions that compete for them.
+    fn count_conflicts(
+        &mut self,
+        at: Timestamp,
+        who: &SessionName,
+        keys: &[String],
+        blockers: &[(usize, SessionName)],
+        count: KeyCounts,
+    ) {
+        let slot = at.0.div_euclid(SLOT_MS);
+        for key in keys {
+            self.keys.count(key.clone(), at, |sum| sum.add(count));
+            self.contenders.count(key, slot, who);
+        }
+        for (index, blocker) in blockers {
+            self.contenders.count(&keys[*index], slot, blocker);
+        }
+    }
+
+    /// Forgets the contenders of keys that made room for others.
+    fn forget_contenders(&mut self) {
+        if self.contenders.len() > self.keys.rows.len() {
+            self.contenders.retain(|key| self.keys.rows.contains_key(key));
         }
     }
 }
@@ -385,11 +492,17 @@ mod tests {
     }
 
     fn refuse(contention: &Contention, minute: i64, text: &str) {
-        contention.note(Note::Refused(refused(minute, text)));
+        contention.note(Note::Refused { request: refused(minute, text), blockers: vec![(0, who("ana"))] });
+    }
+
+    /// The time from this minute until a minute much later.
+    fn since(minute: i64) -> CountWindow {
+        let slots = (20 * 24 * 60 * MINUTE / SLOT_MS) as usize;
+        CountWindow { from: minute.div_euclid(10), slots_of_step: 1, steps: slots }
     }
 
     fn conflicts(contention: &Contention, since_minute: i64) -> Vec<(String, u64)> {
-        let report = contention.report(Timestamp(since_minute * MINUTE), 10);
+        let report = contention.report(&since(since_minute), 10, 0);
         report.keys.into_iter().map(|(key, counts)| (key, counts.conflicts)).collect()
     }
 
@@ -397,11 +510,11 @@ mod tests {
     fn a_request_that_waited_in_vain_is_one_conflict() {
         let contention = Contention::default();
         let at = Timestamp(MINUTE);
-        contention.note_wait(at, vec!["a".to_owned()], Duration::from_secs(4));
-        let mut refused = refused(1, "a");
-        refused.kind = RefusalKind::TimedOut;
-        contention.note(Note::Refused(refused));
-        let report = contention.report(Timestamp(0), 10);
+        contention.note_wait(at, who("bo"), vec!["a".to_owned()], Vec::new(), Duration::from_secs(4));
+        let mut request = refused(1, "a");
+        request.kind = RefusalKind::TimedOut;
+        contention.note(Note::Refused { request, blockers: vec![(0, who("ana"))] });
+        let report = contention.report(&since(0), 10, 0);
         assert_eq!(report.total, KeyCounts { conflicts: 1, waits: 1, waited_ms: 4_000 });
         assert_eq!(report.keys, [("a".to_owned(), report.total)]);
         assert_eq!(contention.refusals(at, None).0.len(), 1, "it is still listed");
@@ -415,15 +528,21 @@ mod tests {
             refuse(&contention, minute, "a");
         }
         refuse(&contention, 3 * day + 45, "b");
-        contention.note_wait(Timestamp((3 * day + 45) * MINUTE), vec!["b".to_owned()], Duration::from_secs(4));
+        let (at, keys) = (Timestamp((3 * day + 45) * MINUTE), vec!["b".to_owned()]);
+        contention.note_wait(at, who("cy"), keys, vec![(0, who("ana"))], Duration::from_secs(4));
         let restored = Contention::default();
         restored.restore(&contention.save().unwrap());
         assert_eq!(contention.save(), None, "nothing changed since");
         for contention in [contention, restored] {
             assert_eq!(conflicts(&contention, 0), [("a".to_owned(), 5), ("b".to_owned(), 2)]);
             assert_eq!(conflicts(&contention, 3 * day + 30), [("b".to_owned(), 2), ("a".to_owned(), 1)]);
-            let report = contention.report(Timestamp(0), 1);
+            let report = contention.report(&since(0), 1, 1);
             assert_eq!((report.keys.len(), report.total.conflicts), (1, 7));
+            assert_eq!(report.details[0].by_step.iter().sum::<u64>(), 5);
+            assert_eq!(report.details[0].between, [who("ana"), who("bo")]);
+            let lately = contention.report(&since(3 * day), 10, 10);
+            let between: Vec<_> = lately.details.iter().map(|details| details.between.clone()).collect();
+            assert_eq!(between, [vec![who("ana"), who("bo")], vec![who("ana"), who("bo"), who("cy")]]);
             assert_eq!((report.total.waits, report.total.waited_ms), (1, 4_000));
             // A week later only the new one counts.
             refuse(&contention, 11 * day, "a");
@@ -440,6 +559,28 @@ mod tests {
         let counts = contention.current();
         assert!(counts.keys.rows.len() <= COUNTED_MAX && counts.keys.rows.contains_key("hot"));
         assert_eq!(counts.keys.bytes, counts.keys.rows.keys().map(String::len).sum::<usize>());
+        assert_eq!(counts.contenders.len(), counts.keys.rows.len());
+    }
+
+    #[test]
+    fn conflicts_are_counted_by_step() {
+        let contention = Contention::default();
+        let hour = 60;
+        // At 02:00, 02:59, 25:00 and 25:59 since the beginning of a day; the last one is now.
+        for minute in [2 * hour, 2 * hour + 59, 25 * hour, 25 * hour + 59] {
+            refuse(&contention, minute, "a");
+        }
+        let now = Timestamp((25 * hour + 59) * MINUTE);
+        let by_step = |step_minutes: u64, steps: usize| {
+            let window = CountWindow::new(now, Duration::from_secs(step_minutes * 60), steps);
+            let report = contention.report(&window, 10, 10);
+            (window.since().0 / MINUTE, report.details.into_iter().next().unwrap().by_step)
+        };
+        assert_eq!(by_step(10, 7), (25 * hour - 10, vec![0, 1, 0, 0, 0, 0, 1]));
+        let (since, day) = by_step(60, 25);
+        assert_eq!((since, day[1], day[24], day.iter().sum::<u64>()), (hour, 2, 2, 4));
+        let (since, week) = by_step(24 * 60, 7);
+        assert_eq!((since, week), ((26 - 7 * 24) * hour, vec![0, 0, 0, 0, 0, 0, 4]));
     }
 
     #[test]
@@ -448,7 +589,7 @@ mod tests {
         for id in ["ana", "bo", "bo"] {
             contention.note_expired(Timestamp(MINUTE), who(id));
         }
-        let expired = contention.report(Timestamp(0), 10).expired;
+        let expired = contention.report(&since(0), 10, 0).expired;
         assert_eq!(expired.iter().map(|(id, _, n)| (id.as_str(), *n)).collect::<Vec<_>>(), [("bo", 2), ("ana", 1)]);
     }
 }

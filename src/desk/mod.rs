@@ -2,13 +2,15 @@
 //!
 //! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
 //! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; the loop is in `worker`,
-//! start-up in `recover`, snapshots in `snapshot`, the stream of durable records in `feed`, counts of refusals and waits in
-//! `contention`, and the list of refusals in `refusal_list`. `presence` sees to it that time in which the desk did not
-//! listen counts against no deadline.
+//! which messages go first in `lanes`, start-up in `recover`, snapshots in `snapshot`, the stream of durable records in
+//! `feed`, counts of refusals and waits in `contention`, the sessions that compete for a key in `contenders`, and the list of
+//! refusals in `refusal_list`. `presence` sees to it that time in which the desk did not listen counts against no deadline.
 
 mod clock;
+mod contenders;
 mod contention;
 mod feed;
+mod lanes;
 mod log;
 mod metrics;
 mod presence;
@@ -26,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use contention::{COUNTED_TIME, Contention, ContentionReport, KeyCounts};
+pub use contention::{COUNTED_TIME, Contention, ContentionReport, CountWindow, KeyCounts, KeyDetails};
 pub use feed::{BufferPage, Feed, FeedPage, Follower};
 pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};

@@ -115,10 +115,12 @@ impl Presence {
         !matches!(self.state, Hearing::Heard { .. })
     }
 
-    /// Ends a turn. `emptied` says that the inbox was empty at its end.
-    pub fn end_turn(&mut self, emptied: bool, metrics: &Metrics) {
+    /// Ends a turn. `emptied` says that the inbox was empty at its end, `oldest` is the first message that was taken from the
+    /// inbox and is not decided.
+    pub fn end_turn(&mut self, emptied: bool, oldest: impl FnOnce() -> Option<u64>, metrics: &Metrics) {
         if let Hearing::Read { last } = self.state
             && (emptied || metrics.taken() >= last)
+            && oldest().is_none_or(|number| number > last)
         {
             self.state = Hearing::Heard { at: self.last_turn };
         }

@@ -354,3 +354,43 @@ fn a_desk_without_deadlines_looks_at_no_connection() {
     assert_eq!(held(&desk), [""; 0]);
     assert_eq!(intake.0.lock().unwrap().looks, 0);
 }
+
+/// Requests of thousands of keys made the small requests of all other sessions wait.
+#[test]
+fn small_messages_of_others_go_ahead_of_large_ones_and_each_session_keeps_its_order() {
+    let (desk, thread) = open(MemoryJournal::new());
+    let (open_gate, gate) = channel::<()>();
+    let blocked = move |_: StateRead<'_>| gate.recv().unwrap();
+    desk.read(Actor::Reader, Box::new(blocked)).unwrap();
+    let (sender, replies) = channel();
+    let send = |name: &'static str, session: &str, keys: usize| {
+        let (actor, command) = reserve(session, &format!("{name}/0"));
+        let Command::Reserve(ask) = command else { unreachable!("it is one") };
+        let key = |n: usize| Key::parse(&format!("{name}/{n}"), &KeyRules::default()).unwrap();
+        let want = |n: usize| Want { id: ReservationId(Uuid::now_v7()), key: key(n), ttl: Ttl::Plain(60) };
+        let command = Command::Reserve(Reserve { wants: (0..keys).map(want).collect(), ..ask });
+        let sender = sender.clone();
+        let on_reply = move |reply: Reply| sender.send((name, reply.outcome.is_ok(), reply.seq)).unwrap();
+        desk.submit(actor, command, Box::new(on_reply)).unwrap();
+    };
+    // All of them are in the inbox when the desk looks.
+    send("ana large", "ana", 2_000);
+    send("ana large again", "ana", 2_000);
+    send("ana small", "ana", 1);
+    send("bo small", "bo", 1);
+    send("bo large", "bo", 2_000);
+    send("carl small", "carl", 1);
+    open_gate.send(()).unwrap();
+    let order: Vec<_> = replies.iter().take(6).collect();
+    assert!(order.iter().all(|(_, is_granted, _)| *is_granted) && order.is_sorted_by_key(|(.., seq)| *seq));
+    let names: Vec<&str> = order.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names, ["bo small", "carl small", "ana large", "bo large", "ana large again", "ana small"]);
+
+    // What is held back when the server stops is decided.
+    send("dora large", "dora", 2_000);
+    send("dora small", "dora", 1);
+    desk.stop();
+    thread.join().unwrap();
+    let names: Vec<&str> = replies.iter().take(2).map(|(name, ..)| name).collect();
+    assert_eq!(names, ["dora large", "dora small"]);
+}

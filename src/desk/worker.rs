@@ -1,7 +1,7 @@
 //! The desk's thread: takes messages in batches, lets the engine decide, appends, publishes, replies.
 //!
 //! One turn takes what is in the inbox, makes all its records durable with one append, and only then sends the replies.
-//! Start at [`Worker::run`].
+//! Large messages have turns of their own; see `lanes`. Start at [`Worker::run`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::contention::KEYS_OF_REQUEST_MAX;
+use super::contention::{KEYS_OF_REQUEST_MAX, KeyBlockers};
+use super::lanes::Lanes;
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
 use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
@@ -20,7 +21,7 @@ use crate::engine::{
 use crate::journal::{Journal, JournalError};
 
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
-const BATCH_MAX: usize = 4096;
+const BATCH_MAX: u64 = 4096;
 
 /// The work after which a turn takes no further message: tens of milliseconds. See [`Engine::work`].
 const TURN_WORK: u64 = 10_000_000;
@@ -30,8 +31,14 @@ const TURN_WORK: u64 = 10_000_000;
 const TURN_RECORDS: usize = 4096;
 const TURN_BYTES: usize = 4 << 20;
 
-/// The work after which the rest of the reads waits for the next turn: a few milliseconds.
-const READ_WORK: u64 = 1_000_000;
+/// The work after which the rest of the reads waits for the next turn: about a millisecond.
+const READ_WORK: u64 = 250_000;
+
+/// A message with more keys is large: it takes a few milliseconds or more. See [`Command::weight`].
+const LARGE_KEYS: usize = 500;
+
+/// Above this number of releases still to be recorded, every turn records some: what is over counts as held until then.
+const BACKLOG_MAX: usize = 100_000;
 
 /// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
 /// within this time, and waking a sleeping thread would take about as long.
@@ -59,6 +66,8 @@ pub(super) struct Worker {
     last_count: Timestamp,
     /// Messages to be handled before those in the inbox: they wait for something to expire.
     deferred: VecDeque<DeskMessage>,
+    /// Large messages, and what waits behind them.
+    lanes: Lanes,
     /// More has reached its deadline than could be ended in this turn.
     is_expiry_late: bool,
     /// No command may begin to wait.
@@ -72,6 +81,8 @@ struct WaitingCommand {
     since: Timestamp,
     /// The first of the keys that it waits for.
     keys: Vec<String>,
+    /// What blocked them when the wait began.
+    blockers: KeyBlockers,
     on_reply: OnReply,
 }
 
@@ -136,6 +147,7 @@ impl Worker {
             waiting,
             last_count,
             deferred: VecDeque::new(),
+            lanes: Lanes::default(),
             is_expiry_late: false,
             closing: false,
         }
@@ -154,25 +166,49 @@ impl Worker {
     pub fn run(&mut self, messages: &Receiver<DeskMessage>) -> Result<(), JournalError> {
         // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
+        let mut has_listened = false;
         loop {
-            let (first, slept) = self.next_message(messages, !outbox.reads.is_empty());
-            let metrics = &self.shared.metrics;
+            // What is in the inbox by now goes ahead of a large message, and what comes after that does not.
+            let is_ready = self.lanes.may_take(Instant::now());
+            let is_large = is_ready && has_listened;
+            has_listened = is_ready && !is_large;
+            let (first, slept) = match is_large {
+                true => (None, Duration::ZERO),
+                false => self.next_message(messages, !outbox.reads.is_empty()),
+            };
+            let (start, metrics) = (Instant::now(), &self.shared.metrics);
             turn.now = self.presence.begin_turn(self.clock.as_ref(), slept, &mut self.engine, metrics);
             let after = self.engine.head();
             let (mut stop, mut abandon, mut taken, work_before) = (false, false, 0, self.engine.work());
+            let mut is_emptied = !is_large;
             // What is due ends before any message is decided, unless there may be renewals that were not heard yet.
-            self.expire_due(&mut turn, &mut outbox);
+            let has_swept = self.expire_due(&mut turn, &mut outbox, start);
             for message in std::mem::take(&mut self.deferred) {
                 self.handle(message, &mut turn, &mut outbox);
             }
-            let mut size = TurnSize::default();
-            for message in first.into_iter().chain(messages.try_iter()).take(BATCH_MAX) {
-                stop |= matches!(message, DeskMessage::Stop);
-                abandon |= matches!(message, DeskMessage::Abandon);
-                taken += 1;
-                self.handle(message, &mut turn, &mut outbox);
-                if stop || abandon || self.engine.work() - work_before > TURN_WORK || size.is_full(&turn.records) {
-                    break;
+            if is_large {
+                for message in self.lanes.take() {
+                    self.handle(message, &mut turn, &mut outbox);
+                }
+            } else {
+                let mut size = TurnSize::default();
+                for message in first.into_iter().chain(messages.try_iter()) {
+                    stop |= matches!(message, DeskMessage::Stop);
+                    abandon |= matches!(message, DeskMessage::Abandon);
+                    taken += 1;
+                    if let Some(message) = self.pass(message, taken, start) {
+                        self.handle(message, &mut turn, &mut outbox);
+                    }
+                    let is_full = self.engine.work() - work_before > TURN_WORK || size.is_full(&turn.records);
+                    if stop || abandon || is_full || taken == BATCH_MAX {
+                        is_emptied = false;
+                        break;
+                    }
+                }
+            }
+            if stop {
+                for message in self.lanes.take_all() {
+                    self.handle(message, &mut turn, &mut outbox);
                 }
             }
             if abandon {
@@ -184,7 +220,7 @@ impl Worker {
                 self.journal.confirm()?;
             }
             self.measure(taken);
-            self.presence.end_turn(taken < BATCH_MAX as u64, &self.shared.metrics);
+            self.presence.end_turn(is_emptied, || self.lanes.oldest(), &self.shared.metrics);
             self.deliver(&mut outbox, turn.now, stop);
             let work = self.engine.work() - work_before;
             self.shared.metrics.note_turn(turn.records.len() as u64, work);
@@ -192,15 +228,49 @@ impl Worker {
             if stop {
                 return Ok(());
             }
+            let end = Instant::now();
+            if is_large {
+                self.lanes.rest(end - start, end);
+            } else if has_swept {
+                self.lanes.rest_from_sweep(end - start, end);
+            }
+        }
+    }
+
+    /// Returns the message if it is to be decided in this turn, which has taken `taken` of them from the inbox.
+    fn pass(&mut self, message: DeskMessage, taken: u64, now: Instant) -> Option<DeskMessage> {
+        let session = match &message {
+            DeskMessage::Submit { actor, command, .. } => command.session().or(actor.session()),
+            DeskMessage::Read { actor, .. } => actor.session(),
+            DeskMessage::Cancel(ticket) => {
+                self.tickets.get(ticket).and_then(|waiter| self.waiting.get(waiter)).map(|waiting| &waiting.session)
+            }
+            DeskMessage::ReturnGrants { session, .. } => Some(session),
+            // They belong to no session.
+            _ => return Some(message),
+        };
+        let (session, is_large) = (session.cloned(), self.is_large(&message));
+        self.lanes.pass(message, session, is_large, self.shared.metrics.taken() + taken, now)
+    }
+
+    fn is_large(&self, message: &DeskMessage) -> bool {
+        match message {
+            DeskMessage::Submit { command, .. } => command.weight() > LARGE_KEYS,
+            DeskMessage::Cancel(ticket) => self.tickets.get(ticket).is_some_and(|waiter| {
+                let keys = self.engine.waited_keys(*waiter, LARGE_KEYS + 1);
+                keys.count() > LARGE_KEYS
+            }),
+            DeskMessage::ReturnGrants { grants, .. } => grants.len() > LARGE_KEYS,
+            _ => false,
         }
     }
 
     /// The next message, or none when something is due; and how long the thread meant to sleep for it.
     fn next_message(&self, messages: &Receiver<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
-        if has_reads || self.engine.has_backlog() || !self.deferred.is_empty() {
+        let start = Instant::now();
+        if has_reads || self.may_sweep(start) || !self.deferred.is_empty() || self.lanes.may_take(start) {
             return (messages.try_recv().ok(), Duration::ZERO);
         }
-        let start = Instant::now();
         while start.elapsed() < POLL_TIME {
             match messages.try_recv() {
                 Ok(message) => return (Some(message), Duration::ZERO),
@@ -218,15 +288,25 @@ impl Worker {
     }
 
     fn sleep_time(&self) -> Duration {
-        match self.engine.next_due() {
+        let time = match self.engine.next_due() {
             Some(_) if self.presence.is_reading() => READ_POLL,
             Some(due) => self.clock.now().until(due).min(WAKE_EVERY),
             None => SLEEP_MAX,
+        };
+        match self.engine.has_backlog() || !self.lanes.is_empty() {
+            true => time.min(self.lanes.rest_left(Instant::now())),
+            false => time,
         }
     }
 
-    /// Ends what is due, and records the counts from time to time.
-    fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox) {
+    /// Whether there are releases to be recorded, and now is the time for some of them.
+    fn may_sweep(&self, now: Instant) -> bool {
+        self.engine.backlog() > BACKLOG_MAX || (self.engine.has_backlog() && self.lanes.may_sweep(now))
+    }
+
+    /// Ends what is due, and records the counts from time to time. Returns whether releases were recorded that nobody
+    /// waits for.
+    fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox, start: Instant) -> bool {
         let now = turn.now;
         let is_due = |engine: &Engine| engine.next_due().is_some_and(|due| due <= now);
         self.is_expiry_late = false;
@@ -237,7 +317,8 @@ impl Worker {
             self.settle(turn, outbox);
             self.is_expiry_late = is_due(&self.engine);
         }
-        if self.engine.has_backlog() {
+        let sweeps = self.may_sweep(start);
+        if sweeps {
             self.run_own(Command::Sweep, turn);
             self.settle(turn, outbox);
         }
@@ -245,6 +326,7 @@ impl Worker {
             self.last_count = now;
             self.run_own(Command::Count, turn);
         }
+        sweeps
     }
 
     fn handle(&mut self, message: DeskMessage, turn: &mut Turn, outbox: &mut Outbox) {
@@ -274,8 +356,10 @@ impl Worker {
                     Ok(Outcome::Queued(seq)) => {
                         let session = self.engine.waiter(seq).expect("just queued");
                         let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
+                        let blockers = self.engine.first_blockers(seq);
                         self.tickets.insert(ticket, seq);
-                        self.waiting.insert(seq, WaitingCommand { ticket, session, since: now, keys, on_reply });
+                        let waiting = WaitingCommand { ticket, session, since: now, keys, blockers, on_reply };
+                        self.waiting.insert(seq, waiting);
                     }
                     outcome => {
                         if let (Err(refusal), Actor::Session(intro)) = (&outcome, &actor) {
@@ -323,12 +407,13 @@ impl Worker {
         let now = turn.now;
         for (seq, outcome) in turn.settled.drain(..) {
             let Some(waiting) = self.waiting.remove(&seq) else { continue };
-            let WaitingCommand { ticket, session, since, keys, on_reply } = waiting;
+            let WaitingCommand { ticket, session, since, keys, blockers, on_reply } = waiting;
             self.tickets.remove(&ticket);
             let contention = &self.shared.contention;
-            contention.note_wait(now, keys, since.until(now));
+            let who = self.engine.session_name_by_id(&session);
+            contention.note_wait(now, who.clone(), keys, blockers, since.until(now));
             if let Err(refusal) = &outcome {
-                contention.note_refusal(now, self.engine.session_name_by_id(&session), refusal);
+                contention.note_refusal(now, who, refusal);
             }
             let notices = self.engine.take_notices(&session);
             let reply = Reply { outcome, notices, seq: self.engine.head(), now, work: 0 };

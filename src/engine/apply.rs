@@ -604,7 +604,7 @@ mod tests {
             })
         };
         for session in [&ana, &bo] {
-            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None });
+            ask(&mut engine, Command::Create { session: session.clone(), name: None, feature: None, owner: None });
         }
         ask(&mut engine, reserve(&ana));
         ask(&mut engine, Command::Release { session: ana.clone(), keys: [keys[0].clone().into()].into() });

@@ -10,7 +10,7 @@ use super::ids::{ObjectId, ReservationId, Seq, SessionId, Text, Timestamp, Ttl, 
 use super::ports::PortRange;
 use super::record::{Content, EndState, LeftWhy, Mode, Owner, UnlockAnswer, Want, Why};
 use super::work::Pair;
-use crate::key::Key;
+use crate::key::{Claim, Key};
 
 /// A list that nearly always has one entry, which then needs no memory of its own.
 pub type Few<T> = SmallVec<[T; 1]>;
@@ -51,6 +51,8 @@ pub enum Command {
         name: Option<Text>,
         /// The feature it works on.
         feature: Option<Text>,
+        /// Whom it is to belong to; none for the tokens that name the session itself.
+        owner: Option<Owner>,
     },
     /// Grant all of these keys, or none.
     Reserve(Reserve),
@@ -110,6 +112,67 @@ pub enum Command {
     Sweep,
     /// Record how many requests were refused so far.
     Count,
+}
+
+/// A pattern counts as this many keys, because comparing it is more work.
+const PATTERN_KEYS: usize = 8;
+
+/// This many bytes of text count as a key.
+const BYTES_OF_KEY: usize = 256;
+
+impl Command {
+    /// The session that it is about.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Command::Reserve(ask) => Some(&ask.session),
+            Command::AllocatePorts(ask) => Some(&ask.session),
+            Command::Create { session, .. }
+            | Command::Release { session, .. }
+            | Command::ReleaseAll { session }
+            | Command::Renew { session, .. }
+            | Command::Heartbeat { session }
+            | Command::End { session, .. }
+            | Command::Unheard { session, .. }
+            | Command::Ask { session, .. }
+            | Command::Respond { session, .. }
+            | Command::RecordCommit { session, .. }
+            | Command::AnnouncePush { session, .. } => Some(session),
+            Command::Touch
+            | Command::Override { .. }
+            | Command::Leave { .. }
+            | Command::ClaimPush { .. }
+            | Command::Tick
+            | Command::Sweep
+            | Command::Count => None,
+        }
+    }
+
+    /// About how many keys it brings. Patterns and long texts count as several.
+    pub fn weight(&self) -> usize {
+        match self {
+            Command::Reserve(ask) if ask.wants.len() > 1 => {
+                let reason = ask.reason.as_ref().map_or(0, |reason| reason.len());
+                let weight = |want: &Want| {
+                    let keys = if matches!(want.key.claim(), Claim::Glob(_)) { PATTERN_KEYS } else { 1 };
+                    keys + (want.key.text_bytes() + reason) / BYTES_OF_KEY
+                };
+                ask.wants.iter().map(weight).sum()
+            }
+            Command::Release { keys, .. } | Command::Renew { keys, .. } => keys.len(),
+            Command::RecordCommit { contents, .. } => contents.len(),
+            _ => 1,
+        }
+    }
+}
+
+impl Actor {
+    /// The session that acts.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Actor::Session(identity) => Some(&identity.id),
+            _ => None,
+        }
+    }
 }
 
 /// A request for keys.
@@ -172,6 +235,8 @@ impl From<Key> for KeyName {
 pub enum Outcome {
     /// Done, and there is nothing more to say.
     Done,
+    /// The session is open, and belongs to this owner.
+    Owned(Owner),
     /// All keys are held, in the order of the request.
     Granted(Few<Grant>),
     /// The request waits. Its result comes later, under this number; see [`Turn::settled`](super::Turn::settled).

@@ -2,7 +2,7 @@
 
 use super::command::{Actor, Command, Outcome, Refusal};
 use super::ids::Text;
-use super::record::Event;
+use super::record::{Event, Owner};
 use super::state::{Engine, ReleasedKeys};
 use super::turn::Turn;
 use super::work::{COMMAND_WORK, KEY_WORK};
@@ -33,7 +33,10 @@ impl Engine {
     fn decide(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
         match command {
             Command::Touch => Ok(Outcome::Done),
-            Command::Create { session, name, feature } => self.create(turn, session, name.as_ref(), feature.as_ref()),
+            Command::Create { session, name, feature, owner } => {
+                let owner = owner.clone().unwrap_or(Owner::Itself);
+                self.create(turn, session, name.as_ref(), feature.as_ref(), owner)
+            }
             Command::Reserve(ask) => self.reserve(turn, ask, feature_of(actor)),
             Command::AllocatePorts(ask) => self.allocate_ports(turn, ask, feature_of(actor)),
             Command::Release { session, keys } => self.release(turn, session, keys),

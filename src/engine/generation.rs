@@ -116,7 +116,7 @@ mod tests {
             Outcome::Granted(grants) => (grants[0].fence, grants[0].version),
             other => panic!("{other:?}"),
         };
-        ask(&mut engine, Command::Create { session: ana.clone(), name: None, feature: None });
+        ask(&mut engine, Command::Create { session: ana.clone(), name: None, feature: None, owner: None });
         assert_eq!(grant(ask(&mut engine, reserve("held"))), (Seq(2), 0));
         assert_eq!(grant(ask(&mut engine, reserve("free"))), (Seq(3), 0));
         let key = Key::recall("free", false).unwrap();

@@ -309,7 +309,7 @@ mod tests {
         fn new() -> World {
             let (engine, ana) = (Engine::new(Policy::default()), SessionId::parse("ana").unwrap());
             let mut world = World { engine, ana: ana.clone() };
-            world.ask(Command::Create { session: ana, name: None, feature: None });
+            world.ask(Command::Create { session: ana, name: None, feature: None, owner: None });
             world
         }
 
@@ -371,7 +371,7 @@ mod tests {
         world.engine = Engine::new(policy.clone());
         let [ana, bo] = ["ana", "bo"].map(|id| SessionId::parse(id).unwrap());
         for session in [&ana, &bo] {
-            world.ask(Command::Create { session: session.clone(), name: None, feature: None });
+            world.ask(Command::Create { session: session.clone(), name: None, feature: None, owner: None });
         }
         let want = |text: &str| {
             let key = Key::recall(text, true).unwrap();

@@ -27,6 +27,11 @@ impl Engine {
         self.over_count > 0
     }
 
+    /// How many releases are to be recorded.
+    pub fn backlog(&self) -> usize {
+        self.over_count
+    }
+
     /// Whether a reservation is over. Decisions ignore it then.
     pub(super) fn is_over(&self, reservation: &Reservation) -> bool {
         reservation.fence < self.sessions[reservation.session].over_until

@@ -239,6 +239,16 @@ pub enum Owner {
     },
 }
 
+impl Owner {
+    /// The `sub` of the token for a session that an admin created begins with this. The id of the session follows.
+    pub const CREATED: &str = "created:";
+
+    /// The token for a session that an admin created.
+    pub(super) fn is_created(&self) -> bool {
+        matches!(self, Owner::Worker { sub, .. } if sub.starts_with(Owner::CREATED))
+    }
+}
+
 /// How a key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

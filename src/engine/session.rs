@@ -18,7 +18,7 @@ impl Engine {
         let repeats_end = matches!(command, Command::End { .. });
         match actor {
             Actor::Session(identity) => self.admit_session(turn, identity, repeats_end),
-            Actor::Admin(_) => match command.session() {
+            Actor::Admin(_) => match command.known_session() {
                 Some(session) => match self.session_ids.get(session) {
                     Some(slot) => self.refuse_if_ended(*slot, repeats_end),
                     None => Err(Refusal::UnknownSession(session.clone())),
@@ -44,11 +44,17 @@ impl Engine {
             return Ok(());
         };
         let session = &self.sessions[slot];
-        if session.owner.as_ref().is_some_and(|known| known != owner) {
-            return Err(Refusal::NotOwner);
-        }
         // A token that was issued before an end stays invalid, also after another one has opened the session again.
         let issued_after = |end: Timestamp| issued.is_some_and(|issued| issued > end);
+        if let Some(known) = session.owner.as_ref().filter(|known| *known != owner) {
+            // An id that an admin used once is free again after its end, as if no admin had used it.
+            let is_free = session.end.as_ref().is_some_and(|end| {
+                end.state != EndState::Lost && issued_after(end.at.max(session.spent_token)) && known.is_created()
+            });
+            if !is_free || *owner != Owner::Itself {
+                return Err(Refusal::NotOwner);
+            }
+        }
         if let Some(EarlierEnd { state, at }) = session.earlier_end
             && !issued_after(at.max(session.earlier_spent_token))
         {
@@ -100,36 +106,39 @@ impl Engine {
         Err(Refusal::OverQuota { what: "sessions of one worker", limit })
     }
 
-    /// Opens a session for an admin. It belongs to the token that is made for it, and to no worker.
+    /// Opens a session for an admin. It belongs to the token that is made for it, and to no other. A session that is open
+    /// already keeps its owner.
     pub(super) fn create(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
         name: Option<&Text>,
         feature: Option<&Text>,
+        owner: Owner,
     ) -> Result<Outcome, Refusal> {
         let known = self.session_ids.get(session).map(|slot| &self.sessions[*slot]);
-        let owner = Owner::Itself;
         if let Some(active) = known.filter(|session| session.end.is_none()) {
-            match &active.owner {
-                Some(Owner::Itself) => {}
+            return match &active.owner {
+                Some(Owner::Itself) => Ok(Outcome::Owned(Owner::Itself)),
+                Some(known) if *known == owner => Ok(Outcome::Owned(owner)),
                 // A token for it would not be accepted.
-                Some(Owner::Worker { .. }) => return Err(Refusal::NotOwner),
+                Some(_) => Err(Refusal::NotOwner),
                 None => {
-                    self.emit(turn, Event::Bound { session: session.clone(), owner });
+                    self.emit(turn, Event::Bound { session: session.clone(), owner: owner.clone() });
+                    Ok(Outcome::Owned(owner))
                 }
-            }
-            return Ok(Outcome::Done);
+            };
         }
         let is_known = known.is_some();
         self.refuse_if_full()?;
+        let created = Outcome::Owned(owner.clone());
         let (session, name, feature, owner) = (session.clone(), name.cloned(), feature.cloned(), Some(owner));
         let event = match is_known {
             false => Event::Opened { session, name, feature, owner },
             true => Event::Reopened { session, name, feature, owner },
         };
         self.emit(turn, event);
-        Ok(Outcome::Done)
+        Ok(created)
     }
 
     /// The session has called: its timeout starts again.
@@ -184,29 +193,11 @@ impl Engine {
 }
 
 impl Command {
-    /// The session the command acts on, where that session must exist already.
-    fn session(&self) -> Option<&SessionId> {
+    /// The session that it is about, where that session must exist already.
+    fn known_session(&self) -> Option<&SessionId> {
         match self {
-            Command::Reserve(ask) => Some(&ask.session),
-            Command::AllocatePorts(ask) => Some(&ask.session),
-            Command::Release { session, .. }
-            | Command::ReleaseAll { session }
-            | Command::Renew { session, .. }
-            | Command::Heartbeat { session }
-            | Command::End { session, .. }
-            | Command::Ask { session, .. }
-            | Command::Respond { session, .. }
-            | Command::RecordCommit { session, .. }
-            | Command::AnnouncePush { session, .. } => Some(session),
-            Command::Touch
-            | Command::Create { .. }
-            | Command::Override { .. }
-            | Command::Unheard { .. }
-            | Command::Leave { .. }
-            | Command::ClaimPush { .. }
-            | Command::Tick
-            | Command::Sweep
-            | Command::Count => None,
+            Command::Create { .. } | Command::Unheard { .. } => None,
+            command => command.session(),
         }
     }
 }

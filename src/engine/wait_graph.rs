@@ -1,11 +1,12 @@
 //! Who waits for whom: every wait with what blocks it, for people who look. Nothing is decided here.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use super::command::SessionName;
+use super::conflict::Blocker;
 use super::ids::{ReservationId, Timestamp, WaiterId};
 use super::state::Engine;
-use super::work::KEY_WORK;
+use super::work::{KEY_WORK, LOOKUP_WORK};
 use crate::key::Key;
 
 /// The keys of one wait that are listed and looked at.
@@ -40,6 +41,29 @@ impl Engine {
     /// The first keys of a wait.
     pub fn waited_keys(&self, id: WaiterId, most: usize) -> impl Iterator<Item = &Key> {
         self.waiters.get(&id).into_iter().flat_map(move |waiter| waiter.wants.iter().take(most).map(|want| &want.key))
+    }
+
+    /// The session that blocks each of the first keys of a wait, with the index of the key. Where several block a key, one of
+    /// them is named, so that this costs the same in a long queue.
+    pub fn first_blockers(&self, id: WaiterId) -> Vec<(usize, SessionName)> {
+        let Some(waiter) = self.waiters.get(&id) else { return Vec::new() };
+        self.index.meter.begin(KEY_WORK, true);
+        let mut found = Vec::new();
+        for (index, want) in waiter.wants.iter().take(KEYS_LISTED).enumerate() {
+            self.index.meter.spend(LOOKUP_WORK);
+            let lookup = self.lookup(waiter.session, &want.key);
+            let first = self.blockers(lookup, waiter.session, &want.key, waiter.mode, id, |_, blocker| {
+                ControlFlow::Break(match blocker {
+                    Blocker::Holder(slot) => self.reservations[slot].session,
+                    Blocker::Waiter(ahead) => self.waiters[&ahead].session,
+                })
+            });
+            if let ControlFlow::Break(session) = first {
+                found.push((index, self.session_name(session)));
+            }
+        }
+        self.index.meter.end();
+        found
     }
 
     /// The next waits after this one, at most `most` of them, in the order of the queue. Of each wait only the first keys are

@@ -14,7 +14,7 @@ use super::{Announcement, Moment, commits, passed};
 use crate::git::changed::Change;
 use crate::git::range::Update;
 use crate::git::{self, Repo};
-use crate::judge::{self, CheckError, CheckPolicy, Objections, Require, Unchecked, Verdict};
+use crate::judge::{self, CheckError, CheckPolicy, Objections, Require, Standing, Unchecked, Verdict};
 use crate::local::describe::NAME_MAX;
 use crate::local::{ServerAccess, clock, session_file};
 use crate::text::terminal;
@@ -155,6 +155,9 @@ impl ChangeCheck<'_> {
         let objections = Objections::find(self.policy, &paths_of(&changes), session.as_deref(), reply, now, excused);
         let mut objections = objections;
         objections.notes.extend(notes.into_inner());
+        if objections.standing == Standing::Person && !access.can_start_session() {
+            objections.standing = Standing::Reader;
+        }
         let mut occasion = self.input.moment.occasion();
         if !objections.conflicts.is_empty() {
             objections.commits = commits::of_paths(self.repo, self.input, &objections.conflicting_paths());

@@ -211,7 +211,13 @@ impl Findings {
                 let what = format!(
                     "no session works here; the token in {from} belongs to no session, so hooks only block what sessions hold"
                 );
-                self.note(what, "To reserve files yourself: git dibs session start");
+                self.note(
+                    what,
+                    match access.can_start_session() {
+                        true => "To reserve files yourself: git dibs session start",
+                        false => "To reserve files yourself, ask the person who runs the server for a worker token.",
+                    },
+                );
             }
             (None, None) => {
                 self.note("there is no token here".to_owned(), "Get one with: git dibs session start");

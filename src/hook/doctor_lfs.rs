@@ -1,9 +1,10 @@
 //! The doctor's look at Git LFS: is every lock checked, and with whose token.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::doctor::Findings;
-use super::install::lfs::{helper_key, installed};
+use super::install::lfs::{effective, helper_key, in_lfsconfig, installed, is_authority_known};
 use super::next::is_on_path;
 use crate::client::{Client, Limits};
 use crate::git::Repo;
@@ -30,6 +31,13 @@ pub fn examine(repo: &Repo, access: &ServerAccess, findings: &mut Findings) {
     if let Some(other) = effective(repo, "lfs.url").filter(|other| *other != url) {
         findings.bad(format!("lfs.url is {other}, so Git LFS does not lock at this server"), INSTALL);
     }
+    if let Some(other) = effective(repo, "lfs.pushurl").filter(|other| *other != url) {
+        let what = format!("lfs.pushurl is {other}, so Git LFS neither locks at this server nor asks it before a push");
+        findings.bad(what, INSTALL);
+    }
+    if !is_authority_known(repo, &server) {
+        findings.bad(format!("git does not know the authority of the certificate of {}", server.origin), INSTALL);
+    }
     switched_off(repo, findings);
     helpers(repo, &server, findings);
     verify(access, &server, findings);
@@ -37,11 +45,7 @@ pub fn examine(repo: &Repo, access: &ServerAccess, findings: &mut Findings) {
 
 /// The repository itself may name our server, in a file of every clone.
 fn not_installed(repo: &Repo, access: &ServerAccess, findings: &mut Findings) {
-    let Some(file) = repo.work_dir.as_ref().map(|top| top.join(".lfsconfig")).filter(|file| file.is_file()) else {
-        return;
-    };
-    let call = repo.git().args(["config", "--file"]).arg(&file).args(["--get", "lfs.url"]);
-    let url = call.answer().ok().flatten().map(|url| String::from_utf8_lossy(url.trim_ascii_end()).into_owned());
+    let url = in_lfsconfig(repo, "lfs.url");
     if let Some(server) = LfsAddress::of(access).filter(|server| url.as_ref() == Some(&server.url)) {
         let what = format!(".lfsconfig makes Git LFS lock at {}, but this clone has no token for it", server.url);
         findings.bad(what, INSTALL);
@@ -50,19 +54,25 @@ fn not_installed(repo: &Repo, access: &ServerAccess, findings: &mut Findings) {
 
 /// A client that once got 404 or 501 writes `false`, and never checks again.
 fn switched_off(repo: &Repo, findings: &mut Findings) {
-    let call = ["config", "--type=bool", "--get-regexp", r"^lfs\.(.*\.)?locksverify$"];
+    let call = ["config", "--show-scope", "--type=bool", "--get-regexp", r"^lfs\.(.*\.)?locksverify$"];
     let lines = repo.git().args(call).answer().ok().flatten().unwrap_or_default();
     let lines = String::from_utf8_lossy(&lines).into_owned();
-    let mut off = lines.lines().filter_map(|line| line.strip_suffix(" false")).peekable();
-    if off.peek().is_none() && lines.lines().any(|line| line == "lfs.locksverify true") {
+    // The last value of a name counts: that of the clone, not that of the user.
+    let mut settings = BTreeMap::new();
+    for (scope, setting) in lines.lines().filter_map(|line| line.split_once('\t')) {
+        let (name, value) = setting.rsplit_once(' ').unwrap_or((setting, ""));
+        settings.insert(name, (scope, value));
+    }
+    let mut off = settings.iter().filter(|(_, (_, value))| *value == "false").peekable();
+    if off.peek().is_none() && settings.get("lfs.locksverify").is_some_and(|(_, value)| *value == "true") {
         findings.good("Git LFS checks locks before every push (lfs.locksverify=true)".to_owned());
         return;
     }
     if off.peek().is_none() {
         findings.bad("lfs.locksverify is not true, so Git LFS only warns".to_owned(), INSTALL);
     }
-    for name in off {
-        let advice = format!("Remove it: git config --unset-all {name}; then: git dibs install --lfs");
+    for (name, (scope, _)) in off {
+        let advice = format!("Remove it: git config --{scope} --unset-all {name}; then: git dibs install --lfs");
         findings.bad(format!("{name} is false: a client switched the check of locks before a push off"), &advice);
     }
 }
@@ -109,9 +119,4 @@ fn verify(access: &ServerAccess, server: &LfsAddress, findings: &mut Findings) {
         }
         Err(error) => findings.bad(format!("the server does not answer Git LFS at {}: {error}", server.url), INSTALL),
     }
-}
-
-fn effective(repo: &Repo, name: &str) -> Option<String> {
-    let value = repo.git().args(["config", "--get", name]).answer().ok().flatten()?;
-    Some(String::from_utf8_lossy(value.trim_ascii_end()).into_owned())
 }

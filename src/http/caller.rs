@@ -118,7 +118,10 @@ fn choose_name<'a>(app: &'a App, claims: &Claims, requested_repo: Option<&str>) 
         (None, Some(only)) => Ok(only),
         (None, None) if claims.scope == Scope::Admin => {
             let names: Vec<&str> = app.repositories.names().map(|name| &**name).collect();
-            let sentence = format!("name the repository with ?repo=; this server has {}", names.join(", "));
+            let sentence = format!(
+                "name the repository with ?repo= (in commands: --repo NAME or git config dibs.repo NAME); this server has {}",
+                names.join(", ")
+            );
             Err(ApiError::new(Code::InvalidRequest, sentence))
         }
         (None, None) => {
@@ -149,7 +152,7 @@ impl Caller {
         };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),
-            Scope::Worker => session_of_call(),
+            Scope::Worker => self.claims.session.clone().or_else(session_of_call),
             Scope::Read | Scope::Admin => None,
         };
         let Some(session) = session else { return Ok(()) };

@@ -22,7 +22,8 @@ struct ErrorParts {
 }
 
 /// Marks a response that must not be sent: the transport closes the connection instead. Used when it is not known
-/// whether a command was carried out. A 503 would promise that nothing was granted; a closed connection promises nothing.
+/// whether a command was carried out (a 503 would promise that nothing was granted; a closed connection promises nothing),
+/// and when the client is gone.
 #[derive(Clone)]
 pub struct CloseWithoutReply;
 
@@ -32,6 +33,13 @@ impl ApiError {
     /// An error with a code and a sentence, and no further facts.
     pub fn new(code: Code, sentence: impl Into<String>) -> Self {
         Self::from(ErrorBody::new(code, sentence))
+    }
+
+    /// The client has closed its connection, and nothing is sent to it.
+    pub fn client_gone() -> Self {
+        let mut error = Self::new(Code::Unavailable, "the client has closed the connection");
+        error.0.close_without_reply = true;
+        error
     }
 
     /// Sets `Retry-After`, at least one second.

@@ -45,6 +45,9 @@ const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
 const LONG_BODY_BYTES: usize = 256 * 1024;
 pub const LONG_LIST_KEYS: usize = 1_000;
 
+/// After so many bytes of a body, other connections have a turn.
+const TURN_BYTES: usize = 256 * 1024;
+
 /// A JSON body: of a request, at most [`BODY_MAX`] bytes, or of a reply.
 pub struct Json<T>(pub T);
 
@@ -129,7 +132,7 @@ async fn read_bytes(request: Request, app: &App, size_max: usize) -> ApiResult<(
     let mut permit = BytePermit::default();
     // The share of one caller is the most that one body takes.
     let counted_max = size_max.min(BODIES_BYTES_PER_CALLER_MAX);
-    let (mut counted, mut bytes) = (0, Vec::new());
+    let (mut counted, mut bytes, mut next_turn) = (0, Vec::new(), TURN_BYTES);
     if let Some(declared) = declared {
         permit = make_room(app, &owner, declared).await?;
         counted = declared;
@@ -149,6 +152,10 @@ async fn read_bytes(request: Request, app: &App, size_max: usize) -> ApiResult<(
             counted += more;
         }
         bytes.extend_from_slice(data);
+        if bytes.len() >= next_turn {
+            next_turn = bytes.len() + TURN_BYTES;
+            tokio::task::yield_now().await;
+        }
     }
     Ok((bytes.into(), permit))
 }

@@ -89,7 +89,7 @@ pub fn refusal(refusal: Refusal, now: Timestamp) -> ApiError {
             ApiError::new(Code::Forbidden, "this session belongs to another owner; use the token that opened it")
         }
         Refusal::UnknownSession(session) => {
-            let sentence = format!("there is no session {session}; an admin creates one with POST /api/sessions");
+            let sentence = format!("there is no session {session}");
             ApiError::new(Code::NotFound, sentence)
         }
         Refusal::UnknownReservation => ApiError::new(Code::NotFound, "there is no such reservation, or it has ended"),

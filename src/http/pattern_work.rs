@@ -16,6 +16,7 @@ use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
 use super::extract::{LONG_LIST_KEYS, without_blocking};
 use super::outcome::TOO_MUCH_WORK;
+use super::transport::client_watch::unless_gone;
 use crate::engine::{Few, Pair, Text};
 use crate::key::{Claim, Key};
 use crate::wire::{Code, ErrorBody};
@@ -127,6 +128,10 @@ impl PatternWork {
 
     /// Compares pairs of patterns, so that the next decision knows whether they overlap. Stops if the client is gone.
     pub async fn compare(&mut self, app: &App, pairs: Vec<Pair>) -> ApiResult<()> {
+        unless_gone(self.compare_anyway(app, pairs)).await
+    }
+
+    async fn compare_anyway(&mut self, app: &App, pairs: Vec<Pair>) -> ApiResult<()> {
         let Ok(permit) = app.pattern_threads.clone().acquire_owned().await else { return Ok(()) };
         let (repo, subject, room) = (self.repo.clone(), self.subject.clone(), REQUEST_WORK_MAX - self.spent);
         let waiting = Waiting::default();

@@ -9,6 +9,7 @@ use super::app::Repository;
 use super::decision_log::Line;
 use super::error::ApiResult;
 use super::outcome::refusal;
+use super::transport::client_watch::unless_gone;
 
 /// Submits a command and waits for the reply. The command is carried out even if the client disconnects meanwhile.
 pub async fn submit(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
@@ -20,8 +21,8 @@ pub async fn submit(repo: &Repository, actor: Actor, command: Command) -> ApiRes
     Ok(reply)
 }
 
-/// Submits a request that may wait in the queue. If the client disconnects, the request leaves the queue, and a grant
-/// that comes too late is given back.
+/// Submits a request that may wait in the queue. If the client disconnects while it waits, the request leaves the queue, and
+/// a grant that comes too late is given back. A request that does not wait is carried out in any case.
 pub async fn submit_and_wait(
     repo: &Repository,
     actor: Actor,
@@ -30,10 +31,12 @@ pub async fn submit_and_wait(
 ) -> ApiResult<Reply> {
     let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
+    let may_wait = matches!(&command, Command::Reserve(ask) if ask.wait.is_some());
     let on_reply = repo.reply_channel.reply_to(sender, Some((repo.desk.clone(), session.clone())));
     let ticket = repo.desk.submit(actor, command, on_reply)?;
     let mut pending = PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
-    let reply = pending.receiver.as_mut().expect("set above").await;
+    let receiver = pending.receiver.as_mut().expect("set above");
+    let reply = if may_wait { unless_gone(async { Ok(receiver.await) }).await? } else { receiver.await };
     pending.receiver = None;
     let reply = reply.map_err(|_| repo.desk.no_reply_error())?;
     line.into_iter().for_each(|line| line.end(&reply));

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::ask::CheckError;
-use super::objections::{Objections, path_of};
+use super::objections::{Objections, Standing, path_of};
 use super::policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting};
 use super::{Occasion, Unchecked, Verdict};
 use crate::git::Path;
@@ -74,11 +74,9 @@ impl Message<'_> {
         if self.occasion.is_staged {
             // Several sessions may work in one checkout, and `git commit -a` takes the changes of all of them.
             let them = if paths.len() == 1 { "it" } else { "them" };
-            self.line(&format!(
-                "Did you mean to change {them}? If not, commit only your own paths: git commit -- PATH... If so:"
-            ));
+            self.line(&format!("To leave {them} out, commit only your own paths: git commit -- PATH..."));
         }
-        self.line(&next_steps(words, &objections.conflicts, objections.has_session));
+        self.line(&next_steps(words, &objections.conflicts, objections.standing));
     }
 
     fn unreserved(&mut self, paths: &[Path]) {
@@ -203,14 +201,19 @@ pub fn pause_sentence(pause: &Paused, now: Time) -> String {
 }
 
 /// What to do about paths that other sessions hold. `words` are the paths as a shell reads them.
-pub fn next_steps(words: Vec<String>, conflicts: &[Conflict], has_session: bool) -> String {
+pub fn next_steps(words: Vec<String>, conflicts: &[Conflict], standing: Standing) -> String {
     let (words, with) = (arguments(words), released_with(conflicts));
-    match has_session {
-        true => format!(
+    match standing {
+        Standing::Session => format!(
             "Ask the holder to release it{with}: git dibs request {words} --reason TEXT\n\
              Or wait for it: git dibs wait {words}"
         ),
-        false => {
+        Standing::Reader => {
+            "Talk to the holder. To wait for it you need a session, and your token cannot start one: ask the \
+                             person who runs the server for a worker token."
+                .to_owned()
+        }
+        Standing::Person => {
             format!("Talk to the holder, or start a session and wait: git dibs session start && git dibs wait {words}")
         }
     }

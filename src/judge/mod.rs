@@ -18,7 +18,7 @@ pub use ask::{
     question,
 };
 pub use explain::verdict;
-pub use objections::{Objections, path_of};
+pub use objections::{Objections, Standing, path_of};
 pub use policy::{CheckPolicy, Enforce, OnUnreachable, PolicySetting, Require};
 
 /// What is about to happen, and how it is treated by default.

@@ -24,10 +24,22 @@ pub struct Objections {
     pub commits: HashMap<Path, String>,
     /// What limits these findings, in whole sentences.
     pub notes: Vec<String>,
-    /// Whether a session asks. A person without one gets other advice.
-    pub has_session: bool,
+    /// Who asks: the advice depends on it.
+    pub standing: Standing,
     /// The server's clock, for the time left.
     pub now: Time,
+}
+
+/// What a caller can do about a reservation of another session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// A session, which can ask and wait.
+    Session,
+    /// A person who can start a session.
+    #[default]
+    Person,
+    /// A person whose token can only look.
+    Reader,
 }
 
 impl Objections {
@@ -59,7 +71,8 @@ impl Objections {
         unreserved.retain(|path| !excused.contains(path) && !in_conflict.contains(path));
         let note = |why: &String| format!("This may not be all, because the reply of the server is incomplete: {why}");
         let (commits, notes) = (HashMap::new(), reply.cut_short.iter().map(note).collect());
-        Objections { conflicts, unreserved, paused: reply.paused, excused, commits, notes, has_session, now }
+        let standing = if has_session { Standing::Session } else { Standing::Person };
+        Objections { conflicts, unreserved, paused: reply.paused, excused, commits, notes, standing, now }
     }
 
     /// Whether the change may go ahead.

@@ -89,7 +89,7 @@ fn a_session_learns_who_holds_the_path_why_how_long_and_what_to_do() {
     insta::assert_snapshot!(blocked(session(&COMMIT, &[], &["src/a.rs"], in_conflict(vec![held_by_ana("src/a.rs")]))), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       src/a.rs: held by ana (sess_02def) through src/**, 4 min 10 s left: refactoring the parser
-    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
+    To leave it out, commit only your own paths: git commit -- PATH...
     Ask the holder to release it, with all of src/**: git dibs request :/src/a.rs --reason TEXT
     Or wait for it: git dibs wait :/src/a.rs
     ");
@@ -98,7 +98,7 @@ fn a_session_learns_who_holds_the_path_why_how_long_and_what_to_do() {
 #[test]
 fn a_blocked_push_names_the_commit_and_whose_change_it_is() {
     let mut objections =
-        Objections { conflicts: vec![held_by_ana("src/a.rs")], has_session: true, ..Objections::default() };
+        Objections { conflicts: vec![held_by_ana("src/a.rs")], standing: Standing::Session, ..Objections::default() };
     objections.commits.insert(b"src/a.rs".to_vec(), "1a2b3c4 of Bo: Tidy up".to_owned());
     insta::assert_snapshot!(blocked(verdict(&PUSH, &policy(&PUSH, &[]), Ok(&objections))), @r"
     git-dibs: this push is blocked: it changes a path that another session holds (dibs.enforce=block by default).

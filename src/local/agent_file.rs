@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::agent_process::agent_process;
 use super::data_dir;
 use super::discover::ServerAccess;
 use super::process::ProcessIdentity;
@@ -48,6 +49,23 @@ pub fn lead_to_own(common_dir: &Path, handles: &[Handle], access: &ServerAccess,
     }
 }
 
+/// The session of an agent's process that a process below it opened and ends: an MCP server's own.
+pub fn session_of_child(common_dir: &Path, process: ProcessIdentity) -> Option<String> {
+    let handle = Handle::of_process(process);
+    let content = read(&path_of(common_dir, &handle)).ok()??;
+    content.owner().filter(|owner| *owner != process && owner.is_running())?;
+    content.credential(handle.origin()).ok()?.session
+}
+
+/// The handle of the agent that started this program, if the agent's hooks opened a session. The session of another MCP
+/// server below the same process is not meant: a program may start one for each of its agents.
+pub fn of_hooks(common_dir: &Path) -> Option<Handle> {
+    let process = agent_process()?;
+    let handle = Handle::of_process(process);
+    let content = read(&path_of(common_dir, &handle)).ok()??;
+    (content.owner() == Some(process)).then_some(handle)
+}
+
 /// Makes another handle lead to the same session, for a subagent. One that leads somewhere stays as it is.
 pub fn add_handle(common_dir: &Path, of: &Handle, handle: &Handle) -> Result<()> {
     match read(&path_of(common_dir, of)) {
@@ -77,16 +95,22 @@ pub fn remove(common_dir: &Path, token: &str) {
     }
 }
 
-/// Whether the process of another session than that of this token works below `top`. A process whose directory cannot be
-/// read counts.
-pub fn others_live_in(common_dir: &Path, top: &Path, token: &str) -> bool {
+/// A session whose process runs.
+pub struct LivingSession {
+    pub id: String,
+    pub process: ProcessIdentity,
+}
+
+/// The sessions whose processes run, except that of this token.
+pub fn others(common_dir: &Path, token: &str) -> Vec<LivingSession> {
     let entries = fs::read_dir(common_dir.join(DIRECTORY)).into_iter().flatten().flatten();
-    let lives_here = |path: PathBuf| {
-        let Ok(Some(content)) = read(&path) else { return false };
-        let Some(owner) = content.owner().filter(|owner| owner.is_running()) else { return false };
-        !content.is_token(token) && owner.directory().is_none_or(|dir| dir.starts_with(top))
+    let living = |path: PathBuf| {
+        let content = read(&path).ok()??;
+        let process = content.owner().filter(ProcessIdentity::is_running)?;
+        let credential = content.credential(Handle::of_agent("", "").origin()).ok()?;
+        (!content.is_token(token)).then_some(LivingSession { id: credential.session?, process })
     };
-    entries.map(|entry| entry.path()).take(EXAMINED_MAX).any(lives_here)
+    entries.map(|entry| entry.path()).take(EXAMINED_MAX).filter_map(living).collect()
 }
 
 /// Lets one hook at a time open a session, for as long as the result lives. Without a lock, or if another hook takes

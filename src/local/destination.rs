@@ -24,6 +24,8 @@ pub struct Destination {
     is_of_repository: bool,
     /// The id in its record, if it is the repository's local server.
     server_id: Option<String>,
+    /// The server's name for the repository, if the caller or a setting gives it.
+    repo: Option<String>,
 }
 
 impl Destination {
@@ -32,12 +34,27 @@ impl Destination {
             addresses: endpoints.iter().map(|endpoint| endpoint.address.clone()).collect(),
             is_of_repository: endpoints.iter().all(|endpoint| endpoint.own_server_only),
             server_id,
+            repo: None,
         }
+    }
+
+    /// The same server, for calls about this repository.
+    pub fn for_repo(self, repo: Option<String>) -> Destination {
+        Destination { repo, ..self }
     }
 
     /// Why the token is not sent there, as a sentence with what to do; none if it may be sent.
     pub fn refusal(&self, credential: &Credential) -> Option<String> {
         let from = &credential.from;
+        if let (Some(own), Some(here)) = (&credential.repo, &self.repo)
+            && own != here
+        {
+            let (own, here) = (clean(own, ADDRESS_CHARS_MAX), clean(here, ADDRESS_CHARS_MAX));
+            return Some(format!(
+                "the token in {from} is for the repository {own}, but this one is {here} (--repo, DIBS_REPO or git config \
+                 dibs.repo); to repair this: git config dibs.tokenFile FILE, with a token for {here}"
+            ));
+        }
         let is_named = self.addresses.iter().any(|address| credential.addresses.contains(address));
         if !self.is_of_repository || is_named || matches!(from, Origin::LocalServer(_) | Origin::PushOption) {
             return None;

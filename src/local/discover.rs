@@ -140,6 +140,19 @@ impl ServerAccess {
         ServerAccess { autostart: None, ..self.clone() }
     }
 
+    /// A token that can start sessions: the caller's, or that of a person in `dibs.tokenFile`, who may be bound to a session
+    /// already.
+    pub fn starter(&self) -> Option<Credential> {
+        let can_start = |one: &Credential| one.is_admin || (one.is_worker && one.session.is_none());
+        let own = self.credential.clone().filter(can_start);
+        own.or_else(|| self.person.read().0.filter(can_start))
+    }
+
+    /// Whether the caller has what it takes to start a session.
+    pub fn can_start_session(&self) -> bool {
+        self.starter().is_some() || super::session::secret(self).is_ok()
+    }
+
     /// A token that belongs to no session, with which a person can look.
     pub fn reader(&self) -> Option<Credential> {
         self.person.without_session(None)
@@ -209,7 +222,7 @@ pub enum DiscoverError {
     NoServer,
     /// No server runs for the repository, and none could be started.
     #[error(
-        "no server runs here, and none was started: {0}; start one with: git dibs serve --background, or name one in \
+        "no server runs here, and none was started: {0}. To start one: git dibs serve --background; to use another: \
          DIBS_URL or git config dibs.url"
     )]
     NotStarted(String),
@@ -245,7 +258,9 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
         }
         found => found?,
     };
-    let destination = server.destination();
+    let flag = lookup.flags.repo.clone();
+    let repo = flag.or_else(|| lookup.variable("DIBS_REPO")).or_else(|| lookup.setting("repo").map(str::to_owned));
+    let destination = server.destination().for_repo(repo.clone());
     let person = PersonTokens::of(lookup, server.is_local, destination.clone());
     let (credential, session, token_problem) = match own {
         OwnToken::Found { credential, .. } if let Some(why) = destination.refusal(&credential) => {
@@ -265,8 +280,6 @@ pub fn discover(lookup: &Lookup<'_>) -> Result<ServerAccess, DiscoverError> {
             (person.without_session(None), lookup.flags.session.clone(), Some(token_problem(&from, &why)))
         }
     };
-    let flag = lookup.flags.repo.clone();
-    let repo = flag.or_else(|| lookup.variable("DIBS_REPO")).or_else(|| lookup.setting("repo").map(str::to_owned));
     Ok(ServerAccess {
         endpoints: server.endpoints,
         credential,
@@ -724,6 +737,35 @@ mod tests {
         let place = place.env("HOME", &home).setting("tokenFile", "~/t");
         assert_eq!(place.token().as_deref(), Some("home"));
         assert_eq!(place.setting("tokenFile", "t").token().as_deref(), Some("common"));
+    }
+
+    #[test]
+    fn a_token_for_another_repository_than_the_configured_one_counts_as_none() {
+        let token = unsigned(json!({ "sub": "bo", "scope": "read", "repo": "app" }));
+        let place =
+            Place::new().user_setting("url", "http://team:1").file("common/t", &token).setting("tokenFile", "t");
+        assert!(place.discover().unwrap().credential.is_some(), "no repository is named here");
+        let place = place.setting("repo", "web");
+        let found = place.discover().unwrap();
+        assert_eq!((found.credential, found.session), (None, None));
+        let problem = found.token_problem.unwrap();
+        assert!(problem.contains("is for the repository app, but this one is web"), "{problem}");
+        let session = place.env("DIBS_TOKEN", &unsigned(json!({ "sub": "ana", "repo": "app" })));
+        assert_eq!(session.discover().unwrap().session, None);
+        let own = session.env("DIBS_REPO", "app").discover().unwrap();
+        assert_eq!((own.session.as_deref(), own.token_problem), (Some("ana"), None));
+    }
+
+    #[test]
+    fn a_worker_bound_to_a_session_can_start_another_with_its_token_file() {
+        let worker = unsigned(json!({ "sub": "w", "scope": "worker" }));
+        let bound = unsigned(json!({ "sub": "w", "scope": "worker", "sid": "bo-1" }));
+        let place =
+            Place::new().user_setting("url", "http://team:1").file("common/t", &worker).setting("tokenFile", "t");
+        let place = place.file("worktree/dibs/token", &bound);
+        let found = place.discover().unwrap();
+        assert_ne!(found.credential.clone().unwrap().token(), worker);
+        assert_eq!(found.starter().unwrap().token(), worker);
     }
 
     #[test]

@@ -211,7 +211,9 @@ pub fn repair(from: &Origin) -> String {
     match from {
         Origin::Flag(_) => "name another file with --token-file".to_owned(),
         Origin::PushOption => "git push -o dibs-token=TOKEN, with a valid token".to_owned(),
-        Origin::Environment => "unset DIBS_TOKEN, or set it to a valid token".to_owned(),
+        Origin::Environment => {
+            "unset DIBS_TOKEN && git dibs session start, or set DIBS_TOKEN to a valid token".to_owned()
+        }
         Origin::SessionFile(variable) => format!("unset {variable} && git dibs session start"),
         Origin::Worktree(_) => "git dibs session start".to_owned(),
         Origin::TokenFile(_) => "write a valid token into it, or: git config --unset dibs.tokenFile".to_owned(),

@@ -1,5 +1,7 @@
 //! Where Git LFS clients find the server, and which of git's questions for credentials are about it.
 
+use std::path::PathBuf;
+
 use super::ServerAccess;
 use crate::client::{Address, Endpoint, url_segment};
 
@@ -11,6 +13,8 @@ pub struct LfsAddress {
     pub url: String,
     /// The part of it that git's settings for credentials name: scheme, host and port.
     pub origin: String,
+    /// The file with the authority of its certificate, if the user has named one for git-dibs.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl LfsAddress {
@@ -18,7 +22,8 @@ impl LfsAddress {
     pub fn of(access: &ServerAccess) -> Option<LfsAddress> {
         let tcp = |endpoint: &&Endpoint| matches!(endpoint.address, Address::Tcp { .. });
         let endpoint = access.endpoints.iter().find(tcp)?;
-        Some(LfsAddress::at(endpoint.clone(), access.repo.as_deref()))
+        let address = LfsAddress::at(endpoint.clone(), access.repo.as_deref());
+        Some(LfsAddress { ca_file: access.ca_file.clone(), ..address })
     }
 
     fn at(endpoint: Endpoint, repo: Option<&str>) -> LfsAddress {
@@ -26,7 +31,7 @@ impl LfsAddress {
         let rest = repo.map(|repo| format!("/{}", url_segment(repo))).unwrap_or_default();
         let after_scheme = base.find("://").map_or(0, |at| at + 3);
         let end = base[after_scheme..].find('/').map_or(base.len(), |slash| after_scheme + slash);
-        LfsAddress { url: format!("{base}/lfs{rest}"), origin: base[..end].to_owned(), endpoint }
+        LfsAddress { url: format!("{base}/lfs{rest}"), origin: base[..end].to_owned(), endpoint, ca_file: None }
     }
 
     /// The path of a call below the server's address.
@@ -66,6 +71,12 @@ pub struct CredentialQuestion {
 }
 
 impl CredentialQuestion {
+    /// Whether it is about the server of this `lfs.url`.
+    pub fn is_about(&self, url: &str) -> bool {
+        let origin = format!("{}://{}", self.protocol, self.host);
+        url.strip_prefix(&origin).is_some_and(|rest| rest.starts_with('/'))
+    }
+
     /// Reads lines of `name=value` up to an empty one. Unknown names are ignored, as git says.
     pub fn parse(text: &str) -> CredentialQuestion {
         let mut question = CredentialQuestion::default();

@@ -72,8 +72,8 @@ pub enum CreateError {
     Call(#[from] ClientError),
     /// There is neither an admin token nor the server's secret.
     #[error(
-        "a new session needs an admin's or a worker's token in DIBS_TOKEN, or the local server's secret: {0}; \
-         ask the person who runs the server for a token"
+        "no token here can start sessions, and the local server's secret cannot be used ({0}); ask the person who runs the \
+         server for a worker token, and name its file: git config dibs.tokenFile FILE"
     )]
     NotAllowed(String),
     /// No token can be signed for this id, name or feature.
@@ -89,11 +89,13 @@ pub enum CreateError {
 
 /// Creates a session. Afterwards `client` is the one that made the last call.
 pub fn create(access: &ServerAccess, client: &mut Client, new: NewSession) -> Result<CreatedSession, CreateError> {
-    match &access.credential {
-        Some(credential) if credential.is_admin => by_admin(access, client, new),
-        // A worker's token for one session starts no other.
-        Some(worker) if worker.is_worker && worker.session.is_none() => by_worker(worker, client, new),
-        _ => by_secret(access, client, new),
+    let Some(starter) = access.starter() else { return by_secret(access, client, new) };
+    if access.credential.as_ref() != Some(&starter) {
+        *client = access.client_as(Some(starter.clone()), Limits::default())?;
+    }
+    match starter.is_admin {
+        true => by_admin(access, client, new),
+        false => by_worker(&starter, client, new),
     }
 }
 

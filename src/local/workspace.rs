@@ -1,8 +1,10 @@
 //! The repository around the current directory, its settings, and the environment.
 
+use super::data_dir;
 use super::discover::{DiscoverError, Flags, Lookup, ServerAccess, discover};
 use super::environment::Environment;
 use super::names::Cwd;
+use super::session_file::Handle;
 use crate::git::{GitError, Repo, Settings};
 
 pub struct Workspace {
@@ -36,8 +38,27 @@ impl Workspace {
 
     /// Finds the server, the token and the session.
     pub fn discover(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
-        let lookup =
-            Lookup { flags, may_start: true, ..Lookup::new(self.repo.as_ref(), &self.environment, &self.settings) };
+        self.find(flags, &[], true)
+    }
+
+    /// The same, with handles that may lead to the session if no variable does.
+    pub fn discover_with(&self, flags: Flags, handles: &[Handle]) -> Result<ServerAccess, DiscoverError> {
+        self.find(flags, handles, true)
+    }
+
+    /// The same for a command that only reads the history. Where the repository has a ledger that was fetched and never had a
+    /// server, none is started: it would know nothing of that history.
+    pub fn discover_for_history(&self, flags: Flags) -> Result<ServerAccess, DiscoverError> {
+        let has_own_history = self.repo.as_ref().is_none_or(|repo| {
+            let dir = data_dir::dibs_dir(repo);
+            data_dir::journal(&dir).exists() || !data_dir::ledger(&dir).exists()
+        });
+        self.find(flags, &[], has_own_history)
+    }
+
+    fn find(&self, flags: Flags, handles: &[Handle], may_start: bool) -> Result<ServerAccess, DiscoverError> {
+        let lookup = Lookup::new(self.repo.as_ref(), &self.environment, &self.settings);
+        let lookup = Lookup { flags, handles, may_start, ..lookup };
         discover(&lookup).map_err(|error| match (error, &self.no_repo) {
             (DiscoverError::NoServer, Some(sentence)) => DiscoverError::NoRepository(sentence.clone()),
             (error, _) => error,

@@ -1,9 +1,10 @@
 //! Which session the calls of a connection are made as.
 //!
 //! It is found as for every command: see `local::identity`. Codex starts its MCP servers without its session variable and
-//! names its session in the metadata of each call instead; that counts like the variable. If there is no session, the
-//! connection opens one of its own with its first call that needs one, and ends it when the connection ends. Git hooks and
-//! commands in the agent's shell find that session too. If this process is killed, the next git-dibs command in the
+//! names its session in the metadata of each call instead; that counts like the variable. Other agents do not name theirs:
+//! the session that their hooks opened is found through the agent's process. If there is no session, the connection opens
+//! one of its own with its first call that needs one, and ends it when the connection ends. The agent's hooks, and git
+//! hooks and commands in its shell, find that session too. If this process is killed, the next git-dibs command in the
 //! repository ends it.
 
 use std::path::PathBuf;
@@ -129,7 +130,9 @@ impl Sessions {
         if let Some(session) = codex_session {
             workspace.environment.set_missing(CODEX_VARIABLE, session);
         }
-        let access = workspace.discover(self.flags.clone()).map_err(|error| error.to_string())?;
+        let of_hooks = workspace.repo.as_ref().and_then(|repo| agent_file::of_hooks(&repo.common_dir));
+        let handles: Vec<Handle> = of_hooks.into_iter().collect();
+        let access = workspace.discover_with(self.flags.clone(), &handles).map_err(|error| error.to_string())?;
         let mut context = CallContext {
             client: client(&access, access.credential.clone(), cancel)?,
             session: access.session.clone(),

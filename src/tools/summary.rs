@@ -47,7 +47,7 @@ fn reserved(reply: wire::ReserveReply, now: Time) -> Facts {
         summary: format!("You hold {what} for {left}."),
         more_reservations: reservations.len() > LISTED_MAX,
         reservations: reservations.iter().take(LISTED_MAX).map(one).collect(),
-        next: Some("Release what you have finished. To hold it longer, reserve it again.".to_owned()),
+        next: Some("Release what you have finished. What you hold is renewed while you use these tools.".to_owned()),
         notices: notices::facts(&notices),
         ..Facts::default()
     }

@@ -147,8 +147,10 @@ pub struct RootBlocker {
 #[serde(rename_all = "camelCase")]
 pub struct Hotspots {
     pub window: HotspotWindow,
-    /// The beginning of the window, to about ten minutes.
+    /// The beginning of the window: at most one step earlier or later than the window says.
     pub since: Time,
+    /// The length of a step of `byStep`: ten minutes, an hour, or a day.
+    pub step_seconds: u64,
     /// The keys that were not free most often, the most first. A key that is asked for by many names counts under each.
     pub paths: Vec<HotPath>,
     /// The same by directory: each conflict counts for the directory that the path is in.
@@ -182,6 +184,22 @@ pub struct HotPath {
     pub waits: u64,
     /// How long they waited on average.
     pub average_wait_seconds: f64,
+    /// The conflicts of each step of the window since its beginning. The last step is the current one.
+    pub by_step: Vec<u64>,
+    /// The latest sessions that asked for it or blocked it, at most 6, those with the most conflicts first.
+    pub between: Vec<Contender>,
+}
+
+/// A session that competes for a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Contender {
+    #[schema(value_type = String)]
+    pub session_id: Text,
+    /// Its display name.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = true)]
+    pub session_name: Option<Text>,
 }
 
 /// A directory that sessions compete in.

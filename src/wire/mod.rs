@@ -33,8 +33,8 @@ pub type Text = std::sync::Arc<str>;
 
 pub use body::{BadBody, EmptyBody, OneOrMany, read, read_limited};
 pub use contention::{
-    Blocker, BlockerKind, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live, LiveReservation,
-    LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
+    Blocker, BlockerKind, Contender, ExpiringSession, HotDirectory, HotPath, HotspotWindow, Hotspots, Live,
+    LiveReservation, LiveSession, Refusals, RefusedRequest, RootBlocker, Wait, WaitBlocker, Waits,
 };
 pub(crate) use deserialize::whole;
 pub use entities::{Entity, EntityAgent, EntityLock, EntityRequest, LockEntity, RequestEntity};

@@ -149,7 +149,7 @@ fn an_admin_answers_for_a_holder() {
     bo.post("unlock-requests", json!({ "filePath": "a", "reason": "a fix" })).expect(201);
     let Some(browser) = world.browser_as(&world.admin()) else { return };
     browser.show("#/requests");
-    browser.sees("you may answer as admin");
+    browser.sees("you can answer them as admin");
     browser.press_button("", "Answer for Ana…");
     browser.press_button("//dialog", "Hand over");
     held(&world, &["bo a"]);

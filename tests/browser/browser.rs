@@ -89,6 +89,32 @@ impl Browser {
         until(&format!("{what} ({script})"), || (self.run(script) == true).then_some(()));
     }
 
+    /// Opens another tab and returns its handle. The tab that was in front is in the background then.
+    #[track_caller]
+    pub fn new_tab(&self) -> String {
+        let made = self.call("POST", "/window/new", json!({ "type": "tab" }));
+        let handle = made["handle"].as_str().expect("a tab has a handle").to_owned();
+        self.switch_to(&handle);
+        handle
+    }
+
+    /// The tab in front.
+    #[track_caller]
+    pub fn tab(&self) -> String {
+        self.call("GET", "/window", Value::Null).as_str().expect("a tab has a handle").to_owned()
+    }
+
+    #[track_caller]
+    pub fn switch_to(&self, tab: &str) {
+        self.call("POST", "/window", json!({ "handle": tab }));
+    }
+
+    /// Closes the tab in front. Another one must be chosen then.
+    #[track_caller]
+    pub fn close_tab(&self) {
+        self.call("DELETE", "/window", Value::Null);
+    }
+
     // ---- what a person does ----
 
     /// The first element that a selector (CSS), or an XPath that begins with a slash or parenthesis, finds.

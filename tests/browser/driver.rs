@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use serde_json::{Value, json};
@@ -17,8 +18,16 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "c
 pub struct Driver {
     address: Address,
     pub browser: PathBuf,
-    // Ends with this process.
     _process: Mutex<Process>,
+}
+
+/// The process group of the driver and its browsers.
+static GROUP: AtomicI32 = AtomicI32::new(0);
+
+/// Kills the driver when this process exits: a static value is never dropped.
+extern "C" fn end_driver() {
+    // SAFETY: the call takes numbers only, and the group is that of a process that was not waited for.
+    unsafe { libc::kill(-GROUP.load(Ordering::SeqCst), libc::SIGKILL) };
 }
 
 /// The driver, started by the first test that needs it; none where a program is missing.
@@ -46,6 +55,9 @@ impl Driver {
         // A port that is free now; the driver does not choose one by itself.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let process = Process::start_group(Command::new(program).arg(format!("--port={port}"))).unwrap();
+        GROUP.store(i32::try_from(process.id()).unwrap(), Ordering::SeqCst);
+        // SAFETY: the function has no arguments, uses no memory of its caller, and may run at any time.
+        unsafe { libc::atexit(end_driver) };
         let address = Address::Tcp(([127, 0, 0, 1], port).into());
         let driver = Driver { address, browser, _process: Mutex::new(process) };
         until("chromedriver answers", || driver.try_call("GET", "/status", None).ok());

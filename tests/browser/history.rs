@@ -42,7 +42,7 @@ fn one_can_go_back_and_forth_in_time() {
     bars(1);
     browser.press_button("", "Earlier");
     browser.press_button("", "Earlier");
-    browser.sees("Nothing was held then.");
+    browser.sees("Nothing was held in this time.");
     bars(0);
     browser.press_button("", "Later");
     browser.press_button("", "Later");

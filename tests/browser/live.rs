@@ -6,8 +6,13 @@ use crate::browser::Browser;
 use crate::world::{World, long, until};
 
 /// What the browser logs itself while the server is away.
-const NO_SERVER: &[&str] =
-    &["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"];
+const NO_SERVER: &[&str] = &[
+    "ERR_CONNECTION_REFUSED",
+    "ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "ERR_CONNECTION_RESET",
+    "ERR_EMPTY_RESPONSE",
+    "ERR_SOCKET_NOT_CONNECTED",
+];
 
 #[test]
 fn reservations_appear_and_go() {
@@ -56,6 +61,29 @@ fn a_request_that_waits_is_shown_with_what_it_waits_for() {
     });
     browser.show("#/now");
     browser.lists("src/parser/lexer.rs", true);
+    browser.check_console(&[]);
+}
+
+#[test]
+fn hot_spots_show_when_and_between_whom() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.reserve(long("src/parser/lexer.rs", "work")).ok();
+    for _ in 0..3 {
+        bo.reserve(json!({ "filePath": "src/parser/lexer.rs" })).refused("RESOURCE_LOCKED");
+    }
+    let Some(browser) = world.browser_as(&world.reader()) else { return };
+    browser.show("#/hot");
+    browser.sees("src/parser/ caused 3 of 3 conflicts in the last day");
+    browser.sees("By hour");
+    let row = "document.querySelector('.hot tbody tr')";
+    assert_eq!(browser.run(&format!("return {row}.querySelectorAll('.steps-chart rect').length")), 25);
+    // All three are in the current hour, which is the last bar.
+    assert_eq!(browser.run(&format!("return {row}.querySelectorAll('.steps-chart rect:not(.none)').length")), 1);
+    assert_eq!(browser.run(&format!("return {row}.querySelector('.h-between .sr').textContent")), "Ana, Bo");
+    browser.press_button("//main", "Week");
+    browser.sees("conflicts in the last week");
+    browser.sees("By day");
     browser.check_console(&[]);
 }
 
@@ -139,7 +167,7 @@ fn a_restored_journal_is_loaded_anew() {
     world.start();
     browser.lists("src/undone.rs", false);
     browser.lists("src/kept.rs", true);
-    browser.sees("Loaded anew at");
+    browser.sees("Reloaded at");
     browser.check_console(NO_SERVER);
 }
 

@@ -61,6 +61,8 @@ fn long_paths_and_names_do_not_break_the_layout() {
             let overflow = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth";
             browser.until(&format!("{view} fits into {width} pixels"), overflow);
         }
+        let apart = "const [nav, person] = ['nav', '.person'].map((name) => document.querySelector(name).getBoundingClientRect()); return nav.right <= person.left || nav.top >= person.bottom";
+        assert_eq!(browser.run(apart), true, "the name of the person is not over the tabs in {width} pixels");
         browser.show("#/now");
         browser.click("tr.held .c-holder");
         browser.sees("Facts");
@@ -82,7 +84,7 @@ fn an_empty_repository_says_what_to_do() {
         ("requests", "No open requests"),
         ("waits", "No one is waiting"),
         ("sessions", "git dibs run --name Ana -- your-agent"),
-        ("history", "Nothing was held then."),
+        ("history", "Nothing was held in this time."),
         ("hot", "No conflicts in the last day"),
     ] {
         browser.show(&format!("#/{view}"));

@@ -63,7 +63,7 @@ fn a_pasted_token_becomes_a_cookie_that_no_script_reads() {
     browser.sees("Ops, admin");
     browser.run("sessionStorage.clear()");
     browser.reload();
-    browser.sees("Ops, can look only");
+    browser.sees("Ops, read only");
     let answer = browser.run_async(
         "fetch('api/sessions', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }).then((one) => done(one.status))",
     );
@@ -120,7 +120,7 @@ fn a_second_sign_in_is_told_to_the_first_tab() {
     browser.run_async(&format!(
         "fetch('api/login', {{ method: 'POST', headers: {{ 'content-type': 'application/json' }}, body: JSON.stringify({{ code: {code} }}) }}).then(() => {{ new BroadcastChannel('dibs /').postMessage(''); done(true) }})"
     ));
-    browser.sees("This tab can look only.");
+    browser.sees("This tab is read only.");
     assert_eq!(browser.run("return document.querySelectorAll('button.lock').length"), 0);
     browser.press_button("", "Sign in here again");
     browser.sees("Sign in to git-dibs");
@@ -176,7 +176,7 @@ fn a_read_token_sees_everything_and_has_no_buttons() {
     browser.lists("src/a.rs", true);
     assert_eq!(browser.run("return document.querySelectorAll('button.lock').length"), 0);
     assert_eq!(browser.run("return document.querySelector('.lock').getAttribute('aria-label')"), "Held by Ana");
-    browser.sees("can look only");
+    browser.sees("read only");
     browser.check_console(&[]);
 }
 

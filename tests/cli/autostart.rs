@@ -269,7 +269,7 @@ fn a_server_with_settings_of_its_own_is_not_replaced() {
     world.start();
     world.stop();
     let said = world.dibs(["status"]).fails(5);
-    assert!(said.err.contains("the last server of this repository had settings of its own"), "{said:?}");
+    assert!(said.err.contains("the last server of this repository was started with options of its own"), "{said:?}");
     assert!(world.background_servers().is_empty());
 }
 

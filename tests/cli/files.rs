@@ -196,6 +196,10 @@ fn a_paused_feature_blocks_everything() {
     assert!(check.err.contains("your feature F-1 is paused by ANA (ana)"), "{check:?}");
     let refused = world.dibs(["reserve", "src/a.rs"]).fails(3);
     assert!(refused.err.contains("feature F-1 is paused by ANA (ana) (broken main)"), "{refused:?}");
+    for waits in [["reserve", "--wait", "1", "src/a.rs"], ["wait", "--timeout", "1", "src/a.rs"]] {
+        let over = world.dibs(waits).fails(7);
+        assert!(over.err.contains("timed out") && over.err.contains("git dibs wait --unpaused"), "{over:?}");
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn the_log_is_in_plain_words_with_the_path() {
     says("stopped waiting for src/a.rs by BO (bo), timed out");
     says("waiting for src/a.rs by BO (bo)");
     says("agreed to release src/a.rs by ANA (ana)");
-    says("wait over, granted src/a.rs by BO (bo)");
+    says("granted after waiting: src/a.rs by BO (bo)");
     says("session started by ANA (ana)");
     let raw = ["unlockRequested", "unlockAnswered", "timedOut", "seated", "queued"];
     assert!(!log.iter().any(|line| raw.iter().any(|word| line.contains(word))), "{log:#?}");

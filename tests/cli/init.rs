@@ -132,3 +132,31 @@ fn an_agents_file_that_cannot_be_read_is_reported_and_the_rest_is_done() {
     assert!(!document["hooks"]["done"].as_array().unwrap().is_empty());
     assert_eq!(world.background_servers().len(), 1);
 }
+
+/// Their hooks then do nothing, and everything was said to work.
+#[test]
+fn agents_that_will_not_find_the_program_are_reported() {
+    let world = World::fresh();
+    let said = world.dibs(["init"]).env("PATH", "/usr/local/bin:/usr/bin:/bin").fails(1);
+    assert!(said.out.contains("git-dibs is not in PATH, so the hooks of Claude Code do nothing"), "{said:?}");
+    assert!(said.err.ends_with("one thing does not work; git dibs doctor says more\n"), "{said:?}");
+    world.dibs(["doctor"]).ok();
+}
+
+#[test]
+fn the_summary_names_an_agent_that_could_not_be_set_up() {
+    let world = World::fresh();
+    world.write(".claude/settings.json", "{ broken");
+    let said = world.dibs(["init"]).fails(1);
+    assert!(said.err.contains("Claude Code could not be set up; everything else works"), "{said:?}");
+}
+
+#[test]
+fn without_agents_init_says_so() {
+    let world = World::fresh();
+    world.dibs(["install"]).ok();
+    fs::remove_file(world.path("app/CLAUDE.md")).unwrap();
+    fs::remove_dir_all(world.path("app/.claude")).unwrap();
+    let said = world.dibs(["init"]).ok();
+    assert!(said.err.contains("no coding agent was found"), "{said:?}");
+}

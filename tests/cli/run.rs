@@ -31,7 +31,7 @@ fn the_session_of_a_command_ends_with_it() {
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines[..3], ["600", "reserved src/a.rs for 30 min", "reserved src/b.rs for 30 min"], "{said:?}");
     assert_eq!(lines[3], format!("s-1 {}", world.url()));
-    assert!(said.err.contains("git-dibs: session of agent (s-1) at unix:"), "{said:?}");
+    assert!(said.err.contains("git-dibs: started session agent (s-1); server unix:"), "{said:?}");
     assert!(said.err.contains("session s-1 ended; released src/a.rs, src/b.rs"), "{said:?}");
     assert_eq!(world.held(), [""; 0]);
     assert_eq!(world.session_info("s-1")["state"], "failed");

@@ -57,6 +57,17 @@ fn requests_can_be_rejected_and_withdrawn() {
 }
 
 #[test]
+fn an_answered_request_is_not_announced_again() {
+    let world = World::served();
+    for (answer, said) in [(["reject", "--json"], "rejected"), (["approve", "--hand-over"], "passed src/a.rs")] {
+        asked(&world);
+        // Without an id the command looks the request up first, and the reply brings the notice of it.
+        let done = world.as_session("ana", answer).ok();
+        assert!(done.out.contains(said) && !done.err.contains("asks you to release"), "{done:?}");
+    }
+}
+
+#[test]
 fn several_keys_are_requested_one_by_one() {
     let world = World::served();
     world.as_session("ana", ["reserve", "src/a.rs", "src/deep/"]).ok();

@@ -48,8 +48,11 @@ fn each_event_is_a_line() {
     world.as_session("ana", ["release", "src/a.rs"]).ok();
     waiting.finish();
     let lines: Vec<String> = (0..3).map(|_| untimed(&watch.line()).to_owned()).collect();
-    let expected =
-        ["released src/a.rs by ANA (ana)", "wait over, granted src/a.rs by BO (bo)", "reserved src/a.rs by BO (bo)"];
+    let expected = [
+        "released src/a.rs by ANA (ana)",
+        "granted after waiting: src/a.rs by BO (bo)",
+        "reserved src/a.rs by BO (bo)",
+    ];
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.ends_with(expected), "{line}");
     }

@@ -253,7 +253,9 @@ impl Runner {
         let number = |at: usize| Seq(line.keys[at].trim_start_matches('#').parse().expect("a number like #3"));
         let command = match verb {
             "opens" => Command::Touch,
-            "creates" => Command::Create { session: session(), name: text("name"), feature: text("feature") },
+            "creates" => {
+                Command::Create { session: session(), name: text("name"), feature: text("feature"), owner: None }
+            }
             "reserves" => {
                 let keys: Vec<Key> = line.keys.iter().map(|key| this.key(key)).collect();
                 let ttl = line.ttl().unwrap_or(Ttl::Plain(60));

@@ -696,7 +696,9 @@ impl Simulation {
         let session = session.clone();
         let command = match ask.clone() {
             ModelCommand::Touch => Command::Touch,
-            ModelCommand::Create(feature) => Command::Create { session, name: None, feature: feature.map(Into::into) },
+            ModelCommand::Create(feature) => {
+                Command::Create { session, name: None, feature: feature.map(Into::into), owner: None }
+            }
             ModelCommand::Reserve { wants, mode, reason, wait, if_version } => {
                 let want = |(id, key, ttl): (ReservationId, usize, Ttl)| Want { id, key: self.spelled(key), ttl };
                 let wants = wants.into_iter().map(want).collect();

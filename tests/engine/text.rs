@@ -16,7 +16,7 @@ pub fn result_words(result: &Result<Outcome, Refusal>, requests: &[Uuid]) -> Str
 
 fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
     match outcome {
-        Outcome::Done => String::new(),
+        Outcome::Done | Outcome::Owned(_) => String::new(),
         Outcome::Granted(grants) => {
             let list: Vec<_> = grants.iter().map(|grant| grant_words(grant, false)).collect();
             format!("granted {}", list.join(" and "))

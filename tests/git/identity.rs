@@ -70,7 +70,7 @@ fn a_bad_token_is_never_weaker_than_none() {
                 assert!(text.contains("is blocked: it changes a path that another session holds"), "{text}");
                 let lines = problem(&text);
                 assert!(lines.len() == 1 && lines[0].contains(why), "{why}: {text}");
-                let repair = "counts as none; to repair this: unset DIBS_TOKEN, or set it to a valid token.";
+                let repair = "counts as none; to repair this: unset DIBS_TOKEN && git dibs session start, or set DIBS_TOKEN to a valid token.";
                 assert!(lines[0].ends_with(repair) && !text.contains(token), "{text}");
             }
         }

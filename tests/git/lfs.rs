@@ -1,8 +1,9 @@
 //! Git LFS as it comes from the package, locking at our server: what its commands say, what its check before a push stops,
-//! and what our hooks stop beside it.
+//! and what our hooks stop beside it. Everything runs with the git-lfs of the machine's release and with the newest one.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 use std::sync::{Arc, Mutex};
 
@@ -52,9 +53,13 @@ impl Place<'_> {
     }
 }
 
-/// A world with git-lfs and a server; none if git-lfs could not be installed.
-fn world() -> Option<World> {
-    managers::with("git-lfs")
+/// Where `./test` puts a git-lfs, below `target/managers`.
+#[derive(Clone, Copy)]
+struct Client(&'static str);
+
+/// A world with this git-lfs and a server; none if it could not be had.
+fn world(client: Client) -> Option<World> {
+    managers::with_in(&[client.0], "git-lfs")
 }
 
 /// A session with this name in a directory, where git-lfs locks at our server.
@@ -65,9 +70,8 @@ fn place<'w>(world: &'w World, dir: &'static str, session: &str) -> Place<'w> {
     place
 }
 
-#[test]
-fn stock_git_lfs_locks_at_our_server_from_two_clones() {
-    let Some(world) = world() else { return };
+fn stock_git_lfs_locks_at_our_server_from_two_clones(client: Client) {
+    let Some(world) = world(client) else { return };
     world.shell("", "git clone -q \"$TOP/origin.git\" other");
     let (ana, bo) = (place(&world, "work", "ana"), place(&world, "other", "bo"));
     assert!(ana.run("git lfs lock a dir/x").contains("Locked a"));
@@ -118,9 +122,8 @@ fn stock_git_lfs_locks_at_our_server_from_two_clones() {
     assert_eq!(world.held(), ["bo a", "bo b"]);
 }
 
-#[test]
-fn worktrees_of_one_clone_lock_each_for_its_own_session() {
-    let Some(world) = world() else { return };
+fn worktrees_of_one_clone_lock_each_for_its_own_session(client: Client) {
+    let Some(world) = world(client) else { return };
     world.shell("work", "git worktree add -q ../second; git config extensions.worktreeConfig true");
     let [first, second] = ["work", "second"].map(|dir| Place { world: &world, dir, token: None });
     first.run("git-dibs session start --name first");
@@ -148,8 +151,8 @@ const SLIPS: [(&str, &str); 4] = [
     ("copy of an existing blob", "cp b a"),
 ];
 
-fn our_hooks_stop_what_stock_git_lfs_lets_through(first: &str, second: &str) {
-    let Some(world) = world() else { return };
+fn our_hooks_stop_what_stock_git_lfs_lets_through(client: Client, first: &str, second: &str) {
+    let Some(world) = world(client) else { return };
     world.shell("", "git clone -q \"$TOP/origin.git\" other");
     let bo = Place { world: &world, dir: "other", token: Some(world.session("bo").token) };
     bo.run(&format!("{first}; {second} || true; git-dibs install --lfs"));
@@ -173,19 +176,16 @@ fn our_hooks_stop_what_stock_git_lfs_lets_through(first: &str, second: &str) {
     assert!(both.status.success(), "{}", said(&both));
 }
 
-#[test]
-fn our_hooks_stop_more_than_git_lfs_that_was_installed_before() {
-    our_hooks_stop_what_stock_git_lfs_lets_through("git lfs install --local", "git-dibs install");
+fn our_hooks_stop_more_than_git_lfs_that_was_installed_before(client: Client) {
+    our_hooks_stop_what_stock_git_lfs_lets_through(client, "git lfs install --local", "git-dibs install");
 }
 
-#[test]
-fn our_hooks_stop_more_than_git_lfs_that_was_installed_after() {
-    our_hooks_stop_what_stock_git_lfs_lets_through("git-dibs install", "git lfs install --local");
+fn our_hooks_stop_more_than_git_lfs_that_was_installed_after(client: Client) {
+    our_hooks_stop_what_stock_git_lfs_lets_through(client, "git-dibs install", "git lfs install --local");
 }
 
-#[test]
-fn files_of_a_directory_that_a_session_holds_are_locks_for_git_lfs() {
-    let Some(world) = world() else { return };
+fn files_of_a_directory_that_a_session_holds_are_locks_for_git_lfs(client: Client) {
+    let Some(world) = world(client) else { return };
     let bo = place(&world, "work", "bo");
     let ana = world.session_with("ana", json!({ "name": "Ana" }));
     let held = ana.hold("dir/");
@@ -204,9 +204,8 @@ fn files_of_a_directory_that_a_session_holds_are_locks_for_git_lfs() {
     bo.run("git lfs lock dir/x");
 }
 
-#[test]
-fn a_server_that_is_away_refuses_pushes_and_the_check_stays_on() {
-    let Some(mut world) = world() else { return };
+fn a_server_that_is_away_refuses_pushes_and_the_check_stays_on(client: Client) {
+    let Some(mut world) = world(client) else { return };
     world.keep_address();
     let token = place(&world, "work", "bo").token;
     let url = world.shell("work", "git config lfs.url").trim().to_owned();
@@ -227,9 +226,8 @@ fn a_server_that_is_away_refuses_pushes_and_the_check_stays_on() {
     assert_eq!(world.shell("work", &script).trim(), "true");
 }
 
-#[test]
-fn the_token_goes_to_one_address_and_into_no_store() {
-    let Some(world) = world() else { return };
+fn the_token_goes_to_one_address_and_into_no_store(client: Client) {
+    let Some(world) = world(client) else { return };
     world.shell("work", "git config --global credential.helper 'store --file=\"$HOME/stored\"'");
     let ana = place(&world, "work", "ana");
     ana.run("git lfs lock a; git lfs locks; git lfs unlock a");
@@ -251,9 +249,8 @@ fn the_token_goes_to_one_address_and_into_no_store() {
 }
 
 /// Old clients ask again without end if refused credentials are answered with 401.
-#[test]
-fn a_refused_token_ends_the_client() {
-    let Some(world) = world() else { return };
+fn a_refused_token_ends_the_client(client: Client) {
+    let Some(world) = world(client) else { return };
     let ana = place(&world, "work", "ana");
     let expired = world.token(json!({ "sub": "ana", "exp": 1_000_000_000 }));
     let script = "git config --replace-all \"credential.$DIBS_URL.helper\" ''; git config --add \"credential.$DIBS_URL.helper\" '!f() { echo username=x; echo password=$BAD; }; f'; git lfs lock a";
@@ -263,9 +260,8 @@ fn a_refused_token_ends_the_client() {
     }
 }
 
-#[test]
-fn the_doctor_examines_git_lfs() {
-    let Some(world) = world() else { return };
+fn the_doctor_examines_git_lfs(client: Client) {
+    let Some(world) = world(client) else { return };
     let ana = place(&world, "work", "ana");
     let findings = || said(&ana.try_run("git-dibs doctor"));
     let good = findings();
@@ -286,9 +282,8 @@ fn the_doctor_examines_git_lfs() {
     assert!(findings().contains("this clone has no token for it"), "{}", findings());
 }
 
-#[test]
-fn installing_again_changes_nothing_and_uninstalling_restores() {
-    let Some(world) = world() else { return };
+fn installing_again_changes_nothing_and_uninstalling_restores(client: Client) {
+    let Some(world) = world(client) else { return };
     world.shell("work", "git config lfs.url https://objects.example/x");
     let ana = place(&world, "work", "ana");
     let settings = || world.shell("work", "git config --local --list | grep '^lfs\\|^credential\\|^dibs' | sort");
@@ -303,9 +298,8 @@ fn installing_again_changes_nothing_and_uninstalling_restores() {
 }
 
 /// A repository that stores objects elsewhere: the client is sent there, and our token is not.
-#[test]
-fn objects_go_to_the_server_that_stores_them() {
-    let Some(mut world) = world() else { return };
+fn objects_go_to_the_server_that_stores_them(client: Client) {
+    let Some(mut world) = world(client) else { return };
     let store = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = store.local_addr().unwrap();
     let requests = Arc::new(Mutex::new(Vec::<String>::new()));
@@ -347,3 +341,145 @@ fn objects_go_to_the_server_that_stores_them() {
     let batch = requests.iter().find(|request| request.starts_with("POST /store/objects/batch")).expect("a batch call");
     assert!(!batch.contains(ana.token.as_ref().unwrap()), "our token was sent to another server");
 }
+
+/// Old clients send a call without credentials again and again, if the user gives them none.
+fn an_empty_answer_to_the_question_for_a_password_ends_the_client(client: Client) {
+    let Some(world) = world(client) else { return };
+    let ana = place(&world, "work", "ana");
+    let script = "git config --unset-all \"credential.$DIBS_URL.helper\"; export GIT_ASKPASS=true; timeout 60 git lfs";
+    for call in ["lock a", "locks", "locks --verify"] {
+        let output = ana.try_run(&format!("{script} {call}"));
+        // 124 is what timeout says of a client that goes on and on.
+        assert!(!output.status.success() && output.status.code() != Some(124), "{call}\n{}", said(&output));
+        ana.run("git-dibs install --lfs");
+    }
+}
+
+/// Git LFS prefers it to `lfs.url`: locks, and the check before a push, would go to another server.
+fn a_push_address_of_its_own_does_not_divert_the_check(client: Client) {
+    let Some(world) = world(client) else { return };
+    let ana = place(&world, "work", "ana");
+    let findings = || said(&ana.try_run("git-dibs doctor"));
+    for (set, restored) in [
+        ("git config lfs.pushurl http://127.0.0.1:1/x", "http://127.0.0.1:1/x\n"),
+        ("git config --file .lfsconfig lfs.pushurl http://127.0.0.1:1/x", ""),
+    ] {
+        ana.run(set);
+        assert!(findings().contains("lfs.pushurl is http://127.0.0.1:1/x"), "{}", findings());
+        ana.run("git-dibs install --lfs; git lfs lock a; git lfs unlock --force a");
+        assert!(!findings().contains("lfs.pushurl"), "{}", findings());
+        ana.run("git-dibs uninstall");
+        assert_eq!(world.shell("work", "git config lfs.pushurl || true"), restored);
+        ana.run("git config --unset lfs.pushurl || true; git-dibs install --lfs");
+    }
+}
+
+/// From then on clients ask our server for the objects, which has none.
+fn installing_says_where_objects_were_stored_until_now(client: Client) {
+    let Some(world) = world(client) else { return };
+    world.shell("work", "mkdir art; echo '*.bin filter=lfs' >art/.gitattributes; git add art");
+    world.shell("work", "git worktree add -q ../second; git config extensions.worktreeConfig true");
+    let ana = Place { world: &world, dir: "work", token: Some(world.session("ana").token) };
+    let report = ana.run("git config remote.origin.url https://git.example/team/app; git-dibs install --lfs");
+    assert!(report.contains("forward = \"https://git.example/team/app.git/info/lfs\""), "{report}");
+    assert!(!report.contains("lfs.storage"), "worktrees must find each other's objects\n{report}");
+    let report =
+        ana.run("git-dibs uninstall; git config --file .lfsconfig lfs.url https://o.example/; git-dibs install --lfs");
+    assert!(report.contains("forward = \"https://o.example/\""), "{report}");
+    let report = ana.run("git-dibs uninstall; git rm -qf art/.gitattributes; rm .lfsconfig; git-dibs install --lfs");
+    assert!(!report.contains("forward"), "{report}");
+}
+
+/// Otherwise git would ask a person for a password for an address where no server is.
+fn the_credential_helper_says_that_the_server_has_moved(client: Client) {
+    let Some(world) = world(client) else { return };
+    let ana = place(&world, "work", "ana");
+    let old = "http://127.0.0.1:1/lfs/old";
+    let script = format!(
+        "git config dibs-lfs.url {old}; printf 'protocol=http\\nhost=127.0.0.1:1\\n\\n' | git-dibs credential get"
+    );
+    let text = ana.run(&script);
+    assert!(text.contains("quit=1") && text.contains(old) && text.contains(world.url()), "{text}");
+    assert!(!text.contains(ana.token.as_ref().unwrap()), "{text}");
+}
+
+fn the_doctor_names_the_configuration_that_switched_the_check_off(client: Client) {
+    let Some(world) = world(client) else { return };
+    let ana = place(&world, "work", "ana");
+    let findings = || said(&ana.try_run("git-dibs doctor"));
+    ana.run("git config --global \"lfs.$(git config lfs.url).locksverify\" false");
+    assert!(findings().contains("git config --global --unset-all lfs.http"), "{}", findings());
+    ana.run("git config --global --unset-all \"lfs.$(git config lfs.url).locksverify\"");
+    // The value of the clone counts.
+    ana.run("git config --global lfs.locksverify false");
+    assert!(findings().contains("checks locks before every push"), "{}", findings());
+}
+
+/// `dibs.caFile` is a setting that only git-dibs reads.
+fn git_lfs_trusts_the_authority_that_git_dibs_trusts(client: Client) {
+    let Some(mut world) = world(client) else { return };
+    world.stop();
+    let fixture = |name: &str| format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let key = world.path("key.pem");
+    std::fs::copy(fixture("localhost.key"), &key).unwrap();
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
+    world.args(&["--tls-cert", &fixture("localhost.pem"), "--tls-key", key.to_str().unwrap()]);
+    world.start();
+    let url = world.url().replace("127.0.0.1", "localhost");
+    let token = world.token(json!({ "sub": "ana" }));
+    let run = |script: &str| {
+        let variables = [("DIBS_URL", &*url), ("DIBS_TOKEN", &*token), ("GIT_TERMINAL_PROMPT", "0")];
+        said(&world.try_shell("work", &format!("unset GIT_SSL_CAINFO; {script}"), &variables))
+    };
+    run(&format!("git config --global dibs.caFile '{}'", fixture("ca.pem")));
+    let report = run("git-dibs install --lfs");
+    assert!(report.contains(&format!("http.{url}/.sslCAInfo=")), "{report}");
+    let text = run("git lfs lock a");
+    assert!(text.contains("Locked a"), "{text}");
+    run(&format!("git config --unset 'http.{url}/.sslCAInfo'"));
+    assert!(run("git-dibs doctor").contains("does not know the authority"));
+    run("git-dibs install --lfs; git-dibs uninstall");
+    assert_eq!(run("git config --local --list | grep -i cainfo"), "");
+}
+
+/// A file name that is not UTF-8 arrives with other characters in it, and the lock would protect no file.
+fn a_name_that_git_lfs_cannot_send_is_refused(client: Client) {
+    let Some(world) = world(client) else { return };
+    let ana = place(&world, "work", "ana");
+    let refused = ana.fails("git lfs lock \"$(printf 'x\\377y')\"");
+    assert!(refused.contains("git dibs reserve"), "{refused}");
+    assert_eq!(world.held(), Vec::<String>::new());
+}
+
+/// Every test, with each client.
+macro_rules! with_each_client {
+    ($($test:ident),* $(,)?) => {
+        mod packaged {
+            $(#[test] fn $test() { super::$test(super::Client("bin")) })*
+        }
+        mod newest {
+            $(#[test] fn $test() { super::$test(super::Client("newer-git/lfs")) })*
+        }
+    };
+}
+
+with_each_client![
+    stock_git_lfs_locks_at_our_server_from_two_clones,
+    worktrees_of_one_clone_lock_each_for_its_own_session,
+    our_hooks_stop_more_than_git_lfs_that_was_installed_before,
+    our_hooks_stop_more_than_git_lfs_that_was_installed_after,
+    files_of_a_directory_that_a_session_holds_are_locks_for_git_lfs,
+    a_server_that_is_away_refuses_pushes_and_the_check_stays_on,
+    the_token_goes_to_one_address_and_into_no_store,
+    a_refused_token_ends_the_client,
+    the_doctor_examines_git_lfs,
+    installing_again_changes_nothing_and_uninstalling_restores,
+    objects_go_to_the_server_that_stores_them,
+    an_empty_answer_to_the_question_for_a_password_ends_the_client,
+    a_push_address_of_its_own_does_not_divert_the_check,
+    installing_says_where_objects_were_stored_until_now,
+    the_credential_helper_says_that_the_server_has_moved,
+    the_doctor_names_the_configuration_that_switched_the_check_off,
+    git_lfs_trusts_the_authority_that_git_dibs_trusts,
+    a_name_that_git_lfs_cannot_send_is_refused,
+];

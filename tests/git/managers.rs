@@ -16,9 +16,14 @@ pub fn dir(name: &str) -> PathBuf {
 
 /// A world with this program on PATH, as `$MANAGERS`; none if it could not be installed.
 pub fn with(program: &str) -> Option<World> {
-    let dirs: Vec<PathBuf> = PLACES.iter().map(|place| dir(place)).collect();
+    with_in(&PLACES, program)
+}
+
+/// The same with the program of these directories.
+pub fn with_in(places: &[&str], program: &str) -> Option<World> {
+    let dirs: Vec<PathBuf> = places.iter().map(|place| dir(place)).collect();
     if !dirs.iter().any(|dir| dir.join(program).exists()) {
-        skip(&format!("hooks beside {program}, because it is not in target/managers"));
+        skip(&format!("hooks beside {program}, because it is not in {} of target/managers", places.join(", ")));
         return None;
     }
     let mut world = World::new();

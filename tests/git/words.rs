@@ -36,14 +36,14 @@ fn messages_of_a_blocked_commit_and_push() {
     insta::assert_snapshot!(told(&world, "echo 1 >>a; echo 1 >>dir/x; git commit -am change", &acting), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
+    To leave it out, commit only your own paths: git commit -- PATH...
     Ask the holder to release it, with all of dir/**: git dibs request :/dir/x --reason TEXT
     Or wait for it: git dibs wait :/dir/x
     ");
     insta::assert_snapshot!(told(&world, "git commit -am change", &[]), @r"
     git-dibs: this commit is blocked: it changes a path that another session holds (dibs.enforce=block by default).
       dir/x: held by ana (sess_7f3a) through dir/**, 5 min left: a good reason
-    Did you mean to change it? If not, commit only your own paths: git commit -- PATH... If so:
+    To leave it out, commit only your own paths: git commit -- PATH...
     Talk to the holder, or start a session and wait: git dibs session start && git dibs wait :/dir/x
     ");
     let push = "git -c dibs.enforce=off commit -qam change; git push 2>&1 | grep -v '^error: failed'";

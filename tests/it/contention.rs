@@ -109,6 +109,10 @@ fn hot_spots_count_conflicts_and_survive_a_restart() {
         let spots = world.get("/api/hotspots?window=day", &reader).ok();
         assert_eq!(each(&spots["paths"], "key"), ["src/a.rs", "src/b.rs", "top"], "{spots}");
         assert_eq!(spots["paths"][0]["conflicts"], 2);
+        let by_step: Vec<u64> =
+            spots["paths"][0]["byStep"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        assert_eq!((by_step.len(), by_step.iter().sum::<u64>(), &spots["stepSeconds"]), (25, 2, &json!(3600)));
+        assert_eq!(each(&spots["paths"][0]["between"], "sessionId"), ["ana", "bo"]);
         let directories = json!([{ "directory": "src", "conflicts": 3 }, { "directory": ".", "conflicts": 1 }]);
         assert_eq!((&spots["directories"], &spots["totalConflicts"]), (&directories, &json!(4)));
         assert_eq!(spots["sessions"], json!([{ "sessionId": "bo", "sessionName": null, "expired": 1 }]));
@@ -116,6 +120,22 @@ fn hot_spots_count_conflicts_and_survive_a_restart() {
         world.stop();
         world.start();
     }
+}
+
+/// Also those that only waited, and did not collide with a refusal.
+#[test]
+fn hot_spots_name_the_sessions_that_compete_for_a_key() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session_with("bo", json!({ "name": "Bo" })));
+    ana.hold("src/**");
+    std::thread::scope(|scope| {
+        let waiting = bo.queue(scope, json!({ "filePath": "src/a.rs", "waitSeconds": 60 }));
+        ana.release_all();
+        waiting.join().unwrap().ok();
+    });
+    let spots = world.get("/api/hotspots", &world.reader()).ok();
+    let between = json!([{ "sessionId": "ana", "sessionName": null }, { "sessionId": "bo", "sessionName": "Bo" }]);
+    assert_eq!(spots["paths"][0]["between"], between, "{spots}");
 }
 
 #[test]

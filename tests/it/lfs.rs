@@ -160,6 +160,44 @@ fn credentials_are_asked_for_once_and_refused_without_a_loop() {
     world.send("GET", "/api/reservations", &[("authorization", &basic("ana", &token))], b"").refused("UNAUTHENTICATED");
 }
 
+/// Clients that get no password from their user send the same call again; old ones without end, and all on one connection.
+#[test]
+fn a_client_that_gives_no_credentials_is_not_asked_without_end() {
+    let world = World::new();
+    let good = client(&world, "ana");
+    let none = LfsClient { authorization: String::new(), ..client(&world, "ana") };
+    let mut connection = world.connect();
+    for _ in 0..2 {
+        for _ in 0..3 {
+            none.call_over(&mut connection, "POST", "/locks/verify", Some(json!({}))).expect(401);
+        }
+        let refused = none.call_over(&mut connection, "GET", "/locks", None);
+        assert!(text(&refused.expect(403)["message"]).contains("git dibs install --lfs"));
+        good.call_over(&mut connection, "GET", "/locks", None).ok();
+    }
+    none.verify(json!({})).expect(401);
+}
+
+/// Clients replace the bytes that are not UTF-8, so such a lock would protect no file.
+#[test]
+fn a_name_that_lost_its_bytes_on_the_way_is_refused() {
+    let world = World::new();
+    let refused = client(&world, "ana").create("a\u{fffd}b").expect(400);
+    assert!(text(&refused["message"]).contains("git dibs reserve"), "{refused}");
+}
+
+#[test]
+fn a_refusal_names_a_path_as_git_does() {
+    let world = World::new();
+    let (ana, bo) = (client(&world, "ana"), client(&world, "bo"));
+    for path in ["app/[id].ts", "cafe\u{301}", "हिन्दी"] {
+        let lock = ana.lock(path);
+        for refused in [bo.create(path).expect(409), bo.unlock(text(&lock["id"]), true).expect(403)] {
+            assert!(text(&refused["message"]).starts_with(&format!("\"{path}\" is locked by ana")), "{refused}");
+        }
+    }
+}
+
 #[test]
 fn who_locks_is_the_session_of_the_token_and_never_a_name() {
     let world = World::new();
@@ -562,6 +600,17 @@ fn a_list_ends_at_a_hundred_thousand_locks_and_says_what_it_lacks() {
     let (_, theirs) = bo.verified();
     assert_eq!((theirs.len(), theirs.last().map(String::as_str)), (100_000, Some("many/099998")));
     bo.create("many/100009").expect(409);
+}
+
+/// Patterns of one session that cover the same files: each file is one lock, and all of them fit.
+#[test]
+fn files_that_a_session_holds_twice_take_one_place_in_the_list() {
+    let world = World::new();
+    with_files(&world, 60_000);
+    let (ana, bo) = (world.session("ana"), client(&world, "bo"));
+    ["many/", "many/0*"].into_iter().for_each(|held| drop(ana.hold(held)));
+    let (_, theirs) = bo.verified();
+    assert_eq!((theirs.len(), bo.verify(json!({})).ok().get("dibs_unlisted")), (60_000, None));
 }
 
 #[test]

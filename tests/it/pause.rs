@@ -14,7 +14,8 @@ fn a_paused_feature_gets_nothing_new() {
     let other = world.session_with("other", json!({ "feature": "F-2" }));
     // The feature may be the session's while its token says nothing.
     world.post("/api/sessions", &world.admin(), json!({ "sessionId": "by-field", "feature": "F-1" })).expect(201);
-    let by_field = world.session("by-field");
+    let mut by_field = world.session("by-field");
+    by_field.token = world.token(json!({ "sub": "created:by-field", "sid": "by-field", "scope": "worker" }));
     // Or it comes from the token, for a session that began without one.
     world.session("late").hold("late");
     let late = world.session_with("late", json!({ "feature": "F-1" }));

@@ -148,9 +148,12 @@ test("what the server refused is a row under the one that caused it", () => {
 });
 
 test("the counts of hot spots add up", () => {
-  const path = (key, conflicts, waits = 0) => ({ key, conflicts, waits, averageWaitSeconds: waits ? 4 : 0 });
+  const between = (key) => ["ana", key].map((sessionId) => ({ sessionId, sessionName: null }));
+  const path = (key, conflicts, waits = 0) => ({ key, conflicts, waits, averageWaitSeconds: waits ? 4 : 0, byStep: [1, conflicts - 1], between: between(key) });
   const groups = groupByDirectory([path("src/a.rs", 5, 2), path("src/b.rs", 3), path("top", 4), path("db:slot", 1), path("src/parser/**", 1)]);
   assert.deepEqual(groups.map((group) => [group.name, group.conflicts, group.waits]), [["src/", 9, 2], ["top", 4, 0], ["db:slot", 1, 0]]);
+  assert.deepEqual(groups[0].byStep, [3, 6]);
+  assert.deepEqual(groups[0].between.map((one) => one.sessionId), ["ana", "src/a.rs", "src/b.rs", "src/parser/**"]);
   for (const group of groups.filter((one) => one.files.length)) assert.equal(group.files.reduce((sum, one) => sum + one.conflicts, 0), group.conflicts);
 });
 

@@ -137,6 +137,14 @@ class Conflict(TypedDict, total=False):
     """How many more reservations are in the way of `filePath`. At most 3 are listed for each key of the request; this is in the last one."""
 
 
+class Contender(TypedDict, total=False):
+    """A session that competes for a key."""
+
+    sessionId: Required[str]
+    sessionName: Required[Union[str, None]]
+    """Its display name."""
+
+
 class CreateSession(TypedDict, total=False):
     """`POST /api/sessions`."""
 
@@ -651,6 +659,10 @@ class HotPath(TypedDict, total=False):
     """Those of them that waited."""
     averageWaitSeconds: Required[float]
     """How long they waited on average."""
+    byStep: Required[List[int]]
+    """The conflicts of each step of the window since its beginning. The last step is the current one."""
+    between: Required[List["Contender"]]
+    """The latest sessions that asked for it or blocked it, at most 6, those with the most conflicts first."""
 
 
 HotspotWindow = Literal["hour", "day", "week"]
@@ -661,7 +673,9 @@ class Hotspots(TypedDict, total=False):
 
     window: Required["HotspotWindow"]
     since: Required["Time"]
-    """The beginning of the window, to about ten minutes."""
+    """The beginning of the window: at most one step earlier or later than the window says."""
+    stepSeconds: Required[int]
+    """The length of a step of `byStep`: ten minutes, an hour, or a day."""
     paths: Required[List["HotPath"]]
     """The keys that were not free most often, the most first. A key that is asked for by many names counts under each."""
     directories: Required[List["HotDirectory"]]

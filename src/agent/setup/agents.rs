@@ -3,6 +3,8 @@
 //! The events and the form of each file are those of the real programs; `tests/agents` runs these programs with what is
 //! written here. Cursor is the exception: its form is taken from its documentation.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -24,6 +26,12 @@ const TIMEOUT_SECONDS: u64 = 10;
 
 /// The same at the end of a session, which Codex limits to three seconds.
 const END_TIMEOUT_SECONDS: u64 = 3;
+
+/// The word by which a file with our hooks is recognised.
+const HOOK_COMMAND: &str = "agent-hook";
+
+/// The most bytes of a file in which it is looked for.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 const OPENCODE_PLUGIN: &str = include_str!("opencode_plugin.js");
 
@@ -126,6 +134,23 @@ fn own_parts(agent: Agent, scope: Scope, dir: &Path) -> Vec<(PathBuf, Part)> {
         Agent::Cursor => vec![hooks("hooks.json"), server(dir.join("mcp.json"), servers, stdio, &[], None)],
         Agent::Aider => Vec::new(),
     }
+}
+
+/// The agents whose hooks the files of a work tree have.
+pub fn in_work_tree(top: &Path) -> Vec<Agent> {
+    let places = Places::of_work_tree(top);
+    let calls_us = |file: &Path| {
+        let mut text = Vec::new();
+        let read = File::open(file).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text));
+        read.is_ok() && String::from_utf8_lossy(&text).contains(HOOK_COMMAND)
+    };
+    let has_hooks = |agent: &Agent| {
+        [Scope::Project, Scope::Local].into_iter().any(|scope| {
+            let parts = directory(*agent, scope, &places).map(|dir| own_parts(*agent, scope, &dir));
+            parts.is_ok_and(|parts| parts.first().is_some_and(|(file, _)| calls_us(file)))
+        })
+    };
+    Agent::ALL.into_iter().filter(has_hooks).collect()
 }
 
 /// The file of settings that is there, else a new one beside the plugin.

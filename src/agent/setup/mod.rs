@@ -31,6 +31,7 @@ mod toml;
 
 use std::path::PathBuf;
 
+pub use agents::in_work_tree;
 pub use file::FileError;
 pub use places::Places;
 

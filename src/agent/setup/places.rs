@@ -36,6 +36,11 @@ impl Places {
         }
     }
 
+    /// A work tree alone.
+    pub fn of_work_tree(top: &Path) -> Places {
+        Places { work_dir: Some(top.to_owned()), ..Places::default() }
+    }
+
     /// The directory whose configuration is written; nothing outside of it is.
     pub fn root(&self, scope: Scope) -> Result<&Path, SetupError> {
         match scope {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::requests::{pick, requester, unanswered};
+use super::requests::{drop_answered, pick, requester, unanswered};
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
 use crate::local::describe;
@@ -32,6 +32,7 @@ pub fn run(args: Args) -> Result<Exit> {
         true => format!("passed {key} to {who}\n"),
         false => format!("released {key} for {who}\n"),
     };
+    drop_answered(&context, &id);
     context.print(&text)?;
     Ok(Exit::Ok)
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::cli::{Exit, talk};
 use crate::client::{Client, Limits};
+use crate::hook::install::lfs::installed;
 use crate::local::lfs::{CredentialQuestion, LfsAddress};
 use crate::local::{Flags, ServerAccess, Workspace};
 
@@ -30,7 +31,15 @@ pub fn run(args: Args) -> Result<Exit> {
     let Ok(workspace) = Workspace::open() else { return Ok(Exit::Ok) };
     let Ok(mut access) = workspace.discover(Flags::default()) else { return Ok(Exit::Ok) };
     if !answers(&access, &question) {
-        return Ok(Exit::Ok);
+        // Where Git LFS was told to lock, but the server has moved: a person would be asked for a password.
+        let told = workspace.repo.as_ref().and_then(installed).filter(|url| question.is_about(url));
+        return match (told, LfsAddress::of(&access)) {
+            (Some(told), Some(server)) if told != server.url => refuse(&format!(
+                "Git LFS locks at {told}, but the server is at {}; run: git dibs install --lfs",
+                server.url
+            )),
+            _ => Ok(Exit::Ok),
+        };
     }
     // Git LFS cannot start a server, and git does not look who listens at an address. The client does both.
     if let Err(sentence) = reached(&access) {

@@ -4,7 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::install::repository;
+use crate::agent::setup::{self, Places};
 use crate::cli::{Exit, talk};
+use crate::git::Repo;
 use crate::hook::doctor::{Finding, Level, examine};
 use crate::local::Environment;
 
@@ -17,7 +19,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let repo = repository(args.json)?;
-    let findings = examine(&repo, &Environment::of_process());
+    let findings = examine_all(&repo);
     if args.json {
         let all: Vec<_> = findings.iter().map(in_json).collect();
         talk::document(json!({ "ok": bad(&findings) == 0, "findings": all }).to_string().as_bytes())?;
@@ -26,6 +28,28 @@ pub fn run(args: Args) -> Result<Exit> {
     talk::data(&findings.iter().map(in_text).collect::<String>())?;
     talk::say(&summary(&findings));
     Ok(exit(&findings))
+}
+
+/// The findings about git, the server, and the agents that are set up here.
+pub(super) fn examine_all(repo: &Repo) -> Vec<Finding> {
+    let mut findings = examine(repo, &Environment::of_process());
+    findings.extend(hooks_without_program(repo));
+    findings
+}
+
+/// The hooks of agents do nothing where their command is not found, and cannot say so.
+fn hooks_without_program(repo: &Repo) -> Option<Finding> {
+    let agents = setup::in_work_tree(repo.work_dir.as_ref()?);
+    let is_found = Places::new(Some(repo), |name| std::env::var_os(name)).has_program("git-dibs");
+    let names: Vec<&str> = agents.iter().map(|agent| agent.product()).collect();
+    let program = std::env::current_exe().ok();
+    let dir = program.as_ref().and_then(|program| program.parent()).map(|dir| dir.display().to_string());
+    let dir = dir.unwrap_or_else(|| "the directory of git-dibs".to_owned());
+    (!is_found && !agents.is_empty()).then(|| Finding {
+        level: Level::Bad,
+        what: format!("git-dibs is not in PATH, so the hooks of {} do nothing", names.join(", ")),
+        advice: Some(format!("Add {dir} to the PATH that your agents are started with.")),
+    })
 }
 
 fn bad(findings: &[Finding]) -> usize {

@@ -18,9 +18,9 @@ use crate::cli::context::{Context, ServerArgs};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, talk};
 use crate::git::Repo;
-use crate::hook::doctor::{Finding, Level, examine};
+use crate::hook::doctor::{Finding, Level};
 use crate::hook::install as hooks;
-use crate::local::{Environment, autostart, data_dir};
+use crate::local::{autostart, data_dir};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -95,7 +95,7 @@ fn set_up_all(repo: &Repo, args: &Args) -> Result<Outcome> {
     }
     changes.write(repo)?;
     let server = start_server(repo);
-    Ok(Outcome { hooks, agents, server, findings: examine(repo, &Environment::of_process()) })
+    Ok(Outcome { hooks, agents, server, findings: doctor::examine_all(repo) })
 }
 
 /// Starts the server, and says what became of it. That there is none is one of the doctor's findings.
@@ -187,6 +187,9 @@ fn print(outcome: &Outcome, args: &Args) -> Result<()> {
     for report in &outcome.agents {
         is_changed |= print_agent(report, args)?;
     }
+    if outcome.agents.is_empty() && !args.undo {
+        talk::say("no coding agent was found on this machine or in this repository; for one: git dibs setup AGENT");
+    }
     if !outcome.server.is_empty() {
         talk::say(&outcome.server);
     }
@@ -200,9 +203,25 @@ fn print(outcome: &Outcome, args: &Args) -> Result<()> {
     if !args.undo && !args.dry_run {
         let worth_reading = outcome.findings.iter().filter(|finding| finding.level == Level::Bad);
         talk::data(&worth_reading.map(doctor::in_text).collect::<String>())?;
-        talk::say(&format!("{}; git dibs doctor says more", doctor::summary(&outcome.findings)));
+        let failed: Vec<&str> = outcome.agents.iter().filter_map(failed).collect();
+        let summary = match (failed.is_empty(), doctor::exit(&outcome.findings)) {
+            (true, _) => doctor::summary(&outcome.findings),
+            (false, Exit::Ok) => format!("{} could not be set up; everything else works", failed.join(", ")),
+            (false, _) => {
+                format!("{} could not be set up, and {}", failed.join(", "), doctor::summary(&outcome.findings))
+            }
+        };
+        talk::say(&format!("{summary}; git dibs doctor says more"));
     }
     Ok(())
+}
+
+/// The agent that could not be set up.
+fn failed(report: &Report) -> Option<&'static str> {
+    match report {
+        Report::Failed(agent, _) => Some(agent.product()),
+        Report::Done(..) => None,
+    }
 }
 
 /// Prints what became of an agent: its files, and what the user still has to do. Returns whether anything changed.

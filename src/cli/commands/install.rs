@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<Exit> {
     match (report.done.is_empty(), report.by_hand.is_empty()) {
         (true, true) => talk::say("the hooks are installed already"),
         (_, true) => talk::say("the hooks are installed; test them with: git dibs doctor"),
-        (_, false) => talk::say("do the steps above yourself, then test the hooks with: git dibs doctor"),
+        (_, false) => talk::say("what is printed above is left to you; test the hooks with: git dibs doctor"),
     }
     Ok(Exit::Ok)
 }

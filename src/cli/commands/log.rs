@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     // The ledger stands in for a server that does not answer, not for one that sends something else than a history.
     let mut is_answered = false;
-    let reply = Context::open_without_session(&args.server, args.json).and_then(|mut context| {
+    let reply = Context::open_for_history(&args.server, args.json).and_then(|mut context| {
         let filter = query(&context.workspace.cwd)?;
         let result = context.try_look(|client, _| client.history(&filter, most))?;
         is_answered = matches!(result, Err(ClientError::Garbage { .. }));

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::requests::{pick, requester, unanswered};
+use super::requests::{drop_answered, pick, requester, unanswered};
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
 use crate::local::describe;
@@ -28,6 +28,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let result = context.client.reject_unlock(&session, &id, &body);
     let request = result.map_err(|error| unanswered(&context, &error))?;
     let (key, who) = (describe::key(&request.file_path, request.encoding), requester(&request));
+    drop_answered(&context, &id);
     context.print(&format!("kept {key}; {who} will be notified\n"))?;
     Ok(Exit::Ok)
 }

@@ -104,6 +104,14 @@ pub(super) fn requester(request: &UnlockRequestInfo) -> String {
     describe::session(&request.requested_by, request.requested_by_name.as_deref())
 }
 
+/// Drops the notice of a request that has just been answered: it came with an earlier reply to the same command.
+pub(super) fn drop_answered(context: &Context, id: &str) {
+    context
+        .access
+        .inbox
+        .discard(|notice| matches!(notice, Notice::UnlockRequested { request_id, .. } if request_id == id));
+}
+
 /// Why a request could not be answered or withdrawn. That it was answered already is an error, not a lack of permission.
 pub(super) fn unanswered(context: &Context, error: &ClientError) -> Failure {
     let failure = context.failure(error);

@@ -12,7 +12,7 @@ use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::package::PackageArgs;
 use crate::cli::{Exit, backoff, unpaused};
 use crate::client::ClientError;
-use crate::judge::explain;
+use crate::judge::{Standing, explain};
 use crate::local::{Names, describe};
 use crate::text::shell;
 use crate::text::terminal::time_left;
@@ -101,6 +101,9 @@ pub fn run(args: Args) -> Result<Exit> {
                 failures += 1;
                 thread::sleep(backoff::pause(failures));
             }
+            Err(error) if error.code() == Some(Code::FeaturePaused) && args.wait.is_some() => {
+                return Err(still_paused(&context, &error).into());
+            }
             Err(error) => {
                 let line = package.as_ref().and_then(|package| package.line_of(&error));
                 return Err(refused(&context, &error, &names, line).into());
@@ -173,6 +176,15 @@ fn is_temporary(error: &ClientError) -> bool {
     }
 }
 
+/// The wait was over before the pause was.
+pub(super) fn still_paused(context: &Context, error: &ClientError) -> Failure {
+    let sentence = format!(
+        "the wait timed out and nothing was reserved: {}\nTo wait for the end of a pause: git dibs wait --unpaused FEATURE",
+        sentence_of(error)
+    );
+    Failure { exit: Exit::TimedOut, ..context.failure_with(error, sentence) }
+}
+
 /// Why nothing was reserved, and what to do next. `line` says which line of a work package is the cause.
 pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, line: Option<String>) -> Failure {
     let ClientError::Refused { body, .. } = error else { return context.failure(error) };
@@ -189,7 +201,7 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
             let lines = explain::conflict_lines(conflicts, None, context.now(), LINES_MAX);
             format!(
                 "{start} was reserved: {what}\n{lines}{}",
-                explain::next_steps(words(context, conflicts), conflicts, true)
+                explain::next_steps(words(context, conflicts), conflicts, Standing::Session)
             )
         }
         Code::PossibleDeadlock => {

@@ -131,7 +131,7 @@ impl RunningSession {
         });
         if !quiet {
             let who = describe::session(&created.id, created.name.as_deref());
-            talk::say(&format!("session of {who} at {}", talk::addresses(&context.access.endpoints)));
+            talk::say(&format!("started session {who}; server {}", talk::addresses(&context.access.endpoints)));
         }
         // A server that was stopped stays stopped until a command needs it.
         let access = context.access.without_start();

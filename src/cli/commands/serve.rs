@@ -69,7 +69,7 @@ pub struct Args {
     /// The audience (aud) that tokens must have.
     #[arg(long, value_name = "NAME", env = "DIBS_AUDIENCE")]
     audience: Option<String>,
-    /// End a session that sends nothing for this many seconds, and release everything it holds.
+    /// End a session that sends nothing for this many seconds (default: 1800), and holds nothing any more.
     #[arg(long, value_name = "SECONDS", env = "DIBS_SESSION_TIMEOUT")]
     session_timeout: Option<u64>,
     /// End the server when no session lives, nothing is held and no request has come for this many seconds; 0 never ends

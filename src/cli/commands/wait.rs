@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::pause::pause_key;
-use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request, seconds_until};
+use super::reserve::{HoldArgs, LINES_MAX, attempt, print, refused, request, seconds_until, still_paused};
 use crate::cli::context::{CommonArgs, Context};
 use crate::cli::failure::Failure;
 use crate::cli::{Exit, backoff, talk, unpaused};
@@ -62,6 +62,7 @@ pub fn run(args: Args) -> Result<Exit> {
                 failures += 1;
                 thread::sleep(backoff::pause(failures));
             }
+            (_, Some(Code::FeaturePaused)) => return Err(still_paused(&context, &error).into()),
             _ => return Err(refused(&context, &error, &names, None).into()),
         }
     }

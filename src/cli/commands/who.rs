@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 fn ask(args: &Args, path: &OsString) -> Result<(Context, wire::CheckReply, Option<Encoding>), Failure> {
-    let mut context = Context::open_without_session(&args.server, args.json)?;
+    let mut context = Context::open_for_history(&args.server, args.json)?;
     let names = context.names(std::slice::from_ref(path))?;
     let question = wire::Check { paths: Some(names.texts()), encoding: names.encoding(), ..wire::Check::default() };
     // Without a session every holder is a conflict, the caller's own session too.

@@ -1,8 +1,9 @@
 //! `GET /api/refusals` and `GET /api/hotspots`: which keys sessions compete for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::desk::{KeyCounts, RefusalKind};
+use crate::desk::{CountWindow, KeyCounts, KeyDetails, RefusalKind};
 use crate::engine::Timestamp;
 use crate::http::caller::Caller;
 use crate::http::error::ApiResult;
@@ -18,7 +19,7 @@ const LISTED_MAX: usize = 100;
 /// The keys that directories are counted from.
 const KEYS_MAX: usize = 2_000;
 
-const HOUR_MS: i64 = 3_600_000;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// List the requests that were refused in the last hour.
 ///
@@ -78,14 +79,15 @@ fn refused_request(refused: crate::desk::RefusedRequest) -> wire::RefusedRequest
 pub async fn hotspots(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hotspots>> {
     let windows = [("hour", HotspotWindow::Hour), ("day", HotspotWindow::Day), ("week", HotspotWindow::Week)];
     let window = query.word("window", &windows)?.unwrap_or(HotspotWindow::Hour);
-    let hours = match window {
-        HotspotWindow::Hour => 1,
-        HotspotWindow::Day => 24,
-        HotspotWindow::Week => 7 * 24,
+    // The current step has only begun, so there is one more; of a week, one hour is missing instead.
+    let (step, steps) = match window {
+        HotspotWindow::Hour => (10 * MINUTE, 7),
+        HotspotWindow::Day => (60 * MINUTE, 25),
+        HotspotWindow::Week => (24 * 60 * MINUTE, 7),
     };
     let reply = read_state(&caller.repo.desk, caller.look(), |_, now| now).await?;
-    let since = Timestamp(reply.value.0 - hours * HOUR_MS);
-    let report = caller.repo.desk.contention().report(since, KEYS_MAX);
+    let counted = CountWindow::new(reply.value, step, steps);
+    let report = caller.repo.desk.contention().report(&counted, KEYS_MAX, LISTED_MAX);
     let directories = directories(&report.keys);
     let expired = report.expired.into_iter().take(LISTED_MAX).map(|(id, name, expired)| wire::ExpiringSession {
         session_id: Text::from(id.as_str()),
@@ -94,8 +96,9 @@ pub async fn hotspots(caller: Caller, query: QueryParams) -> ApiResult<Json<wire
     });
     Ok(Json(wire::Hotspots {
         window,
-        since: time(since),
-        paths: report.keys.into_iter().take(LISTED_MAX).map(hot_path).collect(),
+        since: time(counted.since()),
+        step_seconds: step.as_secs(),
+        paths: report.keys.into_iter().zip(report.details).map(hot_path).collect(),
         directories,
         sessions: expired.collect(),
         total_conflicts: report.total.conflicts,
@@ -103,12 +106,22 @@ pub async fn hotspots(caller: Caller, query: QueryParams) -> ApiResult<Json<wire
     }))
 }
 
-fn hot_path((key, counts): (String, KeyCounts)) -> wire::HotPath {
+fn hot_path(((key, counts), details): ((String, KeyCounts), KeyDetails)) -> wire::HotPath {
     let average_wait_seconds = match counts.waits {
         0 => 0.0,
         waits => counts.waited_ms as f64 / 1000.0 / waits as f64,
     };
-    wire::HotPath { key, conflicts: counts.conflicts, waits: counts.waits, average_wait_seconds }
+    let between = details.between.into_iter();
+    let between =
+        between.map(|who| wire::Contender { session_id: who.session.as_str().into(), session_name: who.name });
+    wire::HotPath {
+        key,
+        conflicts: counts.conflicts,
+        waits: counts.waits,
+        average_wait_seconds,
+        by_step: details.by_step,
+        between: between.collect(),
+    }
 }
 
 /// The counts by directory, the highest first. Only file names are in one.

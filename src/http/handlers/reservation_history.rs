@@ -39,11 +39,17 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Res
     let notices = outcome::notices(reply.notices);
     let missing = || ApiError::new(Code::NotFound, "there is no record of such a reservation");
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
+    let history = find(&caller, id).await?.ok_or_else(missing)?;
+    Ok(Json(wire::ReservationHistory { notices, ..history }))
+}
+
+/// What is recorded about a reservation; none if there was no such one.
+pub async fn find(caller: &Caller, id: ReservationId) -> ApiResult<Option<wire::ReservationHistory>> {
     let since = made_at(id).map(|made| Timestamp(made.0 - CLOCK_TOLERANCE.as_millis() as i64));
     let mut query = HistoryQuery { reservation: Some(id), since, limit: PAGE_ITEMS, ..HistoryQuery::default() };
     let (mut records, mut is_incomplete) = (Vec::new(), true);
     for _ in 0..PAGES_MAX {
-        let page = read_page(&caller, query.clone()).await?;
+        let page = read_page(caller, query.clone()).await?;
         let is_missing = !page.missing.is_empty();
         records.extend(page.events.into_iter().map(|(record, _)| record));
         query.cursor = page.next;
@@ -56,8 +62,7 @@ pub async fn get(caller: Caller, At(id): At<String>) -> ApiResult<Json<wire::Res
         }
     }
     records.reverse();
-    let history = history(id, &records).ok_or_else(missing)?;
-    Ok(Json(wire::ReservationHistory { is_incomplete, notices, ..history }))
+    Ok(history(id, &records).map(|history| wire::ReservationHistory { is_incomplete, ..history }))
 }
 
 /// When the id was made. It says so itself.

@@ -1,10 +1,11 @@
 //! Reservations in lists, and the override that takes one away from its holder.
 
-use crate::engine::{Actor, Command, Engine, Outcome, ReservationId, Seq, SessionId};
+use crate::engine::{Actor, Command, Engine, Outcome, Refusal, ReservationId, Seq, SessionId};
 use crate::http::caller::Caller;
 use crate::http::conflict_list::reason_in_list;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{At, Json, QueryParams};
+use crate::http::handlers::reservation_history;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::request_fields::reason;
@@ -151,21 +152,15 @@ pub async fn take_away(
     let Some(reason) = reason(Some(&body.reason))? else {
         return Err(wire::BadBody::field("reason", "must not be empty").into());
     };
-    let missing = || ApiError::new(Code::NotFound, "there is no such reservation, or it has ended");
+    let missing = || ApiError::new(Code::NotFound, "there is no such reservation");
     let id = ReservationId::parse(&id).ok_or_else(missing)?;
     let reply = submit(&caller.repo, actor, Command::Override { id, reason }).await?;
-    match reply.outcome {
-        Ok(Outcome::Released { count, .. }) => {
-            let released_count = count as u64;
-            Ok(Json(wire::Released {
-                ok: true,
-                released: true,
-                released_count,
-                code: None,
-                expired: Vec::new(),
-                notices: Vec::new(),
-            }))
-        }
-        other => Err(not_done(other, reply.now)),
-    }
+    let count = match reply.outcome {
+        Ok(Outcome::Released { count, .. }) => count as u64,
+        // It has ended before. A client whose connection broke asks again.
+        Err(Refusal::UnknownReservation) if reservation_history::find(&caller, id).await?.is_some() => 0,
+        other => return Err(not_done(other, reply.now)),
+    };
+    let (code, expired, notices) = (None, Vec::new(), Vec::new());
+    Ok(Json(wire::Released { ok: true, released: count > 0, released_count: count, code, expired, notices }))
 }

@@ -71,18 +71,18 @@ pub async fn reserve(
     };
     let is_one = matches!(texts, OneOrMany::One(_));
     let asked_mode = body.mode.unwrap_or_default();
-    // A request may wait for minutes, and the engine has its keys: the body goes before the wait.
-    let waiting_permit = match ask.wait {
+    // A request may wait for minutes, and the engine has its keys: the body goes before the wait, and the keys count instead.
+    let permit = match ask.wait {
         Some(_) => room_to_wait(&app, &session, texts)?,
-        None => BytePermit::default(),
+        None => permit,
     };
     let queued_ids = ask.wait.map(|_| distinct_ids(&ask.wants));
-    drop((body, permit));
+    drop(body);
     let reply = match work {
         None => submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?,
         Some(mut work) => submit_patterns(&app, &caller, &mut work, actor, ask).await?,
     };
-    drop(waiting_permit);
+    drop(permit);
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Ok(Outcome::Granted(grants)) if is_one => {

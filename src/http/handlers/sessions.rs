@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 
-use crate::engine::{Actor, Command, EndState, Engine, Outcome, Seq, SessionId, SessionView, Text, Timestamp};
+use crate::engine::{Actor, Command, EndState, Engine, Outcome, Owner, Seq, SessionId, SessionView, Text, Timestamp};
 use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
@@ -78,8 +78,9 @@ pub async fn create(
         None => app.public_url(),
     };
     let now = (app.wall_clock)();
+    // The subject is not the id of the session, which is in `sid`: so the session does not belong to every token that names it.
     let new = NewToken {
-        subject: session.as_str().into(),
+        subject: format!("{}{}", Owner::CREATED, session.as_str()).into(),
         repo: Some(caller.repo.name.clone()),
         name: name.clone(),
         feature: feature.clone(),
@@ -88,14 +89,22 @@ pub async fn create(
         expires: now + seconds,
         ..NewToken::default()
     };
+    let new = new.owning_session(session.as_str());
     let sign =
         |token: &NewToken| app.keyring.sign(token).map_err(|error| ApiError::new(Code::Unavailable, error.to_string()));
     // A server that cannot make the token creates no session.
-    sign(&new)?;
-    let command = Command::Create { session: session.clone(), name, feature };
+    let owner = app.keyring.verify(&sign(&new)?, now)?.owner();
+    let command = Command::Create { session: session.clone(), name, feature, owner };
     let reply = submit(&caller.repo, actor, command).await?;
     match reply.outcome {
-        Ok(Outcome::Done) => {
+        Ok(Outcome::Owned(owner)) => {
+            let new = match owner {
+                // It was open before, and its own token goes on.
+                Owner::Itself => {
+                    NewToken { subject: session.as_str().into(), session: None, scope: Scope::Session, ..new }
+                }
+                Owner::Worker { .. } => new,
+            };
             // Issued after any earlier end of the session on the desk's clock, which may differ from the wall clock.
             let issued_ms = (now * 1000).max(reply.now.0 + 1);
             let (issued, issued_millis) = (issued_ms.div_euclid(1000), issued_ms.rem_euclid(1000) as u16);

@@ -41,6 +41,10 @@ const ENDED_ID: &str = "ended";
 /// `POST …/locks`. Locking again what the session holds renews it, and is refused, as the protocol says.
 pub async fn create(caller: Caller, user: BasicUser, Json(body): Json<CreateLock>) -> ApiResult<Response> {
     let holder = Holder::of(&caller, &user)?;
+    if body.path.contains(char::REPLACEMENT_CHARACTER) {
+        let why = "is the name of a file that is not UTF-8, which Git LFS cannot send; lock it with git dibs reserve";
+        return Err(BadBody::field("path", why).into());
+    }
     let key = literal(&caller, &body.path)?;
     let ttl = {
         let policy = caller.repo.policy();
@@ -140,7 +144,7 @@ fn granted(caller: &Caller, holder: &Holder, grant: &Grant, is_new: bool) -> Res
         true => (StatusCode::CREATED, Json(LockReply { lock })).into_response(),
         // Clients look for these words.
         false => {
-            conflict(&format!("lock already created: you hold {:?} until {}", lock.path, time(grant.expires)), lock)
+            conflict(&format!("lock already created: you hold \"{}\" until {}", lock.path, time(grant.expires)), lock)
         }
     }
 }
@@ -151,14 +155,16 @@ fn conflict(message: &str, lock: Lock) -> Response {
 }
 
 fn locked_by(blocker: &Conflict, key: &Key) -> String {
-    let (path, who, until) = (key.shown(), session_label(&blocker.who), time(blocker.until));
+    // The path as git names it: `shown` marks one that looks like a pattern, and Rust's quotes escape accents and scripts.
+    let path = String::from_utf8_lossy(key.spelling());
+    let (who, until) = (session_label(&blocker.who), time(blocker.until));
     let through = match blocker.key == *key {
         true => String::new(),
-        false => format!(" through {:?}", blocker.key.shown()),
+        false => format!(" through \"{}\"", blocker.key.shown()),
     };
     match blocker.waiting {
-        true => format!("{who} is ahead in the queue for {path:?}{through}"),
-        false => format!("{path:?} is locked by {who}{through} until {until}"),
+        true => format!("{who} is ahead in the queue for \"{path}\"{through}"),
+        false => format!("\"{path}\" is locked by {who}{through} until {until}"),
     }
 }
 

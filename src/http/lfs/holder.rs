@@ -41,7 +41,7 @@ impl Holder {
             return Ok(());
         }
         let name = caller.claims.name.clone();
-        let command = Command::Create { session: self.session.clone(), name, feature: None };
+        let command = Command::Create { session: self.session.clone(), name, feature: None, owner: None };
         let reply = submit(&caller.repo, self.actor.clone(), command).await?;
         reply.outcome.map(drop).map_err(|refused| refusal(refused, reply.now))
     }

@@ -1,7 +1,7 @@
 //! All locks of a repository at one moment, in the order of a list: first the paths that are reserved by name, in the order
 //! of their grants, then the files that directories and patterns cover.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::files::FileList;
 use super::lock_id::LockId;
@@ -100,6 +100,9 @@ impl LockList {
             building.unlisted += usize::from(!is_listed);
         }
         let mut compared = 0;
+        if !held.patterns.is_empty() {
+            building.expand_from_here();
+        }
         for (session, grant) in &held.patterns {
             let Claim::Glob(glob) = grant.key.claim() else { continue };
             let Some(files) = files else {
@@ -234,22 +237,35 @@ struct Building {
     locks: Vec<ListedLock>,
     sessions: Vec<SessionName>,
     numbers: HashMap<SessionId, usize>,
+    /// Each path with its holder, once patterns are expanded: what a session holds twice is one lock, and takes one place.
+    known: Option<HashSet<(usize, Text)>>,
     unlisted: usize,
     bytes: usize,
 }
 
 impl Building {
+    /// Everything that is reserved by name has been added, and patterns follow.
+    fn expand_from_here(&mut self) {
+        self.known = Some(self.locks.iter().map(|lock| (lock.session, lock.path.clone())).collect());
+    }
+
     /// Adds a lock; returns whether there was room.
     fn add(&mut self, session: &SessionName, grant: &Grant, path: Text, is_expanded: bool) -> bool {
+        let number = *self.numbers.entry(session.session.clone()).or_insert_with(|| {
+            self.sessions.push(session.clone());
+            self.sessions.len() - 1
+        });
+        if self.known.as_ref().is_some_and(|known| known.contains(&(number, path.clone()))) {
+            return true;
+        }
         let bytes = size_of::<ListedLock>() + 16 + path.len();
         if self.locks.len() == LOCKS_MAX || self.bytes + bytes > LIST_BYTES_MAX {
             return false;
         }
         self.bytes += bytes;
-        let number = *self.numbers.entry(session.session.clone()).or_insert_with(|| {
-            self.sessions.push(session.clone());
-            self.sessions.len() - 1
-        });
+        if let Some(known) = &mut self.known {
+            known.insert((number, path.clone()));
+        }
         let (reservation, fence, since) = (grant.id, grant.fence, grant.since);
         self.locks.push(ListedLock { reservation, fence, path, since, session: number, is_expanded });
         true

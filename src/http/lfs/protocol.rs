@@ -5,6 +5,8 @@
 //! nothing. So these are decided here, around everything else, also for requests that no handler sees.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
@@ -25,12 +27,41 @@ const LFS_AUTHENTICATE: HeaderName = HeaderName::from_static("lfs-authenticate")
 /// What every path of a verification ends with, also under an address that is wrong.
 const VERIFY_END: &str = "/locks/verify";
 
+/// What every path of the protocol begins with.
+const BELOW_LFS: &str = "/lfs/";
+
+/// How many calls in a row on one connection are asked for credentials. A client whose user gives it none sends the same
+/// call again, on the same connection; older clients do so without end.
+const CREDENTIALS_ASKED_MAX: u32 = 3;
+
+/// The calls in a row without credentials on one connection.
+#[derive(Debug, Clone, Default)]
+pub struct AnonymousCalls(Arc<AtomicU32>);
+
+impl AnonymousCalls {
+    /// Whether a request needs to know of them.
+    pub fn count_for(path: &str) -> bool {
+        path.starts_with(BELOW_LFS)
+    }
+
+    /// Counts a call; returns whether its client was asked for credentials often enough.
+    fn count(&self, has_credentials: bool) -> bool {
+        if has_credentials {
+            self.0.store(0, Ordering::Relaxed);
+            return false;
+        }
+        self.0.fetch_add(1, Ordering::Relaxed) >= CREDENTIALS_ASKED_MAX
+    }
+}
+
 /// A request of a Git LFS client.
 #[derive(Debug, Clone, Copy)]
 pub struct LfsRequest {
     is_verify: bool,
     is_below_lfs: bool,
     has_credentials: bool,
+    /// The client was asked for credentials, and sends none.
+    gives_no_credentials: bool,
 }
 
 impl LfsRequest {
@@ -38,16 +69,18 @@ impl LfsRequest {
     /// the rest of the server knows only tokens.
     pub fn begin(request: &mut Request) -> Option<LfsRequest> {
         let path = request.uri().path();
-        let (is_verify, is_below_lfs) = (path.ends_with(VERIFY_END), path.starts_with("/lfs/"));
+        let (is_verify, is_below_lfs) = (path.ends_with(VERIFY_END), path.starts_with(BELOW_LFS));
         if !is_verify && !is_below_lfs {
             return None;
         }
         let has_credentials = request.headers().contains_key(AUTHORIZATION);
+        let calls = request.extensions().get::<AnonymousCalls>();
+        let gives_no_credentials = calls.is_some_and(|calls| calls.count(has_credentials));
         if is_below_lfs && let Some((user, token)) = basic(request) {
             request.headers_mut().insert(AUTHORIZATION, token);
             request.extensions_mut().insert(BasicUser(Some(user)));
         }
-        Some(LfsRequest { is_verify, is_below_lfs, has_credentials })
+        Some(LfsRequest { is_verify, is_below_lfs, has_credentials, gives_no_credentials })
     }
 
     /// The call reads, whatever its method.
@@ -78,7 +111,7 @@ impl LfsRequest {
 
     fn status(self, status: StatusCode) -> StatusCode {
         match status {
-            StatusCode::UNAUTHORIZED if self.has_credentials => StatusCode::FORBIDDEN,
+            StatusCode::UNAUTHORIZED if self.has_credentials || self.gives_no_credentials => StatusCode::FORBIDDEN,
             StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED if self.is_verify && !self.is_below_lfs => {
                 StatusCode::FORBIDDEN
             }
@@ -94,6 +127,10 @@ impl LfsRequest {
             let message = match status {
                 _ if self.is_verify && !self.is_below_lfs => {
                     "there is no Git LFS server at this address; check lfs.url (git dibs install --lfs sets it)"
+                        .to_owned()
+                }
+                StatusCode::FORBIDDEN if self.gives_no_credentials => {
+                    "git-lfs was asked for credentials and sends none; git dibs install --lfs makes it send a token"
                         .to_owned()
                 }
                 StatusCode::FORBIDDEN if envelope["code"] == "UNAUTHENTICATED" => {

@@ -66,7 +66,7 @@ fn part_of_reservation(owner: &SessionName, grant: &Grant) -> ApiError {
 
 /// Who removes the lock of another session.
 fn may_force(caller: &Caller, holder: &Holder, owner: &SessionName, grant: &Grant, force: bool) -> ApiResult<Actor> {
-    let (path, who) = (grant.key.shown(), session_label(owner));
+    let (path, who) = (String::from_utf8_lossy(grant.key.spelling()), session_label(owner));
     let anyone = caller.repo.policy().lfs.force == LfsForce::Anyone;
     let may = caller.claims.scope == Scope::Admin || anyone;
     let sentence = match (force, may) {
@@ -74,8 +74,8 @@ fn may_force(caller: &Caller, holder: &Holder, owner: &SessionName, grant: &Gran
             let by = SessionName { session: holder.session.clone(), name: caller.claims.name.clone() };
             return Ok(Actor::Admin(session_label(&by).into()));
         }
-        (false, true) => format!("{path:?} is locked by {who}; to remove that lock: git lfs unlock --force"),
-        (_, false) => format!("{path:?} is locked by {who}; only its holder or an admin can remove the lock"),
+        (false, true) => format!("\"{path}\" is locked by {who}; to remove that lock: git lfs unlock --force"),
+        (_, false) => format!("\"{path}\" is locked by {who}; only its holder or an admin can remove the lock"),
     };
     Err(ApiError::new(Code::Forbidden, sentence))
 }

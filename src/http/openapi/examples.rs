@@ -245,12 +245,18 @@ pub fn answers(call: &str) -> Option<(&'static str, Value)> {
         }
         "listHotspots" => {
             let hot = json!({
-                "window": "day", "since": "2026-01-30T09:30:00.000Z",
-                "paths": [{ "key": "src/a.rs", "conflicts": 26, "waits": 4, "averageWaitSeconds": 12.5 }],
+                "window": "hour", "since": "2026-01-31T08:30:00.000Z", "stepSeconds": 600,
+                "paths": [{
+                    "key": "src/a.rs", "conflicts": 26, "waits": 4, "averageWaitSeconds": 12.5,
+                    "byStep": [0, 0, 4, 9, 12, 0, 1],
+                    "between": [
+                        { "sessionId": "ana", "sessionName": "Ana" }, { "sessionId": "bo", "sessionName": "Bo" },
+                    ],
+                }],
                 "directories": [{ "directory": "src", "conflicts": 26 }],
                 "sessions": [{ "sessionId": "bo", "sessionName": "Bo", "expired": 2 }], "totalConflicts": 26,
             });
-            ("200", "day", hot)
+            ("200", "hour", hot)
         }
         "getStats" => (
             "200",

@@ -1,5 +1,6 @@
 //! Sockets and connections: limits of time and number, and how a connection is closed.
 
+pub mod client_watch;
 pub mod connections;
 pub mod envelope;
 pub mod lingering_close;

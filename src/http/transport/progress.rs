@@ -10,6 +10,8 @@ use axum::body::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
+use super::client_watch::ClientSocket;
+
 /// Times of activity are counted from here.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -127,16 +129,17 @@ impl Body for RequestBody {
     }
 }
 
-/// The body of a reply whose length is not known at its beginning, such as a stream of events. With its end the connection
-/// becomes idle.
+/// The body of a reply whose length is not known at its beginning, such as a stream of events. It ends early if its client
+/// closes the connection. With its end the connection becomes idle.
 pub struct StreamedBody {
     body: axum::body::Body,
     progress: RequestProgress,
+    client_closed: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl StreamedBody {
-    pub fn new(body: axum::body::Body, progress: RequestProgress) -> Self {
-        Self { body, progress }
+    pub fn new(body: axum::body::Body, progress: RequestProgress, client: ClientSocket) -> Self {
+        Self { body, progress, client_closed: Box::pin(client.closed()) }
     }
 }
 
@@ -154,7 +157,10 @@ impl Body for StreamedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Pending if self.client_closed.as_mut().poll(context).is_ready() => Poll::Ready(None),
+            frame => frame,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

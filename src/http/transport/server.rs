@@ -28,10 +28,12 @@ use tower::ServiceExt;
 use crate::http::app::App;
 use crate::http::error::CloseWithoutReply;
 use crate::http::ids::new_id;
+use crate::http::lfs::protocol::AnonymousCalls;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
 use crate::http::middleware::reserved_slot::ReservedSlot;
 use crate::http::router::router;
+use crate::http::transport::client_watch::ClientSocket;
 use crate::http::transport::connections::{Admission, ConnectionSlot, Connections, Peer};
 use crate::http::transport::envelope::Envelope;
 use crate::http::transport::lingering_close::LingeringClose;
@@ -226,14 +228,20 @@ impl Acceptor {
         idle_time: Duration,
     ) {
         let registration = self.sockets.register_connection(stream.as_raw_fd());
+        let client = ClientSocket::new(stream.as_raw_fd());
         let (on_request, on_reply) = (progress.clone(), progress.clone());
+        let anonymous_calls = AnonymousCalls::default();
         let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
             on_request.begin();
+            if AnonymousCalls::count_for(request.uri().path()) {
+                request.extensions_mut().insert(anonymous_calls.clone());
+            }
             if let Some(reserved) = reserved {
                 request.extensions_mut().insert(reserved);
             }
             request.map(|body| Body::new(RequestBody::new(body, on_request.clone())))
         });
+        let service = service.map_future(move |handler| client.serve(handler));
         let service = service.map_result(move |reply: Result<Response, Infallible>| match reply {
             Ok(reply) if reply.extensions().get::<CloseWithoutReply>().is_some() => Err(CloseConnection),
             Ok(mut reply) if reply.body().size_hint().exact().is_some() => {
@@ -245,7 +253,7 @@ impl Acceptor {
                 Ok(reply)
             }
             // A stream is over when its body is dropped. Until then the write timeout limits it.
-            Ok(reply) => Ok(reply.map(|body| Body::new(StreamedBody::new(body, on_reply.clone())))),
+            Ok(reply) => Ok(reply.map(|body| Body::new(StreamedBody::new(body, on_reply.clone(), client)))),
             Err(never) => match never {},
         });
         let stream = WriteTimeout::new(stream, WRITE_TIME_MAX);
@@ -255,6 +263,8 @@ impl Acceptor {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            // A request that has arrived is carried out and answered; see `client_watch` for those that wait.
+            .half_close(true)
             .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = self.graceful.watch(connection);

@@ -60,7 +60,8 @@ pub fn find(common_dir: &Path, setting: Option<&str>, environment: &Environment)
     }
     if LastServer::read(&common_dir.join("dibs")).has_own_settings {
         return refused(
-            "the last server of this repository had settings of its own; start it again as it was started".to_owned(),
+            "the last server of this repository was started with options of its own, so start it in the same way"
+                .to_owned(),
         );
     }
     match sockets() {
@@ -118,7 +119,7 @@ mod tests {
         let last = LastServer { port: Some(1), has_own_settings: true };
         last.write(&dibs).unwrap();
         let found = find(dir.path(), None, &Environment::default());
-        assert!(matches!(found, Some(Refusal::Because(why)) if why.contains("settings of its own")));
+        assert!(matches!(found, Some(Refusal::Because(why)) if why.contains("options of its own")));
         LastServer { has_own_settings: false, ..last }.write(&dibs).unwrap();
         assert_eq!(find(dir.path(), None, &Environment::default()), None);
     }

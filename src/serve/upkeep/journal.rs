@@ -39,6 +39,9 @@ pub fn compact(path: &Path) -> Result<(u64, u64)> {
 /// numbers above all those that the replaced journal, its predecessors or the ledger have.
 pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
     let path = data_dir::journal(dir);
+    if !backup.exists() {
+        bail!("there is no file {}; nothing was changed", backup.display());
+    }
     db::check(backup).context("this backup cannot be restored")?;
     let is_same =
         |other: &Path| other.canonicalize().is_ok_and(|other| backup.canonicalize().is_ok_and(|it| it == other));

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use git_dibs::engine::{
-    Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Pause, Policy, Refusal, ReservationId,
-    Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, WaiterId, Why,
+    Conflict, EndState, Grant, Intent, KeyCheck, LeftWhy, Mode, Notice, Outcome, Owner, Pause, Policy, Refusal,
+    ReservationId, Seq, SessionId, SessionName, Text, Timestamp, Totals, Ttl, UnlockAnswer, UnlockRequest, WaiterId,
+    Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -312,14 +313,14 @@ impl Model {
                     self.room_for_a_session()?;
                     self.reopen(number, Some(0), *feature);
                     self.sessions[number].seen(now);
-                    Ok(Outcome::Done)
+                    Ok(Outcome::Owned(Owner::Itself))
                 }
                 Some(number) if self.sessions[number].owner != Some(0) => Err(Refusal::NotOwner),
-                Some(_) => Ok(Outcome::Done),
+                Some(_) => Ok(Outcome::Owned(Owner::Itself)),
                 None => {
                     self.room_for_a_session()?;
                     self.open(id, Some(0), *feature, now);
-                    Ok(Outcome::Done)
+                    Ok(Outcome::Owned(Owner::Itself))
                 }
             },
             ModelCommand::Reserve { wants, mode, reason, wait, if_version } => {

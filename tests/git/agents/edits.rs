@@ -286,6 +286,53 @@ fn commands_in_a_shell_without_a_variable_find_the_session_through_the_agents_pr
     assert_eq!(held(&world), ["gemini b"]);
 }
 
+/// A call of the MCP tool `reserve`, in the agent's process. Returns what it printed.
+fn reserve_by_tool(agent: &FakeAgent<'_>, path: &str, then: &str) -> String {
+    let start = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": agent.name, "version": "1" } } });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "reserve", "arguments": { "paths": [path] } } });
+    // The server lives until its input ends, after `then`.
+    let script = format!("{{ cat; {then}\n}} | git-dibs mcp");
+    agent.run(&script, &format!("{start}\n{call}\n")).1
+}
+
+/// Gemini, Qwen and opencode do not tell MCP servers which session they work for, so the model's reservation was another
+/// session's, and its own edit was denied.
+#[test]
+fn what_a_model_reserves_with_a_tool_is_not_in_the_way_of_its_own_edit() {
+    let world = world();
+    for (name, path) in [("gemini", "a"), ("qwen", "b"), ("opencode", "c")] {
+        let agent = FakeAgent::start(&world, name, &format!("m-{name}"));
+        agent.start_session();
+        let printed = reserve_by_tool(&agent, path, "");
+        assert!(printed.contains(r#""status":"reserved""#), "{name}: {printed}");
+        assert_eq!(agent.edit(path), None, "{name}");
+        agent.end_session();
+    }
+    assert_eq!(held(&world), [""; 0]);
+}
+
+/// The same, where the tool was called before the first hook.
+#[test]
+fn a_hook_joins_the_session_that_the_agents_mcp_server_opened() {
+    let world = world();
+    let agent = FakeAgent::start(&world, "gemini", "m1");
+    let answer = world.path("answer");
+    let event = agent.event("PreToolUse", json!({ "tool_name": "write_file", "tool_input": { "file_path": "a" } }));
+    std::fs::write(world.path("event"), event.to_string()).unwrap();
+    // The hook runs while the server has its session.
+    let wait = format!(
+        "while ! git-dibs status --json | grep -q '\"a\"'; do sleep 0.05; done; \
+         git-dibs agent-hook gemini <{} >{}",
+        world.path("event").display(),
+        answer.display()
+    );
+    let printed = reserve_by_tool(&agent, "a", &wait);
+    assert!(printed.contains(r#""status":"reserved""#), "{printed}");
+    assert_eq!(std::fs::read_to_string(answer).unwrap(), "");
+}
+
 #[test]
 fn a_server_that_does_not_answer_is_trouble_and_not_a_conflict() {
     let world = world();

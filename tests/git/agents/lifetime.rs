@@ -170,3 +170,15 @@ fn an_edit_starts_the_server_that_it_needs() {
     assert!(!world.background_servers().is_empty());
     assert!(untouched.edit("a").is_some_and(|reason| reason.contains("a is held by claude-")));
 }
+
+/// The hooks in committed files did nothing in a clone until some command had been run there.
+#[test]
+fn committed_hooks_protect_a_clone_where_no_command_was_run() {
+    let mut world = World::new();
+    world.autostart();
+    world.shell("work", "mkdir .codex; echo '{\"command\": \"git-dibs agent-hook codex\"}' >.codex/hooks.json");
+    let (codex, other) = (FakeAgent::start(&world, "codex", "y1"), FakeAgent::start(&world, "codex", "y2"));
+    assert_eq!(codex.edit("a"), None);
+    assert!(!world.background_servers().is_empty());
+    assert!(other.edit("a").is_some_and(|reason| reason.contains("a is held by codex-")));
+}

@@ -201,6 +201,77 @@ fn in_a_shared_checkout_nothing_is_claimed() {
     assert_eq!(keys(&world), ["a", "b", "c"]);
 }
 
+/// The bystander was told that its own command had changed the file, and to undo that: the neighbour's work.
+#[test]
+fn a_bystander_is_not_told_to_undo_what_a_neighbour_edits() {
+    let world = World::with_hooks(false).served();
+    let (claude, codex) = (FakeAgent::start(&world, "claude", "n1"), FakeAgent::start(&world, "codex", "n2"));
+    claude.start_session();
+    codex.start_session();
+    assert_eq!(claude.edit("a"), None);
+    world.shell("work", "echo 1 >>a");
+    let text = after(&codex, "true");
+    assert!(
+        text.contains("sessions that work in this checkout too hold these changed files: a (held by claude-"),
+        "{text}"
+    );
+    assert!(text.contains("leave the files as they are") && !text.contains("your command"), "{text}");
+    assert!(!text.contains("Undo"), "{text}");
+    // In a worktree of its own, only the agent itself can have changed it.
+    world.shell("work", "git worktree add -q ../linked");
+    let gemini = FakeAgent::start_in(&world, "gemini", "n3", "linked");
+    gemini.start_session();
+    assert!(after(&gemini, "echo 2 >>a").contains("your command changed what other sessions hold: a (held by claude-"));
+}
+
+/// Only the directory of the agent's process was looked at. An editor's is often another one.
+#[test]
+fn a_neighbour_that_was_started_elsewhere_is_a_neighbour() {
+    let world = World::with_hooks(false).served();
+    let mut editor = FakeAgent::start_in(&world, "opencode", "e1", "bin");
+    editor.cwd = world.path("work").canonicalize().unwrap();
+    let claude = FakeAgent::start(&world, "claude", "e2");
+    editor.start_session();
+    claude.start_session();
+    world.shell("work", "echo 'of the editor' >>a");
+    let text = after(&claude, "true");
+    assert!(text.contains("other sessions work in this checkout too") && text.contains(":/a"), "{text}");
+    assert_eq!(keys(&world), [""; 0]);
+    editor.end_session();
+    // What may be another's stays so when a stash brings it back.
+    for command in ["git stash -q", "git stash pop -q"] {
+        assert_eq!(after(&claude, command), "", "{command}");
+    }
+    assert_eq!(keys(&world), [""; 0]);
+}
+
+#[test]
+fn a_document_that_mentions_a_commit_is_no_commit() {
+    let world = World::with_hooks(false).served();
+    world.session("ana").hold_as("a", Mode::Exclusive);
+    let gemini = FakeAgent::start(&world, "gemini", "d1");
+    world.shell("work", "echo 1 >>a");
+    for fine in ["cat >notes <<'E'\ngit commit -am x\nE", "git commit -a --dry-run"] {
+        assert_eq!(before(&gemini, fine), None, "{fine}");
+    }
+    assert!(before(&gemini, "sh <<'E'\ngit commit -am x\nE").is_some());
+}
+
+#[test]
+fn a_shell_command_with_the_text_of_a_patch_is_no_edit() {
+    let world = World::with_hooks(false).served();
+    world.session("ana").hold_as("a", Mode::Exclusive);
+    let codex = FakeAgent::start(&world, "codex", "p1");
+    let patch = "*** Begin Patch\n*** Update File: a\n@@\n-1\n+2\n*** End Patch";
+    let run = |command: String| {
+        let input = json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+        denied(&codex.hook(&codex.event("PreToolUse", input)))
+    };
+    assert_eq!(run(format!("cat >notes.md <<'E'\napply_patch <<'P'\n{patch}\nP\nE")), None);
+    assert_eq!(run(format!("grep -rn 'apply_patch' .; echo '{patch}'")), None);
+    assert!(run(format!("apply_patch <<'P'\n{patch}\nP")).is_some());
+}
+
 #[test]
 fn a_command_that_changes_very_many_files_claims_some() {
     let world = World::with_hooks(false).served();

@@ -335,6 +335,24 @@ fn a_session_that_an_admin_created_is_not_a_workers() {
         world.post(&format!("/api/sessions/ana/{call}"), &thief, json!({})).refused("FORBIDDEN");
     }
     assert_eq!(world.held(), ["ana a"]);
+    // A session token that names the session, but is not the one that was made for it.
+    for call in ["end", "files/release-all", "heartbeat", "files/reserve"] {
+        let body = json!({ "filePath": "b" });
+        world.post(&format!("/api/sessions/ana/{call}"), &world.session("ana").token, body).refused("FORBIDDEN");
+    }
+    let again = world.post("/api/sessions", &world.admin(), json!({ "sessionId": "ana" })).expect(201);
+    world.post("/api/sessions/ana/heartbeat", text(&again["token"]), json!({})).ok();
+    world.post("/api/sessions/ana/heartbeat", text(&made["token"]), json!({})).ok();
+    // After its end the id is free again, for a token that is issued later.
+    world.post("/api/sessions", &world.admin(), json!({ "sessionId": "dora" })).expect(201);
+    world.post("/api/sessions/dora/end", &world.admin(), json!({})).ok();
+    let later = world.token(json!({ "sub": "dora", "iat": mint::now() + 5 }));
+    world.post("/api/sessions/dora/heartbeat", &later, json!({})).ok();
+    // A session that began with its own token keeps it, and the admin gets another one.
+    world.session("own").hold("own");
+    let other = world.post("/api/sessions", &world.admin(), json!({ "sessionId": "own" })).expect(201);
+    world.post("/api/sessions/own/heartbeat", text(&other["token"]), json!({})).ok();
+    world.session("own").release_all();
     // Neither does it end what never was, so that its owner finds it dead.
     world.post("/api/sessions/bo/end", &thief, json!({})).refused("NOT_FOUND");
     world.session("bo").hold("b");

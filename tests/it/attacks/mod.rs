@@ -7,6 +7,7 @@ mod answers;
 mod bodies;
 mod connections;
 mod costs;
+mod departures;
 mod durability;
 mod growth;
 mod lists;

@@ -1,0 +1,212 @@
+//! Large messages wait here, so that the small messages of other sessions go ahead of them.
+//!
+//! A message that brings thousands of keys takes the desk for tens of milliseconds, and a session may send many of them.
+//!
+//! * A small message is decided in the turn that takes it from the inbox.
+//! * A large one waits in the lane of its session, and what the session sends after it waits behind it. So the messages of
+//!   one session keep their order.
+//! * A turn decides one large message at most, and no message from the inbox. The lanes take turns.
+//! * While other sessions are active, large messages have a small share of the desk's time: after each of them the lanes
+//!   rest for a multiple of the time that it took. Nobody rests for a session that is alone.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::DeskMessage;
+use crate::engine::SessionId;
+
+/// After a large message, the lanes rest this many times as long as it took: it has a ninth of the time.
+const REST_FACTOR: u32 = 8;
+
+/// The same after a slice of releases that are recorded afterwards. A slice takes a millisecond or two, and what is over
+/// counts as held until its release is recorded.
+const SWEEP_REST_FACTOR: u32 = 2;
+
+/// The longest rest, so that a slow disk does not stop large messages altogether.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// A session whose last message is older than this is not active.
+const ACTIVE_TIME: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+pub(super) struct Lanes {
+    held: HashMap<SessionId, VecDeque<HeldMessage>>,
+    /// The sessions with messages here, the next one first.
+    order: VecDeque<SessionId>,
+    rest_until: Option<Instant>,
+    sweep_rest_until: Option<Instant>,
+    /// The session that sent the last small message, and the last one of another session. None is a caller without one.
+    active: [Option<(Option<SessionId>, Instant)>; 2],
+}
+
+struct HeldMessage {
+    message: DeskMessage,
+    is_large: bool,
+    /// As which one it was taken from the inbox.
+    number: u64,
+}
+
+impl Lanes {
+    /// Returns the message if it is to be decided now. Otherwise keeps it for [`Lanes::take`].
+    pub fn pass(
+        &mut self,
+        message: DeskMessage,
+        session: Option<SessionId>,
+        is_large: bool,
+        number: u64,
+        now: Instant,
+    ) -> Option<DeskMessage> {
+        match session {
+            Some(session) if is_large || self.held.contains_key(&session) => {
+                let lane = self.held.entry(session.clone()).or_insert_with(|| {
+                    self.order.push_back(session);
+                    VecDeque::new()
+                });
+                lane.push_back(HeldMessage { message, is_large, number });
+                None
+            }
+            session => {
+                self.note_active(session, now);
+                Some(message)
+            }
+        }
+    }
+
+    fn note_active(&mut self, session: Option<SessionId>, now: Instant) {
+        let [last, other] = &mut self.active;
+        if last.as_ref().is_some_and(|(active, _)| *active != session) {
+            *other = last.take();
+        }
+        *last = Some((session, now));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Whether the next large message may be decided now.
+    pub fn may_take(&self, now: Instant) -> bool {
+        let is_over = self.rest_until.is_none_or(|until| now >= until);
+        self.order.front().is_some_and(|session| is_over || !self.is_another_active(Some(session), now))
+    }
+
+    /// Whether a slice of releases may be recorded now.
+    pub fn may_sweep(&self, now: Instant) -> bool {
+        self.sweep_rest_until.is_none_or(|until| now >= until) || !self.is_another_active(None, now)
+    }
+
+    fn is_another_active(&self, session: Option<&SessionId>, now: Instant) -> bool {
+        let is_other = |active: &Option<SessionId>| session.is_none() || active.as_ref() != session;
+        self.active.iter().flatten().any(|(active, at)| is_other(active) && now < *at + ACTIVE_TIME)
+    }
+
+    /// How long until the rests are over, at most.
+    pub fn rest_left(&self, now: Instant) -> Duration {
+        let left = |until: &Instant| until.saturating_duration_since(now);
+        let rests = [self.rest_until.filter(|_| !self.is_empty()), self.sweep_rest_until];
+        rests.iter().flatten().map(left).filter(|left| !left.is_zero()).min().unwrap_or_default().min(ACTIVE_TIME)
+    }
+
+    /// Rests after a large message that took `time`.
+    pub fn rest(&mut self, time: Duration, now: Instant) {
+        self.rest_until = Some(now + (time * REST_FACTOR).min(REST_MAX));
+    }
+
+    /// Rests after a slice of releases that took `time`.
+    pub fn rest_from_sweep(&mut self, time: Duration, now: Instant) {
+        self.sweep_rest_until = Some(now + (time * SWEEP_REST_FACTOR).min(REST_MAX));
+    }
+
+    /// The next large message, with the small ones of its session around it.
+    pub fn take(&mut self) -> Vec<DeskMessage> {
+        let Some(session) = self.order.pop_front() else { return Vec::new() };
+        let lane = self.held.get_mut(&session).expect("every session in the order has messages");
+        let is_large = |held: &HeldMessage| held.is_large;
+        let first = lane.iter().position(is_large).unwrap_or(0);
+        let count = lane.iter().skip(first + 1).position(is_large).map_or(lane.len(), |more| first + 1 + more);
+        let messages = lane.drain(..count).map(|held| held.message).collect();
+        if lane.is_empty() {
+            self.held.remove(&session);
+        } else {
+            self.order.push_back(session);
+        }
+        messages
+    }
+
+    /// All messages, for the last turn.
+    pub fn take_all(&mut self) -> Vec<DeskMessage> {
+        let mut all = Vec::new();
+        while !self.is_empty() {
+            all.append(&mut self.take());
+        }
+        all
+    }
+
+    /// The number of the oldest message here.
+    pub fn oldest(&self) -> Option<u64> {
+        self.held.values().filter_map(|lane| lane.front()).map(|held| held.number).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::Ticket;
+
+    fn session(id: &str) -> SessionId {
+        SessionId::parse(id).unwrap()
+    }
+
+    fn numbers(messages: Vec<DeskMessage>) -> Vec<u64> {
+        let number = |message: DeskMessage| match message {
+            DeskMessage::Cancel(Ticket(number)) => number,
+            _ => unreachable!("the tests use no other"),
+        };
+        messages.into_iter().map(number).collect()
+    }
+
+    /// Sends messages: the session, and whether it is large. Returns the numbers of those that are decided now.
+    fn send(lanes: &mut Lanes, now: Instant, messages: &[(&str, bool)]) -> Vec<u64> {
+        let send = |(number, (id, is_large)): (u64, &(&str, bool))| {
+            lanes.pass(DeskMessage::Cancel(Ticket(number)), Some(session(id)), *is_large, number, now)
+        };
+        numbers((1..).zip(messages).filter_map(send).collect())
+    }
+
+    #[test]
+    fn small_messages_go_ahead_and_the_messages_of_a_session_keep_their_order() {
+        let (mut lanes, now) = (Lanes::default(), Instant::now());
+        let messages = [("ana", false), ("ana", true), ("bo", false), ("ana", false), ("ana", true), ("bo", true)];
+        assert_eq!(send(&mut lanes, now, &messages), [1, 3]);
+        assert_eq!(lanes.oldest(), Some(2));
+        assert_eq!(numbers(lanes.take()), [2, 4], "one large message, and the small one behind it");
+        assert_eq!(numbers(lanes.take()), [6], "then the other session");
+        assert_eq!(lanes.oldest(), Some(5));
+        assert_eq!(numbers(lanes.take_all()), [5]);
+        assert_eq!((lanes.is_empty(), lanes.oldest()), (true, None));
+        assert_eq!(send(&mut lanes, now, &[("ana", false)]), [1], "nothing of it is left to wait behind");
+    }
+
+    #[test]
+    fn large_messages_rest_while_another_session_is_active() {
+        let (mut lanes, now) = (Lanes::default(), Instant::now());
+        let after = |milliseconds: u64| now + Duration::from_millis(milliseconds);
+        assert!(!lanes.may_take(now));
+        send(&mut lanes, now, &[("ana", false), ("ana", true)]);
+        lanes.rest(Duration::from_millis(10), now);
+        assert!(lanes.may_take(now), "ana is alone");
+        lanes.rest_from_sweep(Duration::from_millis(1), now);
+        assert!(!lanes.may_sweep(now) && lanes.may_sweep(after(2)));
+        send(&mut lanes, after(1), &[("bo", false)]);
+        send(&mut lanes, after(2), &[("carl", false)]);
+        assert!(!lanes.may_take(after(3)));
+        assert_eq!(lanes.rest_left(after(3)), Duration::from_millis(77));
+        assert!(lanes.may_take(after(80)), "the rest is over");
+        lanes.rest(Duration::from_secs(10), after(80));
+        assert!(!lanes.may_take(after(101)), "carl was active");
+        assert!(lanes.may_take(after(102)), "nobody is");
+        send(&mut lanes, after(200), &[("bo", false)]);
+        assert!(!lanes.may_take(after(201)));
+        assert!(lanes.may_take(after(580)), "a rest has an end");
+    }
+}
