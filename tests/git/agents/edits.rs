@@ -180,6 +180,8 @@ fn a_commit_in_the_agents_shell_is_the_agents_own() {
     let world = world();
     let claude = FakeAgent::start(&world, "claude", "g1");
     let codex = FakeAgent::start(&world, "codex", "g2");
+    // The keeper must not release what is committed in the middle of this.
+    world.shell("work", "git config dibs.agentRelease session");
     assert_eq!(claude.edit("a"), None);
     let commit = "echo 1 >>a && git add a && git commit -qm m";
     let (code, text) = codex.shell(commit);

@@ -215,7 +215,7 @@ fn a_bystander_is_not_told_to_undo_what_a_neighbour_edits() {
         text.contains("sessions that work in this checkout too hold these changed files: a (held by claude-"),
         "{text}"
     );
-    assert!(text.contains("leave the files as they are") && !text.contains("your command"), "{text}");
+    assert!(text.contains("leave the files as they are") && !text.contains("git-dibs: your command"), "{text}");
     assert!(!text.contains("Undo"), "{text}");
     // In a worktree of its own, only the agent itself can have changed it.
     world.shell("work", "git worktree add -q ../linked");
