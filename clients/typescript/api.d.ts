@@ -98,6 +98,20 @@ export type ClaimReply = {
   notices?: Notice[];
 };
 
+/** What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token. */
+export type ClusterHealth = {
+  /** `leader` if the node leads a repository, else `follower`. */
+  role: string;
+  /** How many repositories it leads. */
+  leads: number;
+  /** How many repositories the cluster has. */
+  repositories: number;
+  /** How many of them no node leads now. */
+  withoutLeader: number;
+  /** What the operator should know. */
+  notes: string[];
+};
+
 /** The kind of an error. Codes are added, never renamed. */
 export type Code = "INVALID_REQUEST" | "INVALID_PATH" | "INVALID_KEY" | "TTL_OUT_OF_RANGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "LOCK_NOT_HELD" | "OPERATION_NOT_PERMITTED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "HEADERS_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RESOURCE_LOCKED" | "LOCK_ACQUISITION_FAILED" | "POSSIBLE_DEADLOCK" | "VERSION_MISMATCH" | "SESSION_ENDED" | "LOCK_TIMEOUT" | "FEATURE_PAUSED" | "QUOTA_EXCEEDED" | "UNAVAILABLE";
 
@@ -461,6 +475,8 @@ export type Health = {
   now?: Time | null;
   /** The ledger that is furthest behind, if there is one. It is not named, because the call needs no token. */
   ledger?: LedgerHealth | null;
+  /** The part of this node in its cluster, if it has one. */
+  cluster?: ClusterHealth | null;
 };
 
 /** The answer to `POST /api/sessions/{id}/heartbeat`. */

@@ -105,6 +105,21 @@ class ClaimReply(TypedDict, total=False):
     """What the calling session should know."""
 
 
+class ClusterHealth(TypedDict, total=False):
+    """What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token."""
+
+    role: Required[str]
+    """`leader` if the node leads a repository, else `follower`."""
+    leads: Required[int]
+    """How many repositories it leads."""
+    repositories: Required[int]
+    """How many repositories the cluster has."""
+    withoutLeader: Required[int]
+    """How many of them no node leads now."""
+    notes: Required[List[str]]
+    """What the operator should know."""
+
+
 Code = Literal["INVALID_REQUEST", "INVALID_PATH", "INVALID_KEY", "TTL_OUT_OF_RANGE", "UNAUTHENTICATED", "FORBIDDEN", "LOCK_NOT_HELD", "OPERATION_NOT_PERMITTED", "NOT_FOUND", "METHOD_NOT_ALLOWED", "PAYLOAD_TOO_LARGE", "URI_TOO_LONG", "HEADERS_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "RESOURCE_LOCKED", "LOCK_ACQUISITION_FAILED", "POSSIBLE_DEADLOCK", "VERSION_MISMATCH", "SESSION_ENDED", "LOCK_TIMEOUT", "FEATURE_PAUSED", "QUOTA_EXCEEDED", "UNAVAILABLE"]
 
 
@@ -593,6 +608,7 @@ class Health(TypedDict, total=False):
     """The version of the server."""
     now: Union["Time", None]
     ledger: Union["LedgerHealth", None]
+    cluster: Union["ClusterHealth", None]
 
 
 class Heartbeat(TypedDict, total=False):
