@@ -55,7 +55,12 @@ impl Destination {
                  dibs.repo); to repair this: git config dibs.tokenFile FILE, with a token for {here}"
             ));
         }
-        let is_named = self.addresses.iter().any(|address| credential.addresses.contains(address));
+        let is_of_token = |address: &Address| credential.addresses.contains(address);
+        // The addresses of a local server are those of one process. Of several others, each could be another server.
+        let is_named = match self.server_id {
+            Some(_) => self.addresses.iter().any(is_of_token),
+            None => self.addresses.iter().all(is_of_token),
+        };
         if !self.is_of_repository || is_named || matches!(from, Origin::LocalServer(_) | Origin::PushOption) {
             return None;
         }

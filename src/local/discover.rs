@@ -522,7 +522,17 @@ mod tests {
         assert_eq!(place.token().as_deref(), Some(&*token));
         // Not to another server that only the repository names: neither this token nor, for lack of a server, its address.
         let place = place.setting("url", "https://evil.example");
-        assert_eq!((place.token(), place.endpoints()), (None, vec!["https://evil.example:443".to_owned()]));
+        let both = ["https://team.example:443", "https://evil.example:443"].map(str::to_owned);
+        assert_eq!((place.token(), place.endpoints()), (None, both.to_vec()));
+        // A repository adds no node to the cluster that the user named.
+        let nodes = Place::new().user_setting("url", "https://a.example,https://b.example").env("DIBS_TOKEN", ANA);
+        let nodes = nodes.setting("url", "https://b.example,https://evil.example");
+        assert_eq!(
+            (nodes.token().as_deref(), nodes.endpoints()),
+            (Some(ANA), vec!["https://b.example:443".to_owned()])
+        );
+        let bound = Place::new().setting("url", "https://evil.example,https://team.example");
+        assert_eq!(bound.file("worktree/dibs/token", &token).token(), None);
         let bound = Place::new().setting("url", "https://evil.example").file("worktree/dibs/token", &token);
         let found = bound.discover().unwrap();
         assert_eq!(found.credential, None);

@@ -166,6 +166,10 @@ fn named(lookup: &Lookup<'_>, own: &OwnToken) -> Result<Option<(&'static str, Ve
         let by_user = from != URL_SETTING || of_user.contains(&address);
         endpoints.push(Endpoint { address, own_server_only: !by_user });
     }
+    // A repository adds no node to a cluster that the user named.
+    if endpoints.iter().any(|endpoint| !endpoint.own_server_only) {
+        endpoints.retain(|endpoint| !endpoint.own_server_only);
+    }
     Ok(Some((from, endpoints)))
 }
 
