@@ -27,6 +27,8 @@
 //! | room | one sentence | knows nothing about |
 //! |---|---|---|
 //! | [`text`] | text that is safe on a terminal, quoted for a shell, percent-coded | everything else |
+//! | [`threads`] | which threads of the server go first, and which take what is left of the processors | everything else |
+//! | [`boot_clock`] | the time since this machine was started | everything else |
 //! | [`key`] | what can be reserved; do two keys overlap | who holds what |
 //! | [`engine`] | who holds what; commands in, records and an outcome out | clocks, files, async, HTTP, git |
 //! | [`etcd`] | a client of etcd: ranges, transactions, leases, watches | records, nodes |
@@ -48,11 +50,12 @@
 //! | [`agent`] | the hooks of coding agents, where an edit is a reservation; what models are told; setup | rules |
 //! | [`cli`] | one file per command, in `cli/commands/`; the only room that prints | rules |
 //!
-//! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine, etcd ← journal` · `engine, etcd, journal ← cluster` · `journal, engine ← desk` ·
-//! `text, engine ← token` · `text, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
-//! `text, key, engine, desk, token, wire, tools ← http` ·
+//! Read `a ← b` as "b may use a": `text ← key` · `key ← engine` · `engine, etcd ← journal` ·
+//! `boot_clock, engine, etcd, journal ← cluster` · `boot_clock, threads, journal, engine ← desk` ·
+//! `text, engine ← token` · `text, threads, key, engine, journal, git ← ledger` · `text, wire ← tools` ·
+//! `text, threads, key, engine, desk, token, wire, tools ← http` ·
 //! `wire ← client` · `text, token, wire, git, client ← local` · `text, wire, git, client, local ← judge` ·
-//! `text, wire, git, client, local, judge ← hook` · `text, wire, git, client, local, judge ← agent` ·
+//! `text, wire, git, client, local, judge ← hook` · `text, boot_clock, wire, git, client, local, judge ← agent` ·
 //! `wire, git, client, local, tools ← mcp` ·
 //! `text, key, engine, etcd, journal, cluster, desk, ledger, token, wire, http, git, client, local ← serve` ·
 //! `text, key, token, wire, git, client, local, judge, hook, agent, mcp, serve ← cli`.
@@ -94,6 +97,7 @@
 //! * **Agent**: a coding agent. **Keeper**: the process beside an agent that keeps its session alive and ends it.
 
 pub mod agent;
+pub mod boot_clock;
 pub mod cli;
 pub mod client;
 pub mod cluster;
@@ -111,6 +115,7 @@ pub mod local;
 pub mod mcp;
 pub mod serve;
 pub mod text;
+pub mod threads;
 pub mod token;
 pub mod tools;
 pub mod wire;

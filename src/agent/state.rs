@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::boot_clock;
 use crate::client::Limits;
 use crate::git::{self, Place};
 use crate::local::agent_trouble::AGENTS_DIRECTORY;
-use crate::local::{clock, data_dir};
+use crate::local::data_dir;
 use crate::text::percent;
 
 /// The most paths of one session that are remembered. More than these stay reserved until the session ends.
@@ -120,7 +121,7 @@ impl SessionState {
                 .truncate(false)
                 .mode(0o600)
                 .open(self.dir.join("active"))?;
-            std::os::unix::fs::FileExt::write_all_at(&file, &clock::uptime().as_secs().to_be_bytes(), 0)
+            std::os::unix::fs::FileExt::write_all_at(&file, &boot_clock::now().as_secs().to_be_bytes(), 0)
         };
         if write().is_err() && self.made().is_some() {
             let _ = write();
@@ -131,7 +132,7 @@ impl SessionState {
     pub fn idle(&self) -> Duration {
         let bytes = fs::read(self.dir.join("active")).ok().and_then(|bytes| bytes.try_into().ok());
         let active = bytes.map(|bytes| Duration::from_secs(u64::from_be_bytes(bytes)));
-        active.and_then(|active| clock::uptime().checked_sub(active)).unwrap_or(Duration::MAX)
+        active.and_then(|active| boot_clock::now().checked_sub(active)).unwrap_or(Duration::MAX)
     }
 
     /// Notes that the server did not answer, so that the next hooks give it less time.

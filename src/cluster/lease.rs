@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::boot_clock;
 use crate::journal::Leadership;
 
 /// The share of its time for which a lease counts as valid without asking: a margin for clocks of different speed.
@@ -46,11 +47,11 @@ impl Lease {
     }
 
     pub fn is_certain(&self) -> bool {
-        boot_ms() < self.certain_until_ms.load(Ordering::SeqCst)
+        boot_clock::now_ms() < self.certain_until_ms.load(Ordering::SeqCst)
     }
 
     pub fn is_possible(&self) -> bool {
-        boot_ms() < self.possible_until_ms.load(Ordering::SeqCst)
+        boot_clock::now_ms() < self.possible_until_ms.load(Ordering::SeqCst)
     }
 }
 
@@ -71,21 +72,6 @@ impl Leadership for TermLeadership {
     }
 }
 
-/// The boot clock in milliseconds.
-pub fn boot_ms() -> i64 {
-    #[cfg(target_os = "linux")]
-    const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec, and the call writes nothing else.
-    let failed = unsafe { libc::clock_gettime(CLOCK, &mut time) };
-    assert_eq!(failed, 0, "the system has the clocks POSIX asks for");
-    #[expect(clippy::useless_conversion, reason = "the fields are 32 bits wide on some systems")]
-    let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
-    seconds * 1000 + nanos / 1_000_000
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,12 +79,12 @@ mod tests {
     #[test]
     fn a_lease_is_certain_for_four_fifths_of_its_time() {
         let ttl = Duration::from_secs(5);
-        let asked = |ago: i64| Lease::new(1, ttl, boot_ms() - ago);
+        let asked = |ago: i64| Lease::new(1, ttl, boot_clock::now_ms() - ago);
         assert!(asked(0).is_certain() && asked(3_500).is_certain());
         assert!(!asked(4_100).is_certain() && asked(4_100).is_possible());
         assert!(!asked(10_100).is_possible());
         let lease = asked(4_100);
-        lease.renewed(boot_ms());
+        lease.renewed(boot_clock::now_ms());
         assert!(lease.is_certain());
         lease.end();
         assert!(!lease.is_certain() && !lease.is_possible());
@@ -106,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_term_that_is_over_is_not_certain_although_the_lease_is_valid() {
-        let lease = Arc::new(Lease::new(1, Duration::from_secs(5), boot_ms()));
+        let lease = Arc::new(Lease::new(1, Duration::from_secs(5), boot_clock::now_ms()));
         let term = TermLeadership { lease, over: AtomicBool::new(false) };
         assert!(term.is_certain());
         term.over.store(true, Ordering::SeqCst);

@@ -73,7 +73,7 @@ pub fn find_all(etcd: &Etcd, prefix: &str) -> Result<Vec<KeyValue>, EtcdError> {
     Ok(etcd.range(request)?.kvs)
 }
 
-/// Checks that the prefix belongs to git-dibs or to nobody, and returns the secret that the nodes share.
+/// Checks that the prefix belongs to git-dibs or is empty, and returns the secret that the nodes share.
 pub fn open_prefix(etcd: &Etcd, names: &Names) -> Result<Vec<u8>> {
     let key = names.cluster();
     for _ in 0..2 {

@@ -25,9 +25,10 @@ use arc_swap::ArcSwap;
 pub use election::{LeaderWork, RunningTerm, Term};
 pub use view::{LeaderInfo, View};
 
+use crate::boot_clock;
 use crate::engine::Text;
 use crate::etcd::{Etcd, EtcdError, Watching};
-use lease::{Lease, boot_ms};
+use lease::Lease;
 use member::{NodeRecord, wall_ms};
 use names::Names;
 
@@ -170,7 +171,7 @@ impl Cluster {
 
 fn grant(etcd: &Etcd, time: Duration) -> Result<Lease, EtcdError> {
     member::patiently(|| {
-        let asked_at = boot_ms();
+        let asked_at = boot_clock::now_ms();
         let (id, ttl) = etcd.grant_lease(time)?;
         Ok(Lease::new(id, ttl, asked_at))
     })
@@ -179,10 +180,10 @@ fn grant(etcd: &Etcd, time: Duration) -> Result<Lease, EtcdError> {
 impl Shared {
     /// The thread that renews the lease, and replaces one that is gone.
     fn keep_lease(&self, on_fatal: &dyn Fn(String)) {
-        let (mut heard, mut record_at) = (0, boot_ms());
+        let (mut heard, mut record_at) = (0, boot_clock::now_ms());
         while !self.stopped.load(Ordering::SeqCst) {
             let lease = self.lease.load_full();
-            let asked_at = boot_ms();
+            let asked_at = boot_clock::now_ms();
             let result = self.etcd.keep_lease(lease.id);
             let next = match result {
                 Ok(()) => {
@@ -205,8 +206,8 @@ impl Shared {
                     Duration::from_millis(200)
                 }
             };
-            if boot_ms() - record_at > RECORD_EVERY_MS && self.view.problem().is_none() {
-                record_at = boot_ms();
+            if boot_clock::now_ms() - record_at > RECORD_EVERY_MS && self.view.problem().is_none() {
+                record_at = boot_clock::now_ms();
                 if let Some(url) = self.refresh_record() {
                     let name = &self.node.name;
                     on_fatal(format!("another node with the name {name} has started at {url}; this one stops"));
@@ -214,9 +215,11 @@ impl Shared {
                 }
             }
             // Only `leave` must not wait; other rings are not for this thread.
-            let until = boot_ms() + i64::try_from(next.as_millis()).unwrap_or(i64::MAX);
-            while !self.stopped.load(Ordering::SeqCst) && boot_ms() < until {
-                self.view.bell().wait(&mut heard, Duration::from_millis((until - boot_ms()).max(0).unsigned_abs()));
+            let until = boot_clock::now_ms() + i64::try_from(next.as_millis()).unwrap_or(i64::MAX);
+            while !self.stopped.load(Ordering::SeqCst) && boot_clock::now_ms() < until {
+                self.view
+                    .bell()
+                    .wait(&mut heard, Duration::from_millis((until - boot_clock::now_ms()).max(0).unsigned_abs()));
             }
         }
     }

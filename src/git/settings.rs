@@ -23,7 +23,7 @@ pub struct Settings {
 pub enum SetBy {
     /// The files of the system or of the user, or `git -c`.
     User,
-    /// A file of the repository. Whoever made the repository may have written it.
+    /// A file of the repository. The author of the repository may have written it.
     Repository,
 }
 

@@ -224,7 +224,7 @@ impl Findings {
             }
         }
         if let Some(warning) = access.token_warning() {
-            self.note(warning, "Whoever reads a token can act with it.");
+            self.note(warning, "A program that reads a token can act with it.");
         }
         if let Some((theirs, ours)) = server.clocks {
             let skew = theirs.duration_since(ours).or_else(|_| ours.duration_since(theirs)).unwrap_or_default();

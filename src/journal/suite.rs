@@ -64,7 +64,7 @@ impl JournalStorage for OnDisk {
     }
 }
 
-/// A prefix of its own in a real etcd. Whoever opens the journal becomes its leader.
+/// A prefix of its own in a real etcd. The program that opens the journal becomes its leader.
 pub(super) struct InEtcd {
     pub(super) etcd: Arc<Etcd>,
     pub(super) keys: EtcdKeys,

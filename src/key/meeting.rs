@@ -1,7 +1,7 @@
 //! Remembers which patterns overlap. The same pairs are compared again and again: when a request is decided, when its
 //! keys become free, and when a client repeats a request.
 //!
-//! Comparing two patterns may take milliseconds, so it can be done ahead on another thread: whoever decides then finds
+//! Comparing two patterns may take milliseconds, so it can be done ahead on another thread: the thread that decides then finds
 //! the result here. The memory is bounded; a pair that was forgotten is compared again.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

@@ -14,15 +14,3 @@ pub fn now() -> Time {
 pub fn between(from: Time, to: Time) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
 }
-
-/// The time since this machine was started. It does not jump when the clock is set, and does not stop while it sleeps.
-pub fn uptime() -> Duration {
-    #[cfg(target_os = "linux")]
-    let clock = libc::CLOCK_BOOTTIME;
-    #[cfg(not(target_os = "linux"))]
-    let clock = libc::CLOCK_MONOTONIC;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
-}

@@ -157,16 +157,21 @@ fn an_admin_answers_for_a_holder() {
     browser.check_console(&[]);
 }
 
+/// A browser that is an admin and the session ana. Ana holds `mine`, bo holds `theirs`.
+fn admin_who_is_ana(world: &World) -> Option<Browser> {
+    world.named("ana", "Ana").reserve(long("mine", "work")).ok();
+    world.named("bo", "Bo").reserve(long("theirs", "work")).ok();
+    let browser = world.browser()?;
+    browser.go(&world.login_url(&world.admin(), "&session=ana"));
+    browser.lists("theirs", true);
+    Some(browser)
+}
+
 /// `git dibs open --admin` in a worktree with a session: an admin, and that session.
 #[test]
 fn an_admin_with_a_session_is_that_session() {
     let world = World::new();
-    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
-    ana.reserve(long("mine", "work")).ok();
-    bo.reserve(long("theirs", "work")).ok();
-    let Some(browser) = world.browser() else { return };
-    browser.go(&world.login_url(&world.admin(), "&session=ana"));
-    browser.lists("theirs", true);
+    let Some(browser) = admin_who_is_ana(&world) else { return };
     browser.click(&format!("{}//button", Browser::row("theirs")));
     browser.sees("Ask…");
     browser.press_button(&Browser::row("theirs"), "Override…");
@@ -187,8 +192,8 @@ fn a_refusal_is_shown_in_its_row() {
     ana.reserve(long("b", "work")).ok();
     let Some(browser) = world.browser_as(&ana.token) else { return };
     browser.lists("b", true);
-    // The session ends behind the page's back, while the page hears nothing.
-    browser.run("EventSource.prototype.close.call; window.fetch = ((old) => (url, options) => options?.method === 'POST' ? Promise.resolve(new Response(JSON.stringify({ error: 'the answer of the server', code: 'FORBIDDEN' }), { status: 403 })) : old(url, options))(window.fetch)");
+    // Every call that changes something is refused.
+    browser.run("window.fetch = ((old) => (url, options) => options?.method === 'POST' ? Promise.resolve(new Response(JSON.stringify({ error: 'the answer of the server', code: 'FORBIDDEN' }), { status: 403 })) : old(url, options))(window.fetch)");
     for (width, height) in [(1440, 900), (360, 800)] {
         browser.resize(width, height);
         browser.click(&format!("{}//button", Browser::row("a")));
@@ -224,12 +229,7 @@ fn a_padlock_is_opened_with_the_keyboard() {
     const ESCAPE: char = '\u{e00c}';
     const ENTER: char = '\u{e007}';
     let world = World::new();
-    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
-    ana.reserve(long("mine", "work")).ok();
-    bo.reserve(long("theirs", "work")).ok();
-    let Some(browser) = world.browser() else { return };
-    browser.go(&world.login_url(&world.admin(), "&session=ana"));
-    browser.lists("theirs", true);
+    let Some(browser) = admin_who_is_ana(&world) else { return };
     let focused = |text: &str| {
         browser.until(
             &format!("{text} has the focus"),

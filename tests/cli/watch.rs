@@ -184,6 +184,6 @@ fn status_in_a_pipe_follows_after_an_empty_line() {
     let mut json = world.dibs(["status", "--watch", "--json"]).start();
     let held: Value = serde_json::from_str(&json.line()).unwrap();
     assert_eq!(held["reservations"][0]["filePath"], "src/a.rs");
-    let nobody = Said::from(world.dibs_command(&["status", "--watch", "--url", "http://127.0.0.1:1"]).run());
-    assert_eq!(nobody.code, Some(5), "{nobody:?}");
+    let unreachable = Said::from(world.dibs_command(&["status", "--watch", "--url", "http://127.0.0.1:1"]).run());
+    assert_eq!(unreachable.code, Some(5), "{unreachable:?}");
 }

@@ -80,7 +80,7 @@ impl Proxy {
                 forward(up).await?;
                 return Err(Dropped);
             }
-            // It arrives when nobody waits for it any more.
+            // It arrives when no caller waits for it any more.
             2 => {
                 let later = Duration::from_millis(self.roll(200));
                 tokio::spawn(async move {

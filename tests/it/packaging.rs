@@ -205,7 +205,7 @@ fn the_first_commands_of_the_readme_end_in_a_blocked_commit() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_git-dibs"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = world.command("bash", ".");
-    // A fresh machine: git knows nobody's name yet.
+    // A fresh machine: git knows no name and no address yet.
     command.env("PATH", path).args(["-c", commands]);
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -83,7 +83,7 @@ pub fn install(repo: &Repo, wish: &Wish) -> Result<Report, InstallError> {
         return Err(InstallError::Program(wish.program.clone()));
     }
     let mut report = Report::default();
-    // Those who push to a server may be other users, who cannot open the directory that the configuration names.
+    // Pushes to a server may come from other users, who cannot open the directory that the configuration names.
     let in_config = !wish.server;
     let by_hand = !in_config || Version::oldest_on_machine()? < Version::CONFIG_HOOKS;
     match in_config {
