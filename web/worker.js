@@ -63,10 +63,16 @@ class Stream {
   }
 }
 
+function leave(tab, except) {
+  for (const stream of streams.values()) if (stream.address !== except) stream.remove(tab);
+}
+
 addEventListener("connect", ({ ports: [tab] }) => {
+  // A tab that is closed or has crashed says nothing more.
+  tab.onclose = () => leave(tab);
   tab.onmessage = ({ data: { address, names, after } }) => {
     // A tab follows one stream. Without an address it leaves.
-    for (const stream of streams.values()) if (stream.address !== address) stream.remove(tab);
+    leave(tab, address);
     if (!address) return;
     if (!streams.has(address)) streams.set(address, new Stream(address, names));
     streams.get(address).add(tab, after);
