@@ -1,4 +1,9 @@
-//! A server that freezes while git runs many hooks.
+//! A server that freezes while git runs many hooks, or whose reply does not arrive completely.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use serde_json::json;
 
 use crate::support::process::until;
 use crate::world::{World, said};
@@ -38,4 +43,50 @@ fn a_server_that_is_back_is_asked_at_once() {
     let output = world.try_shell("work", "echo 1 >>a; git commit -qam a", &[]);
     assert!(said(&output).contains("this commit is blocked"), "{}", said(&output));
     assert!(!world.path("work/.git/dibs/outage").exists());
+}
+
+/// What arrives of each reply of a server that is slow or fails: its head and a few conflicts, but not all of them.
+const ARRIVES: usize = 1500;
+
+/// Passes requests on to the server, and the beginning of each reply back. Then closes, or keeps silent.
+fn cut_replies(server: SocketAddr, closes: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut to_server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (mut requests, mut replies) = (client.try_clone().unwrap(), to_server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut requests, &mut to_server));
+            std::thread::spawn(move || {
+                let mut begin = Vec::new();
+                let _ = (&mut replies).take(ARRIVES as u64).read_to_end(&mut begin);
+                let _ = client.write_all(&begin);
+                // The client leaves when it has waited long enough.
+                if !closes {
+                    let _ = client.read(&mut [0]);
+                }
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    address
+}
+
+/// A slowed server let a commit pass that should have been refused.
+#[test]
+fn a_reply_that_is_cut_short_still_blocks() {
+    let world = World::with_hooks(false).served();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    let paths: Vec<String> = (0..30).map(|n| format!("many/{n}")).collect();
+    ana.reserve(json!({ "filePaths": paths })).ok();
+    world.shell("work", "mkdir many; for n in $(seq 0 29); do echo 1 >many/$n; done; git add many");
+    let server = world.url().strip_prefix("http://").unwrap().parse().unwrap();
+    for closes in [true, false] {
+        let url = format!("http://{}", cut_replies(server, closes));
+        let variables = [("DIBS_URL", &*url), ("DIBS_TOKEN", &*bo.token)];
+        let output = world.try_shell("work", "git commit -qm many", &variables);
+        let text = said(&output);
+        assert!(!output.status.success() && text.contains("this commit is blocked"), "{closes}: {text}");
+        assert!(text.contains("many/0: held by ana"), "{closes}: {text}");
+    }
 }
