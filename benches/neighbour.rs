@@ -4,7 +4,7 @@
 //! The requests of the load are made once and sent again and again: real ones come from other machines, and here they would
 //! take the processor from the server.
 //!
-//! `cargo bench --bench neighbour`; `-- NAME` runs the kinds of load whose name contains it.
+//! `cargo bench --bench neighbour`; `-- NAME` runs the rows whose name contains it.
 
 mod common;
 
@@ -22,10 +22,13 @@ use common::http::{call, connect, token};
 use common::place::{scratch, serve};
 use common::support::http::request;
 use common::{load, table};
+use git_dibs::threads;
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 5;
 const CONNECTIONS: usize = 4;
+
+const ALL_AT_ONCE: &str = "the same after all of them at once, with as much held as may be";
 
 /// How long all kinds of load work at once, and the sessions that hold 100,000 keys meanwhile.
 const MIX: Duration = Duration::from_secs(8);
@@ -63,12 +66,12 @@ fn main() {
     }
     let peak = peak_memory(server.pid());
     table::fact("peak memory of the server after all of these", &format!("{} MB", peak / 1024));
-    if filter.is_empty() {
+    if ALL_AT_ONCE.contains(&filter) {
         fill(address);
         let works: Vec<_> = KINDS.iter().map(|(_, work)| *work).collect();
         with_load(address, &works, || std::thread::sleep(long(MIX)));
         let peak = peak_memory(server.pid());
-        table::fact("the same after all of them at once, with as much held as may be", &format!("{} MB", peak / 1024));
+        table::fact(ALL_AT_ONCE, &format!("{} MB", peak / 1024));
     }
 }
 
@@ -97,6 +100,8 @@ fn with_load<T>(address: SocketAddr, works: &[fn(&Neighbour, usize)], during: im
         .map(|number| {
             let (stop, work) = (Arc::clone(&stop), works[number % works.len()]);
             std::thread::spawn(move || {
+                // The load stands for other machines, and only takes what is left of the processors here.
+                threads::go_last(19);
                 let neighbour = Neighbour::new(address, &format!("busy-{number}"));
                 while !stop.load(Ordering::Relaxed) {
                     work(&neighbour, number);
@@ -112,6 +117,8 @@ fn with_load<T>(address: SocketAddr, works: &[fn(&Neighbour, usize)], during: im
 
 /// One connection that reserves and releases as fast as it is answered.
 fn quiet_p99(address: SocketAddr) -> f64 {
+    // It stands for another machine, with a processor that is free.
+    threads::go_first();
     let (mut connection, token) = (connect(address), token("quiet"));
     let [reserve, release] = ["reserve", "release"].map(|call| format!("/api/sessions/quiet/files/{call}"));
     let (mut times, begin) = (Vec::new(), Instant::now());

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::boot_clock;
 use crate::engine::Timestamp;
 
 /// Tells the desk the time.
@@ -32,39 +33,19 @@ impl SystemClock {
     /// A clock that starts with the wall clock's time.
     #[expect(clippy::new_without_default, reason = "reading a clock is not a default")]
     pub fn new() -> Self {
-        Self { offset_ms: read_ms(libc::CLOCK_REALTIME) - read_ms(boot_clock()) }
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { offset_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX) - boot_clock::now_ms() }
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(read_ms(boot_clock()) + self.offset_ms)
+        Timestamp(boot_clock::now_ms() + self.offset_ms)
     }
 
     fn not_before(&mut self, moment: Timestamp) {
         self.offset_ms += (moment.0 - self.now().0).max(0);
     }
-}
-
-#[cfg(target_os = "linux")]
-fn boot_clock() -> libc::clockid_t {
-    libc::CLOCK_BOOTTIME
-}
-
-/// On other systems the monotonic clock may not count sleep; reservations then end late, never early.
-#[cfg(not(target_os = "linux"))]
-fn boot_clock() -> libc::clockid_t {
-    libc::CLOCK_MONOTONIC
-}
-
-fn read_ms(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec, and the call writes nothing else.
-    let failed = unsafe { libc::clock_gettime(clock, &mut time) };
-    assert_eq!(failed, 0, "the system has the clocks POSIX asks for");
-    #[expect(clippy::useless_conversion, reason = "the fields are 32 bits wide on some systems")]
-    let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
-    seconds * 1000 + nanos / 1_000_000
 }
 
 /// A clock for tests that only moves when told to. Clones share one time.

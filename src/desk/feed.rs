@@ -26,6 +26,9 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// About how many records a follower gets at once.
 const PAGE: usize = 4096;
 
+/// The same from the journal, where each record is read and decoded for one follower.
+const JOURNAL_PAGE: usize = 512;
+
 /// The records of one repository as they become durable.
 pub struct Feed {
     /// The last durable record.
@@ -191,7 +194,7 @@ impl Follower {
 
     /// The records after this one, from the journal, a page at a time. Reads a file, so it blocks.
     pub fn read_journal(&self, after: Seq) -> Result<FeedPage, JournalError> {
-        let page = lock(&self.feed.journal).read(after, PAGE)?;
+        let page = lock(&self.feed.journal).read(after, JOURNAL_PAGE)?;
         Ok(if page.begins_late(after) { FeedPage::Dropped } else { FeedPage::Records(page.records) })
     }
 }
@@ -296,7 +299,7 @@ mod tests {
         assert_eq!(lock(&feed.buffer).length, 0, "a batch larger than the buffer is not buffered");
         assert_eq!(follower.buffered(Seq(many + 1)), BufferPage::TooOld);
         let FeedPage::Records(page) = follower.read_journal(Seq(many + 1)).unwrap() else { panic!("it is all there") };
-        assert_eq!((page[0].seq.0, page.len()), (many + 2, PAGE));
+        assert_eq!((page[0].seq.0, page.len()), (many + 2, JOURNAL_PAGE));
     }
 
     #[test]

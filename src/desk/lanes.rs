@@ -6,17 +6,19 @@
 //! * A large one waits in the lane of its session, and what the session sends after it waits behind it. So the messages of
 //!   one session keep their order.
 //! * A turn decides one large message at most, and no message from the inbox. The lanes take turns.
+//! * A wait whose client has gone leaves its lane at once. Otherwise clients that give up and ask again would fill it.
 //! * While other sessions are active, large messages have a small share of the desk's time: after each of them the lanes
-//!   rest for a multiple of the time that it took. Nobody rests for a session that is alone.
+//!   rest for a multiple of the time that it took. A session that is alone does not rest.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::DeskMessage;
-use crate::engine::SessionId;
+use super::{DeskMessage, Ticket};
+use crate::engine::{Command, SessionId};
 
-/// After a large message, the lanes rest this many times as long as it took: it has a ninth of the time.
-const REST_FACTOR: u32 = 8;
+/// After a large message, the lanes rest this many times as long as it took: it has a 25th of the time. A session that sends
+/// one small request after another then meets a large one in less than one of a hundred.
+const REST_FACTOR: u32 = 24;
 
 /// The same after a slice of releases that are recorded afterwards. A slice takes a millisecond or two, and what is over
 /// counts as held until its release is recorded.
@@ -33,6 +35,8 @@ pub(super) struct Lanes {
     held: HashMap<SessionId, VecDeque<HeldMessage>>,
     /// The sessions with messages here, the next one first.
     order: VecDeque<SessionId>,
+    /// The sessions of the waits here. They can be cancelled.
+    waits: HashMap<Ticket, SessionId>,
     rest_until: Option<Instant>,
     sweep_rest_until: Option<Instant>,
     /// The session that sent the last small message, and the last one of another session. None is a caller without one.
@@ -58,6 +62,9 @@ impl Lanes {
     ) -> Option<DeskMessage> {
         match session {
             Some(session) if is_large || self.held.contains_key(&session) => {
+                if let Some(ticket) = ticket_of_wait(&message) {
+                    self.waits.insert(ticket, session.clone());
+                }
                 let lane = self.held.entry(session.clone()).or_insert_with(|| {
                     self.order.push_back(session);
                     VecDeque::new()
@@ -124,13 +131,28 @@ impl Lanes {
         let is_large = |held: &HeldMessage| held.is_large;
         let first = lane.iter().position(is_large).unwrap_or(0);
         let count = lane.iter().skip(first + 1).position(is_large).map_or(lane.len(), |more| first + 1 + more);
-        let messages = lane.drain(..count).map(|held| held.message).collect();
+        let messages: Vec<DeskMessage> = lane.drain(..count).map(|held| held.message).collect();
         if lane.is_empty() {
             self.held.remove(&session);
         } else {
             self.order.push_back(session);
         }
+        for ticket in messages.iter().filter_map(ticket_of_wait) {
+            self.waits.remove(&ticket);
+        }
         messages
+    }
+
+    /// Drops a wait whose client has gone. Returns whether it was here.
+    pub fn cancel(&mut self, ticket: Ticket) -> bool {
+        let Some(session) = self.waits.remove(&ticket) else { return false };
+        let lane = self.held.get_mut(&session).expect("its message is here");
+        lane.retain(|held| ticket_of_wait(&held.message) != Some(ticket));
+        if lane.is_empty() {
+            self.held.remove(&session);
+            self.order.retain(|other| *other != session);
+        }
+        true
     }
 
     /// All messages, for the last turn.
@@ -148,10 +170,19 @@ impl Lanes {
     }
 }
 
+/// Of a request that may wait. All others are carried out although their clients have gone.
+fn ticket_of_wait(message: &DeskMessage) -> Option<Ticket> {
+    match message {
+        DeskMessage::Submit { command: Command::Reserve(ask), ticket, .. } if ask.wait.is_some() => Some(*ticket),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::Ticket;
+    use crate::desk::Reply;
+    use crate::engine::{Actor, Few, Mode, Reserve};
 
     fn session(id: &str) -> SessionId {
         SessionId::parse(id).unwrap()
@@ -187,24 +218,55 @@ mod tests {
         assert_eq!(send(&mut lanes, now, &[("ana", false)]), [1], "nothing of it is left to wait behind");
     }
 
+    fn reserve(id: &str, number: u64, wait: Option<Duration>) -> DeskMessage {
+        let (session, wants) = (session(id), Few::default());
+        let ask =
+            Reserve { session: session.clone(), wants, mode: Mode::Exclusive, reason: None, wait, if_version: None };
+        DeskMessage::Submit {
+            actor: Actor::Session(session),
+            command: Command::Reserve(ask),
+            ticket: Ticket(number),
+            submitted: Instant::now(),
+            on_reply: Box::new(|_: Reply| {}),
+        }
+    }
+
+    /// Clients that gave up large waits and asked again filled the memory with what they did not wait for any more.
+    #[test]
+    fn a_wait_leaves_its_lane_with_its_client() {
+        let (mut lanes, now) = (Lanes::default(), Instant::now());
+        let wait = Some(Duration::from_secs(60));
+        for (number, wait) in [(1, wait), (2, None), (3, wait)] {
+            assert!(lanes.pass(reserve("ana", number, wait), Some(session("ana")), true, number, now).is_none());
+        }
+        assert!(lanes.cancel(Ticket(1)) && !lanes.cancel(Ticket(1)));
+        assert!(!lanes.cancel(Ticket(2)), "what does not wait is carried out");
+        assert_eq!((lanes.oldest(), lanes.take().len()), (Some(2), 1));
+        assert!(lanes.cancel(Ticket(3)));
+        assert_eq!((lanes.is_empty(), lanes.held.len(), lanes.waits.len()), (true, 0, 0));
+        lanes.pass(reserve("ana", 4, wait), Some(session("ana")), true, 4, now);
+        assert_eq!(lanes.take().len(), 1);
+        assert!(!lanes.cancel(Ticket(4)), "it is being decided");
+    }
+
     #[test]
     fn large_messages_rest_while_another_session_is_active() {
         let (mut lanes, now) = (Lanes::default(), Instant::now());
         let after = |milliseconds: u64| now + Duration::from_millis(milliseconds);
         assert!(!lanes.may_take(now));
         send(&mut lanes, now, &[("ana", false), ("ana", true)]);
-        lanes.rest(Duration::from_millis(10), now);
+        lanes.rest(Duration::from_millis(3), now);
         assert!(lanes.may_take(now), "ana is alone");
         lanes.rest_from_sweep(Duration::from_millis(1), now);
         assert!(!lanes.may_sweep(now) && lanes.may_sweep(after(2)));
         send(&mut lanes, after(1), &[("bo", false)]);
         send(&mut lanes, after(2), &[("carl", false)]);
         assert!(!lanes.may_take(after(3)));
-        assert_eq!(lanes.rest_left(after(3)), Duration::from_millis(77));
-        assert!(lanes.may_take(after(80)), "the rest is over");
+        assert_eq!(lanes.rest_left(after(3)), Duration::from_millis(69));
+        assert!(lanes.may_take(after(72)), "the rest is over");
         lanes.rest(Duration::from_secs(10), after(80));
         assert!(!lanes.may_take(after(101)), "carl was active");
-        assert!(lanes.may_take(after(102)), "nobody is");
+        assert!(lanes.may_take(after(102)), "no other session is active");
         send(&mut lanes, after(200), &[("bo", false)]);
         assert!(!lanes.may_take(after(201)));
         assert!(lanes.may_take(after(580)), "a rest has an end");

@@ -39,6 +39,7 @@ use crate::engine::{
     Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
 };
 use crate::journal::{Journal, JournalError};
+use crate::threads;
 
 /// Messages the inbox holds; further requests are refused with [`SubmitError::Busy`]. Enough for every connection of a
 /// busy server, few enough that the last message is still answered within a second.
@@ -180,6 +181,7 @@ impl Desk {
         let mut worker = worker::Worker::new(engine, snapshot, journal, clock, shared);
         worker.begin()?;
         let run = move || {
+            threads::go_first();
             if let Err(error) = worker.run(&messages) {
                 on_failure(error);
             }

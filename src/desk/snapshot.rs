@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::recover::rebuild;
 use crate::engine::{Engine, Policy, Record, Seq};
 use crate::journal::{Journal, JournalError, JournalReader, encode_image};
+use crate::threads;
 
 /// The smallest number of records between two snapshots; their replay takes well under a second. A large state gets
 /// half as many records between two snapshots as it has keys and sessions: replay then adds at most half of the
@@ -29,6 +30,9 @@ const SNAPSHOT_EVERY_BYTES: usize = 64 << 20;
 /// After a snapshot, wait this many times its duration before the next one. This limits the CPU time that is
 /// taken from requests.
 const PAUSE_FACTOR: u32 = 9;
+
+/// The priority of the thread: requests go first, and a busy machine still gets its snapshots.
+const NICE: i32 = 10;
 
 pub(super) struct Snapshots {
     last: Seq,
@@ -56,6 +60,7 @@ impl Snapshots {
         let (busy, policy) = (self.busy.clone(), engine.policy().clone());
         let reader = journal.reader();
         let run = move || {
+            threads::go_last(NICE);
             let start = Instant::now();
             let result = reader.and_then(|mut reader| take(reader.as_mut(), head, policy));
             if let Err(error) = result {

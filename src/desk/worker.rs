@@ -31,8 +31,8 @@ const TURN_WORK: u64 = 10_000_000;
 const TURN_RECORDS: usize = 4096;
 const TURN_BYTES: usize = 4 << 20;
 
-/// The work after which the rest of the reads waits for the next turn: about a millisecond.
-const READ_WORK: u64 = 250_000;
+/// The work after which the rest of the reads waits for the next turn: about half a millisecond.
+const READ_WORK: u64 = 125_000;
 
 /// A message with more keys is large: it takes a few milliseconds or more. See [`Command::weight`].
 const LARGE_KEYS: usize = 500;
@@ -240,6 +240,7 @@ impl Worker {
     /// Returns the message if it is to be decided in this turn, which has taken `taken` of them from the inbox.
     fn pass(&mut self, message: DeskMessage, taken: u64, now: Instant) -> Option<DeskMessage> {
         let session = match &message {
+            DeskMessage::Cancel(ticket) if self.lanes.cancel(*ticket) => return None,
             DeskMessage::Submit { actor, command, .. } => command.session().or(actor.session()),
             DeskMessage::Read { actor, .. } => actor.session(),
             DeskMessage::Cancel(ticket) => {
@@ -304,7 +305,7 @@ impl Worker {
         self.engine.backlog() > BACKLOG_MAX || (self.engine.has_backlog() && self.lanes.may_sweep(now))
     }
 
-    /// Ends what is due, and records the counts from time to time. Returns whether releases were recorded that nobody
+    /// Ends what is due, and records the counts from time to time. Returns whether releases were recorded that no client
     /// waits for.
     fn expire_due(&mut self, turn: &mut Turn, outbox: &mut Outbox, start: Instant) -> bool {
         let now = turn.now;

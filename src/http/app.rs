@@ -150,7 +150,7 @@ pub struct App {
     /// When the server was started, in seconds since 1970.
     pub(super) started: i64,
     /// Limits the event streams that read a journal at the same time.
-    pub(super) journal_readers: Semaphore,
+    pub(super) journal_readers: Arc<Semaphore>,
     /// Limits the threads that build and compare patterns at the same time.
     pub(super) pattern_threads: Arc<Semaphore>,
     /// The bodies of large requests that are read, parsed and answered.
@@ -196,7 +196,7 @@ impl App {
             login_codes: LoginCodes::default(),
             ended_logins: EndedLogins::default(),
             started: wall_clock(),
-            journal_readers: Semaphore::new(JOURNAL_READERS_MAX),
+            journal_readers: Arc::new(Semaphore::new(JOURNAL_READERS_MAX)),
             pattern_threads: pattern_threads(),
             bodies: ByteBudget::new(BODIES_BYTES_MAX, BODIES_BYTES_PER_CALLER_MAX),
             replies: ByteBudget::new(REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX),

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::event_json::event_json;
 use crate::engine::{Record, Seq};
 
-/// The batches whose text is kept, and the bytes of their texts. A stream that is further behind makes its own text.
-const BATCHES_MAX: usize = 64;
+/// The batches whose text is kept, and the bytes of their texts: as much as the feed buffers. A stream that is further behind
+/// makes its own text.
+const BATCHES_MAX: usize = 16_384;
 const BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// See the module.
@@ -19,8 +21,10 @@ pub struct EventTexts(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
-    /// By the first record of the batch, the latest last.
-    batches: VecDeque<(Seq, Arc<BatchText>)>,
+    /// By the first record of the batch.
+    batches: HashMap<Seq, Arc<BatchText>>,
+    /// In the order in which they were made.
+    order: VecDeque<Seq>,
     bytes: usize,
 }
 
@@ -53,15 +57,16 @@ impl EventTexts {
     pub fn of_batch(&self, records: &[Record]) -> Arc<BatchText> {
         let Some(first) = records.first().map(|record| record.seq) else { return Arc::new(BatchText::of(records)) };
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, text)) = recent.batches.iter().rev().find(|(seq, _)| *seq == first) {
+        if let Some(text) = recent.batches.get(&first) {
             return text.clone();
         }
         let text = Arc::new(BatchText::of(records));
         recent.bytes += text.text.len();
-        recent.batches.push_back((first, text.clone()));
+        recent.batches.insert(first, text.clone());
+        recent.order.push_back(first);
         while recent.batches.len() > BATCHES_MAX || recent.bytes > BYTES_MAX {
-            let Some((_, oldest)) = recent.batches.pop_front() else { break };
-            recent.bytes -= oldest.text.len();
+            let Some(oldest) = recent.order.pop_front() else { break };
+            recent.bytes -= recent.batches.remove(&oldest).map_or(0, |text| text.text.len());
         }
         text
     }
@@ -113,7 +118,7 @@ mod tests {
         let texts = EventTexts::default();
         (0..3 * BATCHES_MAX as u64).for_each(|n| drop(texts.of_batch(&batch(1 + 2 * n, 2))));
         let recent = texts.0.lock().unwrap();
-        assert_eq!(recent.batches.len(), BATCHES_MAX);
-        assert_eq!(recent.bytes, recent.batches.iter().map(|(_, text)| text.text.len()).sum::<usize>());
+        assert_eq!((recent.batches.len(), recent.order.len()), (BATCHES_MAX, BATCHES_MAX));
+        assert_eq!(recent.bytes, recent.batches.values().map(|text| text.text.len()).sum::<usize>());
     }
 }

@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::app::App;
+use super::background::without_blocking;
 use super::byte_budget::BytePermit;
 use super::error::{ApiError, ApiResult};
 use crate::engine::Text;
@@ -33,20 +33,27 @@ pub const CHECK_BODY_MAX: usize = 64 * 1024 * 1024;
 /// Larger bodies count against the budget of bodies in memory.
 const UNCOUNTED_BODY_BYTES: usize = 8 * 1024;
 
-/// The bytes of large bodies in memory at once, of all callers and of one. Parsing a body and checking its keys takes a
-/// few times as much.
-pub const BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
-pub const BODIES_BYTES_PER_CALLER_MAX: usize = 32 * 1024 * 1024;
+/// The memory for large requests at once, of all callers and of one.
+pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
+pub const BODIES_BYTES_PER_CALLER_MAX: usize = 64 * 1024 * 1024;
+
+/// What a request takes in memory for each byte of its body: the text, the paths in it and the keys made of them.
+const MEMORY_PER_BODY_BYTE: usize = 8;
 
 /// How long a large body may wait for room in that budget.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Larger bodies and lists are parsed with [`without_blocking`]; parsing this much takes about a millisecond.
-const LONG_BODY_BYTES: usize = 256 * 1024;
+/// Larger bodies and lists are parsed with [`without_blocking`]; parsing this much takes a part of a millisecond.
+const LONG_BODY_BYTES: usize = 64 * 1024;
 pub const LONG_LIST_KEYS: usize = 1_000;
 
-/// After so many bytes of a body, other connections have a turn.
-const TURN_BYTES: usize = 256 * 1024;
+/// The same for what is written: a reply with more items takes about a millisecond.
+pub const LONG_REPLY_ITEMS: usize = 500;
+
+/// After so many bytes of a body, its connection pauses: other connections have a turn, and what the desk has decided is sent.
+/// The pause is as short as a timer can be. One body then arrives with 64 MB/s at most.
+const TURN_BYTES: usize = 64 * 1024;
+const TURN_PAUSE: Duration = Duration::from_millis(1);
 
 /// A JSON body: of a request, at most [`BODY_MAX`] bytes, or of a reply.
 pub struct Json<T>(pub T);
@@ -69,7 +76,7 @@ impl BodyOwner {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+impl<T: DeserializeOwned + Send> FromRequest<Arc<App>> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
@@ -77,7 +84,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     }
 }
 
-impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for LargeJson<T, MAX> {
+impl<T: DeserializeOwned + Send, const MAX: usize> FromRequest<Arc<App>> for LargeJson<T, MAX> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
@@ -86,10 +93,10 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<App>> for LargeJson<
     }
 }
 
-async fn read_json<T: DeserializeOwned>(request: Request, app: &App, max: usize) -> ApiResult<(T, BytePermit)> {
+async fn read_json<T: DeserializeOwned + Send>(request: Request, app: &App, max: usize) -> ApiResult<(T, BytePermit)> {
     let check_paths_max = app.limits().keys_per_check;
     let (bytes, permit) = read_body(request, app, max).await?;
-    let body = without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read_limited(&bytes, check_paths_max))?;
+    let body = without_blocking(bytes.len() > LONG_BODY_BYTES, || wire::read_limited(&bytes, check_paths_max)).await?;
     Ok((body, permit))
 }
 
@@ -131,7 +138,7 @@ async fn read_bytes(request: Request, app: &App, size_max: usize) -> ApiResult<(
     let mut body = request.into_body();
     let mut permit = BytePermit::default();
     // The share of one caller is the most that one body takes.
-    let counted_max = size_max.min(BODIES_BYTES_PER_CALLER_MAX);
+    let counted_max = size_max.min(BODIES_BYTES_PER_CALLER_MAX / MEMORY_PER_BODY_BYTE);
     let (mut counted, mut bytes, mut next_turn) = (0, Vec::new(), TURN_BYTES);
     if let Some(declared) = declared {
         permit = make_room(app, &owner, declared).await?;
@@ -154,25 +161,19 @@ async fn read_bytes(request: Request, app: &App, size_max: usize) -> ApiResult<(
         bytes.extend_from_slice(data);
         if bytes.len() >= next_turn {
             next_turn = bytes.len() + TURN_BYTES;
-            tokio::task::yield_now().await;
+            tokio::time::sleep(TURN_PAUSE).await;
         }
     }
     Ok((bytes.into(), permit))
 }
 
-/// Waits until there is room for so many bytes of this caller.
+/// Waits until there is room for a request of this caller whose body has so many bytes.
 async fn make_room(app: &App, owner: &Text, bytes: usize) -> ApiResult<BytePermit> {
-    tokio::time::timeout(ROOM_TIME_MAX, app.bodies.acquire(owner, bytes)).await.map_err(|_| {
+    let memory = bytes.saturating_mul(MEMORY_PER_BODY_BYTE);
+    tokio::time::timeout(ROOM_TIME_MAX, app.bodies.acquire(owner, memory)).await.map_err(|_| {
         let sentence = "the server is busy with other large requests; try again in a moment";
         ApiError::new(Code::Unavailable, sentence).retry_after(1)
     })
-}
-
-/// Runs `work`. If it is long, the other tasks of this thread move to another thread meanwhile.
-pub fn without_blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
-    // A runtime of one thread has no other thread.
-    let can = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if long && can() { tokio::task::block_in_place(work) } else { work() }
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -180,6 +181,11 @@ impl<T: Serialize> IntoResponse for Json<T> {
         let bytes = serde_json::to_vec(&self.0).expect("replies are plain data");
         ([(CONTENT_TYPE, "application/json")], bytes).into_response()
     }
+}
+
+/// A reply whose body is a list of so many items, or has one.
+pub async fn list_reply<T: Serialize + Send>(body: T, items: usize) -> Response {
+    without_blocking(items > LONG_REPLY_ITEMS, || Json(body).into_response()).await
 }
 
 /// 201 Created, with a body.

@@ -5,6 +5,7 @@
 //! `handlers/`, what every request passes on its way there in `middleware/`, sockets and connections in `transport/`.
 
 mod app;
+mod background;
 mod byte_budget;
 mod caller;
 mod compat;

@@ -12,9 +12,10 @@ use hashbrown::HashMap;
 use tokio::sync::Semaphore;
 
 use super::app::{App, Repository};
+use super::background::{at_low_priority, without_blocking};
 use super::caller::Caller;
 use super::error::{ApiError, ApiResult};
-use super::extract::{LONG_LIST_KEYS, without_blocking};
+use super::extract::LONG_LIST_KEYS;
 use super::outcome::TOO_MUCH_WORK;
 use super::transport::client_watch::unless_gone;
 use crate::engine::{Few, Pair, Text};
@@ -33,7 +34,7 @@ const AHEAD_MAX: Duration = Duration::from_secs(REQUEST_WORK_MAX / WORK_PER_SECO
 /// The work of a pattern that turns out to be too complex.
 const FAILED_BUILD_WORK: u64 = 4_000_000;
 
-/// Comparisons are counted, and stopped if nobody waits for them, after about this much work.
+/// Comparisons are counted, and stopped if no client waits for them, after about this much work.
 const STEP_WORK: u64 = 2_000_000;
 
 /// The most patterns that a request may have to be read without a turn among the requests with many patterns.
@@ -137,24 +138,26 @@ impl PatternWork {
         let waiting = Waiting::default();
         let is_over = waiting.0.clone();
         let compared = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let (mut spent, mut counted) = (0, 0);
-            for (one, other) in pairs {
-                spent += one.compare(&other);
-                if spent - counted < STEP_WORK {
-                    continue;
+            at_low_priority(|| {
+                let _permit = permit;
+                let (mut spent, mut counted) = (0, 0);
+                for (one, other) in pairs {
+                    spent += one.compare(&other);
+                    if spent - counted < STEP_WORK {
+                        continue;
+                    }
+                    repo.work_shares.add(&subject, spent - counted).map_err(over_share)?;
+                    counted = spent;
+                    if spent > room {
+                        return Err(too_much());
+                    }
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 repo.work_shares.add(&subject, spent - counted).map_err(over_share)?;
-                counted = spent;
-                if spent > room {
-                    return Err(too_much());
-                }
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-            repo.work_shares.add(&subject, spent - counted).map_err(over_share)?;
-            Ok(spent)
+                Ok(spent)
+            })
         });
         let spent = compared.await.unwrap_or_else(|_| Err(too_much()))?;
         drop(waiting);
@@ -164,12 +167,12 @@ impl PatternWork {
 }
 
 /// Reads the keys of a request. Building patterns is counted; many of them take turns with those of other requests.
-pub async fn read_keys<T, K>(
+pub async fn read_keys<T, K: Send>(
     app: &App,
     work: &mut Option<PatternWork>,
-    texts: impl Iterator<Item = T>,
-    mut read: impl FnMut(T) -> ApiResult<K>,
-    key: impl Fn(&K) -> &Key,
+    texts: impl Iterator<Item = T> + Send,
+    mut read: impl FnMut(T) -> ApiResult<K> + Send,
+    key: impl Fn(&K) -> &Key + Sync,
 ) -> ApiResult<Few<K>> {
     let patterns = work.as_ref().map_or(0, |work| work.patterns);
     let is_long = texts.size_hint().0 > LONG_LIST_KEYS || patterns > FEW_PATTERNS;
@@ -189,6 +192,7 @@ pub async fn read_keys<T, K>(
         };
         texts.map(read_one).collect()
     })
+    .await
 }
 
 /// Set when the request is over, also when its client has disconnected.

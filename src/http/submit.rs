@@ -80,7 +80,7 @@ pub async fn read_state<T: Send + 'static>(
 ) -> ApiResult<ReadReply<T>> {
     let (sender, receiver) = oneshot::channel();
     let on_read = move |state: StateRead<'_>| {
-        // Nobody waits for it any more.
+        // No client waits for it any more.
         if sender.is_closed() {
             return;
         }

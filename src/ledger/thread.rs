@@ -11,6 +11,7 @@ use super::repack::Repacker;
 use super::writer::Writer;
 use super::{LedgerError, LedgerStatus};
 use crate::journal::JournalReader;
+use crate::threads;
 
 /// How often the journal is read. Everything in between becomes one commit.
 const READ_EVERY: Duration = Duration::from_millis(500);
@@ -51,7 +52,8 @@ impl Ledger {
             pack_check: PackCheck::default(),
         };
         let run = move || {
-            lower_priority();
+            // When the processors are busy, the ledger falls behind and catches up later.
+            threads::go_last(19);
             ledger.run(&stopped);
         };
         let thread = std::thread::Builder::new().name(format!("ledger {name}")).spawn(run);
@@ -172,13 +174,4 @@ fn pause_after(bytes: usize) -> Duration {
 
 fn exists(path: &Path) -> bool {
     path.join("HEAD").exists()
-}
-
-/// Lowers the priority of this thread: when the processor is busy, the ledger falls behind and catches up later.
-fn lower_priority() {
-    // SAFETY: only takes numbers. On Linux, zero means the calling thread; on other systems, the whole process.
-    #[cfg(target_os = "linux")]
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
-    }
 }

@@ -138,6 +138,10 @@ impl Forwarder {
         self.secret.verifies(method, path, headers)
     }
 
+    fn leads(&self, name: &str) -> bool {
+        matches!(self.view.standing(name), Standing::Leads { .. })
+    }
+
     /// Sends the request to the leader and returns its response.
     async fn send(&self, app: &App, name: &Text, mut request: Request) -> Response {
         let (method, until) = (request.method().clone(), Instant::now() + LEADER_WAIT);
@@ -159,7 +163,7 @@ impl Forwarder {
             let sending = self.connections.send(&leader.url, request);
             let sent = tokio::select! {
                 sent = sending => sent,
-                () = self.deposed(name, leader.epoch) => Err(SendError::Unknown("it does not lead any more".to_owned())),
+                () = deposed(self.view.clone(), name.clone(), leader.epoch) => Err(SendError::Unknown("it does not lead any more".to_owned())),
             };
             match sent {
                 Ok(response) => {
@@ -186,11 +190,6 @@ impl Forwarder {
         }
     }
 
-    /// Returns when the leader of this epoch does not lead any more. A node that is frozen never says so itself.
-    async fn deposed(&self, name: &Text, epoch: i64) {
-        deposed(self.view.clone(), name.clone(), epoch).await;
-    }
-
     fn pass_on(&self, app: &App, name: &Text, epoch: i64, response: http::Response<hyper::body::Incoming>) -> Response {
         let (mut parts, body) = response.into_parts();
         CONNECTION_HEADERS.iter().for_each(|name| drop(parts.headers.remove(name)));
@@ -215,13 +214,14 @@ impl Forwarder {
     }
 }
 
+/// Returns when the leader of this epoch does not lead any more. A node that is frozen never says so itself.
 async fn deposed(view: Arc<dyn ClusterView>, name: Text, epoch: i64) {
     let mut changes = view.changes();
     loop {
         changes.borrow_and_update();
         match view.standing(&name) {
             Standing::Follows(leader) if leader.epoch == epoch => {}
-            // Nobody took over yet: the leader may only have lost its connection to etcd.
+            // No node took over yet: the leader may only have lost its connection to etcd.
             Standing::NoLeader => {}
             _ => return,
         }
@@ -234,8 +234,7 @@ async fn deposed(view: Arc<dyn ClusterView>, name: Text, epoch: i64) {
 /// The layer: answers here what this node leads or what every node answers, and sends the rest to the leader.
 pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let Some(forwarder) = &app.forwarder else { return next.run(request).await };
-    let path = request.uri().path();
-    let is_from_node = forwarder.is_from_node(request.method(), path, request.headers());
+    let is_from_node = forwarder.is_from_node(request.method(), request.uri().path(), request.headers());
     request.headers_mut().remove(hop::HOP);
     let path = request.uri().path();
     let is_login = path.starts_with(LOGIN_PATHS);
@@ -264,12 +263,6 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
         return next.run(request).await;
     }
     forwarder.send(&app, &name, request).await
-}
-
-impl Forwarder {
-    fn leads(&self, name: &str) -> bool {
-        matches!(self.view.standing(name), Standing::Leads { .. })
-    }
 }
 
 /// Waits a while for a repository that this node leads and still loads.

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::desk::{BufferPage, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::http::app::{App, Repository};
+use crate::http::background::at_low_priority;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_texts::{BatchText, write_event, write_record};
@@ -46,6 +47,13 @@ const JOURNAL_BLOCK_BYTES: usize = 8 * BLOCK_BYTES;
 /// How long a stream that has just sent events collects the next ones, so that many small changes are one write. A stream
 /// that was idle for longer sends the first event at once.
 const COLLECT_TIME: Duration = Duration::from_millis(50);
+
+/// What all streams of a repository send in a second, in bytes. Beyond that they fall behind and catch up later, and the
+/// processors are left to requests. Each stream has an equal share.
+const STREAMS_BYTES_PER_SECOND: f64 = 16e6;
+
+/// How far a stream may be ahead of its share before it pauses. Timers are no finer than a millisecond.
+const AHEAD_MAX: Duration = Duration::from_millis(5);
 
 /// How long sending the reason for the end of a stream may take.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -111,6 +119,7 @@ pub async fn follow(
         text: Vec::new(),
         next_check,
         next_send: next_check,
+        share_used_until: next_check,
     };
     stream.start(outcome::notices(reply.notices));
     tokio::spawn(stream.run());
@@ -195,6 +204,8 @@ struct Stream {
     next_check: Instant,
     /// Before this time the stream collects events and sends none.
     next_send: Instant,
+    /// The time up to which its share of all streams' bytes is used.
+    share_used_until: Instant,
 }
 
 /// Why a stream ends, sent as a comment; none if the client has disconnected.
@@ -234,7 +245,9 @@ impl Stream {
 
     async fn send_events(&mut self) -> Result<(), StreamEnd> {
         loop {
+            let bytes = self.text.len();
             self.flush().await?;
+            self.keep_to_share(bytes).await;
             if Instant::now() >= self.next_check {
                 self.check().await?;
             }
@@ -248,6 +261,9 @@ impl Stream {
                         // The text of an event is the same for every stream.
                         let texts = self.filter.is_empty().then(|| repo.event_texts.of_batch(&batch));
                         self.write_records(&batch, texts.as_deref(), BLOCK_BYTES)?;
+                        if self.text.len() >= BLOCK_BYTES {
+                            break;
+                        }
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
@@ -274,6 +290,16 @@ impl Stream {
                     }
                 }
             }
+        }
+    }
+
+    /// Pauses after so many bytes if other streams need the time.
+    async fn keep_to_share(&mut self, bytes: usize) {
+        let share = STREAMS_BYTES_PER_SECOND / self.repo.desk.feed().followers().max(1) as f64;
+        let now = Instant::now();
+        self.share_used_until = self.share_used_until.max(now) + Duration::from_secs_f64(bytes as f64 / share);
+        if self.share_used_until > now + AHEAD_MAX {
+            tokio::time::sleep_until(self.share_used_until).await;
         }
     }
 
@@ -312,8 +338,13 @@ impl Stream {
     async fn read_journal(&self) -> Result<FeedPage, StreamEnd> {
         let (follower, after) = (self.follower.clone(), self.after);
         // Reading the journal blocks a thread. Streams beyond the limit wait here and not in a thread.
-        let _permit = self.app.journal_readers.acquire().await.map_err(|_| None)?;
-        let page = tokio::task::spawn_blocking(move || follower.read_journal(after)).await;
+        let permit = self.app.journal_readers.clone().acquire_owned().await.map_err(|_| None)?;
+        let read = move || {
+            // The thread keeps it: the stream may end while it reads.
+            let _permit = permit;
+            at_low_priority(|| follower.read_journal(after))
+        };
+        let page = tokio::task::spawn_blocking(read).await;
         match page {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => {

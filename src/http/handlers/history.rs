@@ -1,10 +1,15 @@
 //! `GET /api/history`: past events, the latest first.
 
+use std::collections::{HashMap, HashSet};
+
+use axum::response::Response;
+
 use crate::engine::{Engine, Record, SessionId, Text, Timestamp};
+use crate::http::background::{at_low_priority, without_blocking};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_json::event_json;
-use crate::http::extract::{Json, QueryParams};
+use crate::http::extract::{LONG_REPLY_ITEMS, QueryParams, list_reply};
 use crate::http::history_backend::{HistoryError, HistoryPage, HistoryQuery};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
@@ -26,7 +31,7 @@ const PAGE_ITEMS: u32 = 100;
     params(params::HistoryQuery),
     responses((status = 200, description = "One page of the history.", body = wire::HistoryReply), refusals::CheckQuery),
 )]
-pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::HistoryReply>> {
+pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Response> {
     let percent = match query.one("encoding") {
         None => false,
         Some("percent") => true,
@@ -48,17 +53,25 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Hi
     // Before the history is read: the token of an ended session is not valid any more.
     let reply = read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
     let HistoryPage { events, next, missing } = read_page(&caller, query).await?;
-    let name = |engine: &Engine, _| {
-        let name = |(record, name): (Record, Option<Text>)| {
-            let known = name.or_else(|| engine.session(record.event.session()?)?.name);
+    // The desk only tells the names; it does not wait for the rest.
+    let unnamed = events.iter().filter(|(_, name)| name.is_none()).filter_map(|(record, _)| record.event.session());
+    let unnamed: HashSet<SessionId> = unnamed.cloned().collect();
+    let look_up = |engine: &Engine, _| {
+        let name = |id: SessionId| engine.session(&id)?.name.map(|name| (id, name));
+        unnamed.into_iter().filter_map(name).collect::<HashMap<_, _>>()
+    };
+    let names = read_state(&caller.repo.desk, crate::engine::Actor::Reader, look_up).await?.value;
+    let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
+    let (items, notices) = (events.len(), outcome::notices(reply.notices));
+    let events = without_blocking(items > LONG_REPLY_ITEMS, || {
+        let named = |(record, name): (Record, Option<Text>)| {
+            let known = name.or_else(|| names.get(record.event.session()?).cloned());
             event_json(&record, known)
         };
-        events.into_iter().map(name).collect::<Vec<_>>()
-    };
-    let named = read_state(&caller.repo.desk, crate::engine::Actor::Reader, name).await?;
-    let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
-    let notices = outcome::notices(reply.notices);
-    Ok(Json(wire::HistoryReply { events: named.value, next_cursor: next, missing, notices }))
+        events.into_iter().map(named).collect()
+    })
+    .await;
+    Ok(list_reply(wire::HistoryReply { events, next_cursor: next, missing, notices }, items).await)
 }
 
 /// Reads one page of records, off the threads that serve requests.
@@ -67,7 +80,7 @@ pub async fn read_page(caller: &Caller, query: HistoryQuery) -> ApiResult<Histor
     let read = move || repo.history.as_ref().map(|history| history.page(&query));
     let unreadable =
         || ApiError::new(Code::Unavailable, "the history cannot be read now; try again in a moment").retry_after(5);
-    match tokio::task::spawn_blocking(read).await {
+    match tokio::task::spawn_blocking(|| at_low_priority(read)).await {
         Ok(Some(Ok(page))) => Ok(page),
         Ok(Some(Err(HistoryError::BadCursor))) => {
             Err(wire::BadBody::field("cursor", "must be the nextCursor of an earlier reply").into())

@@ -65,7 +65,7 @@ async fn list(caller: Caller, query: StatusQuery, session: Option<String>) -> Ap
     let mut pairs = vec![("limit".to_owned(), LISTED_MAX.to_string())];
     pairs.extend(query.prefix.map(|prefix| ("prefix".to_owned(), prefix)));
     pairs.extend(session.filter(|_| query.mine).map(|session| ("session".to_owned(), session)));
-    Ok(reservations::reservations(caller, QueryParams(pairs)).await?.0)
+    reservations::list(&caller, &QueryParams(pairs)).await
 }
 
 /// The body of a tool call is counted as a whole.

@@ -1,10 +1,13 @@
 //! Reservations in lists, and the override that takes one away from its holder.
 
+use axum::response::Response;
+
 use crate::engine::{Actor, Command, Engine, Outcome, Refusal, ReservationId, Seq, SessionId};
+use crate::http::background::without_blocking;
 use crate::http::caller::Caller;
 use crate::http::conflict_list::reason_in_list;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, Json, QueryParams};
+use crate::http::extract::{At, Json, LONG_REPLY_ITEMS, QueryParams, list_reply};
 use crate::http::handlers::reservation_history;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
@@ -28,11 +31,7 @@ const OWN_PAGE_ITEMS: u32 = 10_000;
     params(params::SessionAt, params::PageParams),
     responses((status = 200, description = "One page of its reservations, the oldest first.", body = wire::ReservationList), refusals::LookAtOne),
 )]
-pub async fn reserved_files(
-    caller: Caller,
-    At(id): At<String>,
-    query: QueryParams,
-) -> ApiResult<Json<wire::ReservationList>> {
+pub async fn reserved_files(caller: Caller, At(id): At<String>, query: QueryParams) -> ApiResult<Response> {
     let (actor, session) = caller.look_for(&id)?;
     let limit = query.page_size(OWN_PAGE_ITEMS)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
@@ -42,7 +41,7 @@ pub async fn reserved_files(
         let sentence = format!("there is no session {id:?} in this repository");
         return Err(ApiError::new(Code::NotFound, sentence).with_notices(page.list.notices));
     }
-    Ok(Json(wire::ReservationList { seq: None, server_time: None, ..page.list }))
+    Ok(reply(wire::ReservationList { seq: None, server_time: None, ..page.list }).await)
 }
 
 /// List all reservations of the repository.
@@ -54,17 +53,26 @@ pub async fn reserved_files(
     params(params::ReservationQuery, params::PageParams),
     responses((status = 200, description = "One page of reservations, the oldest first.", body = wire::ReservationList), refusals::Look),
 )]
-pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::ReservationList>> {
+pub async fn reservations(caller: Caller, query: QueryParams) -> ApiResult<Response> {
+    Ok(reply(list(&caller, &query).await?).await)
+}
+
+/// The reservations that a query asks for.
+pub async fn list(caller: &Caller, query: &QueryParams) -> ApiResult<wire::ReservationList> {
     let limit = query.page_size(PAGE_ITEMS)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let prefix = query.one("prefix").map(|text| KeyPrefix::new(text, caller.repo.policy().rules.fold_case));
     let session = match query.one("session").map(SessionId::parse) {
         // No session has such an id, so none holds anything.
-        Some(None) => return read_nothing(&caller).await.map(Json),
+        Some(None) => return read_nothing(caller).await,
         session => session.flatten(),
     };
-    let page = read_page(&caller, caller.look(), after, limit, Filter { session, prefix }).await?;
-    Ok(Json(page.list))
+    Ok(read_page(caller, caller.look(), after, limit, Filter { session, prefix }).await?.list)
+}
+
+async fn reply(list: wire::ReservationList) -> Response {
+    let items = list.reservations.len();
+    list_reply(list, items).await
 }
 
 /// Which reservations a list has.
@@ -108,11 +116,15 @@ async fn read_page(
             page.knows_session = knows_session;
         }
         page.list.notices.extend(outcome::notices(reply.notices));
-        for (holder, grant) in &scan.found {
-            let place = page.list.reservations.len();
-            let info = outcome::reservation_info(holder, grant);
-            page.list.reservations.push(wire::Reservation { reason: reason_in_list(place, info.reason), ..info });
-        }
+        let reservations = &mut page.list.reservations;
+        without_blocking(scan.found.len() > LONG_REPLY_ITEMS, || {
+            for (holder, grant) in &scan.found {
+                let info = outcome::reservation_info(holder, grant);
+                let reason = reason_in_list(reservations.len(), info.reason);
+                reservations.push(wire::Reservation { reason, ..info });
+            }
+        })
+        .await;
         if scan.has_more {
             page.list.next_cursor = page.list.reservations.last().map(|last| last.fence.to_string());
             return Ok(page);

@@ -10,7 +10,7 @@ use crate::engine::{Actor, Command, EndState, Engine, Outcome, Owner, Seq, Sessi
 use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, Json, QueryParams, created};
+use crate::http::extract::{At, Json, QueryParams, created, list_reply};
 use crate::http::ids::new_id;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
@@ -127,7 +127,7 @@ pub async fn create(
     params(params::SessionQuery, params::PageParams),
     responses((status = 200, description = "One page of sessions, the oldest first.", body = wire::SessionList), refusals::Look),
 )]
-pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::SessionList>> {
+pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Response> {
     let limit = query.page_size(PAGE_ITEMS_MAX)?;
     let after = Seq(query.number("cursor", 0, u64::MAX)?.unwrap_or(0));
     let state = query.word("state", wire::SessionState::WORDS)?;
@@ -161,7 +161,8 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Json<wire::Se
         let views = read_state(&caller.repo.desk, Actor::Reader, view).await?.value;
         sessions.extend(views.into_iter().map(info));
     }
-    Ok(Json(wire::SessionList { sessions, next_cursor, notices }))
+    let items = sessions.len();
+    Ok(list_reply(wire::SessionList { sessions, next_cursor, notices }, items).await)
 }
 
 /// Get one session.

@@ -7,8 +7,8 @@ use super::files::{FileList, TrackedFiles};
 use super::lock_list::{HeldPaths, LockList};
 use crate::engine::{Actor, Engine, Seq, Text};
 use crate::http::app::Repository;
+use crate::http::background::without_blocking;
 use crate::http::error::ApiResult;
-use crate::http::extract::without_blocking;
 use crate::http::submit::read_state;
 
 /// About the most memory that the lists of all repositories take, in bytes. The ones that were used last are kept.
@@ -42,13 +42,17 @@ impl LockLists {
     /// The locks of a repository as they are now.
     pub async fn current(&self, repo: &Repository) -> ApiResult<Arc<LockList>> {
         let head = repo.desk.feed().head();
-        if let Some(kept) = self.kept(&repo.name).filter(|kept| is_current(&kept.list, repo, head)) {
+        if let Some(kept) = self.kept(&repo.name)
+            && is_current(&kept.list, repo, head).await
+        {
             return Ok(kept.list);
         }
         // One request makes the list. Those that came before it was made wait for it, and use it.
         let _turn = repo.lock_list_turn.lock().await;
         let before = self.kept(&repo.name);
-        if let Some(kept) = before.as_ref().filter(|kept| is_current(&kept.list, repo, head)) {
+        if let Some(kept) = &before
+            && is_current(&kept.list, repo, head).await
+        {
             return Ok(kept.list.clone());
         }
         let (head, held) = read_held(repo).await?;
@@ -57,7 +61,8 @@ impl LockLists {
             let files = if held.patterns.is_empty() { None } else { files_of_head(repo, known_files) };
             let list = Arc::new(LockList::build(head, &held, files.as_deref()));
             Kept { repo: repo.name.clone(), list, files }
-        });
+        })
+        .await;
         let list = kept.list.clone();
         self.keep(kept);
         Ok(list)
@@ -82,11 +87,11 @@ impl LockLists {
 }
 
 /// Whether a list has everything up to this record, and the files of HEAD.
-fn is_current(list: &LockList, repo: &Repository, head: Seq) -> bool {
+async fn is_current(list: &LockList, repo: &Repository, head: Seq) -> bool {
     list.head >= head
         && match &list.commit {
             None => true,
-            Some(commit) => without_blocking(true, || head_of(repo) == *commit),
+            Some(commit) => without_blocking(true, || head_of(repo) == *commit).await,
         }
 }
 

@@ -47,7 +47,7 @@ impl ClientSocket {
 
     /// A second descriptor of the socket: the runtime already watches the first one for the connection.
     fn watch(self) -> io::Result<AsyncFd<OwnedFd>> {
-        // SAFETY: whoever polls this belongs to the connection, so its socket is open.
+        // SAFETY: the task that polls this belongs to the connection, so its socket is open.
         let socket = unsafe { BorrowedFd::borrow_raw(self.0) }.try_clone_to_owned()?;
         // SAFETY: an owned descriptor stays the same until it is dropped.
         unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }.map_err(io::Error::from)

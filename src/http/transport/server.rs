@@ -42,6 +42,7 @@ use crate::http::transport::read_timeout::ReadTimeout;
 use crate::http::transport::tls::{TlsIdentity, TlsStream};
 use crate::http::transport::unread::OpenSockets;
 use crate::http::transport::write_timeout::WriteTimeout;
+use crate::threads;
 use crate::wire::{Code, ErrorBody};
 
 /// How long a client may accept no bytes of its reply.
@@ -66,11 +67,22 @@ const RESERVED_HEADER_TIME: Duration = Duration::from_secs(2);
 /// A URL may have 64 KiB.
 const BUFFER_BYTES_MAX: usize = 72 * 1024;
 
+/// How many tasks a thread of the runtime runs before it looks for input, and for replies of the desk. A few connections
+/// that always have work must not make the others wait for long.
+const TASKS_BETWEEN_EVENTS: u32 = 13;
+const TASKS_BETWEEN_REPLIES: u32 = 5;
+
 /// The runtime that serves connections. It has half as many threads as there are processors: the desk, the ledger, git
 /// and often the clients run on the same machine, and one thread can serve more requests than one desk can decide.
 pub fn runtime() -> io::Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
-    Builder::new_multi_thread().worker_threads(processors.div_ceil(2)).enable_all().build()
+    Builder::new_multi_thread()
+        .worker_threads(processors.div_ceil(2))
+        .event_interval(TASKS_BETWEEN_EVENTS)
+        .global_queue_interval(TASKS_BETWEEN_REPLIES)
+        .on_thread_start(threads::go_first)
+        .enable_all()
+        .build()
 }
 
 /// A socket that clients connect to.

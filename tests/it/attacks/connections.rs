@@ -33,6 +33,28 @@ fn follow_on(mut stream: TcpStream, target: &str, token: &str) -> TcpStream {
     stream
 }
 
+/// A stream that was closed while it read the journal left its thread behind. Clients that came and went had 500 of them at
+/// work, each with a page of the journal, and the server took 2 GB.
+#[test]
+fn a_stream_that_is_closed_leaves_no_read_of_the_journal_behind() {
+    let (rounds, streams) = numbers((4, 60), (40, 200));
+    let world = World::new();
+    let (ana, reader) = (world.session("ana"), world.reader());
+    for part in 0..2 {
+        let keys: Vec<String> = (0..10_000).map(|n| format!("{part}/{n}")).collect();
+        ana.reserve(json!({ "filePaths": keys, "reason": "r".repeat(900) })).ok();
+    }
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", world.server().pid())).unwrap().count();
+    let mut most = 0;
+    for _ in 0..rounds {
+        let open: Vec<TcpStream> = (0..streams).map(|_| follow(&world, "/api/events?after=0", &reader)).collect();
+        most = most.max(threads());
+        drop(open);
+        most = most.max(threads());
+    }
+    assert!(most < 40, "{most} threads");
+}
+
 /// 10,000 idle connections closed the server for everybody.
 #[test]
 fn idle_connections_do_not_keep_others_out() {

@@ -108,7 +108,7 @@ fn a_request_that_has_not_arrived_completely_is_not_carried_out() {
     assert_eq!(world.held(), [""; 0]);
 }
 
-/// Nobody can tell a client that closed its sending side from one that is gone, so a wait ends with either.
+/// A client that closed its sending side looks like one that is gone, so a wait ends with either.
 #[test]
 fn a_wait_ends_with_the_sending_side_of_its_client() {
     let world = World::new();
@@ -131,7 +131,7 @@ fn a_wait_ends_with_the_sending_side_of_its_client() {
         drop(stream);
     }
     ana.release("a");
-    until("nobody waits or holds", || world.held().is_empty().then_some(()));
+    until("no session waits or holds", || world.held().is_empty().then_some(()));
     assert_eq!(world.get("/api/sessions/bo", &world.reader()).ok()["waitingFor"], json!([]));
 }
 
