@@ -7,7 +7,7 @@ use crate::kill::{Field, check_exclusive_is_not_shared, work_through_failures};
 use crate::world::{PAST_THE_LEASE, World, has_etcd, until};
 
 /// Lets the clients get some more answers.
-fn some_answers(world: &World, field: &Field) {
+pub fn some_answers(world: &World, field: &Field) {
     let enough = field.acknowledged() + 60;
     until("the clients get answers", || {
         check_exclusive_is_not_shared(&world.reservations());
@@ -136,13 +136,7 @@ fn who_waits_across_a_takeover_hears_of_it() {
             world.kill_node(leader);
             world.start_node(leader);
             // Lead again, for the second round.
-            let name = format!("n{leader}");
-            until("the repository is back", || {
-                let address = world.address();
-                let _ =
-                    crate::world::Run::run(&mut world.dibs(&["cluster", "move", "repo", &name, "--cluster", &address]));
-                (world.leader_now() == Some(leader)).then_some(())
-            });
+            world.move_to(leader);
         }
     }
     assert_eq!(world.reservations().len(), 1, "ana holds on");
