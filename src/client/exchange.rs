@@ -51,6 +51,9 @@ impl Default for Limits {
     }
 }
 
+/// How long a node may take for a reply while there is another one to ask. A node waits less than this for the one that leads.
+const NODE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How often one call starts the server. After a server was killed, a program that it was about to start may have its sockets
 /// for a moment, and accept a connection that nothing answers.
 const START_TRIES: usize = 3;
@@ -301,8 +304,7 @@ impl Client {
         body: Option<Bytes>,
         waiting: Duration,
     ) -> Result<T, ClientError> {
-        let limit = self.limits.total.saturating_add(waiting);
-        let reply = self.or_started(|client| client.call_nodes(limit, &method, path, &body))?;
+        let reply = self.or_started(|client| client.call_nodes(waiting, &method, path, &body))?;
         self.inbox.iter().for_each(|inbox| inbox.receive(&reply.body));
         self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
         parse(reply, || self.at())
@@ -360,14 +362,15 @@ impl Client {
     /// the next one is asked, because every call is safe to repeat. What the last one says counts.
     fn call_nodes(
         &mut self,
-        limit: Duration,
+        waiting: Duration,
         method: &Method,
         path: &str,
         body: &Option<Bytes>,
     ) -> Result<RawReply, ClientError> {
         let mut others = if are_nodes(&self.endpoints) { self.endpoints.len() - 1 } else { 0 };
         loop {
-            let outcome = self.call_within(limit, method, path, body.clone());
+            let time = if others > 0 { self.limits.total.min(NODE_TIME_MAX) } else { self.limits.total };
+            let outcome = self.call_within(time.saturating_add(waiting), method, path, body.clone());
             let is_worth_another = match &outcome {
                 Ok(reply) => reply.status == StatusCode::SERVICE_UNAVAILABLE,
                 // Without a connection, all of them were tried.

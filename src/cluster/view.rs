@@ -228,3 +228,43 @@ impl Bell {
         *heard = *rings;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_is_renewed_does_not_hide_that_an_election_is_refused() {
+        let view = View::new();
+        view.set_problem("repo", Some("etcd refuses access".to_owned()));
+        view.set_problem("", None);
+        assert_eq!(view.problem().as_deref(), Some("etcd refuses access"));
+        assert!(!view.has_quorum());
+        view.set_problem("repo", None);
+        assert!(view.has_quorum() && view.problem().is_none());
+    }
+
+    #[test]
+    fn only_a_leader_that_cannot_be_reached_is_a_problem() {
+        let view = View::new();
+        let address = |node: &str| NodeAddress { node: node.to_owned(), url: format!("http://{node}") };
+        let (a, b) = (address("a"), address("b"));
+        view.set_others(vec![a.clone(), b.clone()]);
+        view.set_leader(
+            "repo",
+            Some(LeaderInfo { node: "a".into(), url: "http://a".into(), epoch: 1, is_self: false }),
+        );
+        view.set_unreachable(&b, Some("why".to_owned()));
+        assert_eq!((view.problem(), view.notes().len()), (None, 1));
+        view.set_unreachable(&a, Some("why".to_owned()));
+        assert!(view.problem().is_some_and(|sentence| sentence.starts_with("node a cannot be reached")));
+        assert!(view.notes().iter().all(|note| !note.contains("http")), "addresses are not for everybody");
+        assert!(view.reports().iter().all(|report| report.contains("(why)")));
+        // Gone from the cluster, or back.
+        view.set_others(vec![a.clone()]);
+        view.set_unreachable(&a, None);
+        assert!(view.problem().is_none() && view.notes().is_empty());
+        view.set_unreachable(&b, Some("why".to_owned()));
+        assert!(view.notes().is_empty(), "a probe that ends after its node has gone says nothing");
+    }
+}

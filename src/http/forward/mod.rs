@@ -25,6 +25,7 @@ use super::app::App;
 use super::caller::repository_of;
 use super::error::ApiError;
 use super::handlers::mcp::MCP_PATH;
+use super::transport::client_watch;
 use crate::desk::SubmitError;
 use crate::engine::Text;
 use crate::wire::{self, Code};
@@ -34,6 +35,10 @@ use hop::HopSecret;
 
 /// How long a request waits for a node to lead, while none does. Handing over takes less; a takeover takes longer.
 const LEADER_WAIT: Duration = Duration::from_secs(3);
+
+/// After this time without a response the client is watched, and this long after it has closed its request is given up.
+const WATCH_CLIENT_AFTER: Duration = Duration::from_millis(100);
+const CLIENT_GONE_FOR: Duration = Duration::from_secs(1);
 
 /// What a node asks another for, to find out whether it can be reached, and how long that may take.
 const PROBE_PATH: &str = "/healthz";
@@ -182,6 +187,7 @@ impl Forwarder {
             let sending = self.connections.send(&leader.url, request);
             let sent = tokio::select! {
                 sent = sending => sent,
+                () = gone_for_long() => return ApiError::client_gone().into_response(),
                 () = self.deposed(name, leader.epoch) => Err(SendError::Unknown("it does not lead any more".to_owned())),
             };
             match sent {
@@ -236,6 +242,15 @@ impl Forwarder {
         };
         Response::from_parts(parts, body)
     }
+}
+
+/// Ready a while after the client has closed. By then the leader has its request, which is carried out, but it does not wait in a
+/// queue for a client that is gone.
+async fn gone_for_long() {
+    // Most requests are answered before anything is watched.
+    tokio::time::sleep(WATCH_CLIENT_AFTER).await;
+    client_watch::gone().await;
+    tokio::time::sleep(CLIENT_GONE_FOR).await;
 }
 
 async fn deposed(view: Arc<dyn ClusterView>, name: Text, epoch: i64) {
