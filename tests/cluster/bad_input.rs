@@ -164,7 +164,7 @@ fn clocks_that_are_hours_apart_end_nothing_early_and_are_said() {
         let clock = world.path(&format!("clock{node}"));
         std::fs::write(&clock, (hours(node) * 3600).to_string()).unwrap();
         let mut command = world.serve(node);
-        command.env("LD_PRELOAD", &library).env("DIBS_CLOCK", clock);
+        command.env("LD_PRELOAD", library).env("DIBS_CLOCK", clock);
         world.start_node_with(node, &mut command);
     }
     // Tokens follow the wall clock, so these are valid for longer.
