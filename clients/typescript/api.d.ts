@@ -98,7 +98,7 @@ export type ClaimReply = {
   notices?: Notice[];
 };
 
-/** What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token. */
+/** What a node of a cluster does now. Addresses and repositories are not named, because the call needs no token. */
 export type ClusterHealth = {
   /** `leader` if the node leads a repository, else `follower`. */
   role: string;

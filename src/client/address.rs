@@ -47,6 +47,16 @@ impl Endpoint {
     }
 }
 
+/// Whether these are several nodes of a cluster, and not the socket and the port of one server.
+pub fn are_nodes(endpoints: &[Endpoint]) -> bool {
+    endpoints.iter().filter(|endpoint| matches!(endpoint.address, Address::Tcp { .. })).count() > 1
+}
+
+/// All addresses as one text, as `DIBS_URL` has them.
+pub fn joined(endpoints: &[Endpoint]) -> String {
+    endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
+}
+
 impl From<Address> for Endpoint {
     fn from(address: Address) -> Endpoint {
         Endpoint { address, own_server_only: false }

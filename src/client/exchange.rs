@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::address::part;
+use super::address::{are_nodes, part};
 use super::{Address, Cancel, ClientError, Credential, Endpoint, Inbox, peer, tls};
 use crate::wire::{ErrorBody, Time};
 
@@ -51,6 +51,9 @@ impl Default for Limits {
     }
 }
 
+/// How long a node may take for a reply while there is another one to ask. A node waits less than this for the one that leads.
+const NODE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How often one call starts the server. After a server was killed, a program that it was about to start may have its sockets
 /// for a moment, and accept a connection that nothing answers.
 const START_TRIES: usize = 3;
@@ -61,6 +64,10 @@ pub type Starter = Box<dyn Fn() -> Result<Vec<Endpoint>, Option<String>> + Send>
 /// Calls one server, one call at a time. Keeps the connection for the next call.
 pub struct Client {
     pub(super) endpoints: Vec<Endpoint>,
+    /// The endpoint that is tried first: the one that answered last.
+    pub(super) first: usize,
+    /// Whether the latest call had a connection.
+    is_connected: bool,
     credential: Option<Credential>,
     limits: Limits,
     idle_connection: Option<ClientConnection>,
@@ -160,6 +167,8 @@ impl Client {
         let latest = LatestReply::default();
         Ok(Client {
             endpoints,
+            first: 0,
+            is_connected: false,
             credential,
             limits,
             idle_connection: None,
@@ -295,8 +304,7 @@ impl Client {
         body: Option<Bytes>,
         waiting: Duration,
     ) -> Result<T, ClientError> {
-        let limit = self.limits.total.saturating_add(waiting);
-        let reply = self.or_started(|client| client.call_within(limit, &method, path, body.clone()))?;
+        let reply = self.or_started(|client| client.call_nodes(waiting, &method, path, &body))?;
         self.inbox.iter().for_each(|inbox| inbox.receive(&reply.body));
         self.latest = LatestReply { body: reply.body.clone(), date: reply.date };
         parse(reply, || self.at())
@@ -312,7 +320,7 @@ impl Client {
             let (Err(ClientError::Unreachable { at, why }), Some(start)) = (&outcome, &self.starter) else { break };
             match start() {
                 Ok(endpoints) => {
-                    self.endpoints = endpoints;
+                    (self.endpoints, self.first) = (endpoints, 0);
                     outcome = call(self);
                 }
                 Err(None) => break,
@@ -350,6 +358,41 @@ impl Client {
         }
     }
 
+    /// Makes a call. Of several nodes, one that accepts the connection may still not answer, or not be able to serve now; then
+    /// the next one is asked, because every call is safe to repeat. What the last one says counts.
+    fn call_nodes(
+        &mut self,
+        waiting: Duration,
+        method: &Method,
+        path: &str,
+        body: &Option<Bytes>,
+    ) -> Result<RawReply, ClientError> {
+        let mut others = if are_nodes(&self.endpoints) { self.endpoints.len() - 1 } else { 0 };
+        loop {
+            let time = if others > 0 { self.limits.total.min(NODE_TIME_MAX) } else { self.limits.total };
+            let outcome = self.call_within(time.saturating_add(waiting), method, path, body.clone());
+            let is_worth_another = match &outcome {
+                Ok(reply) => reply.status == StatusCode::SERVICE_UNAVAILABLE,
+                // Without a connection, all of them were tried.
+                Err(ClientError::Unreachable { .. } | ClientError::TimedOut { .. }) => self.is_connected,
+                Err(_) => false,
+            };
+            if others == 0 || !is_worth_another {
+                return outcome;
+            }
+            others -= 1;
+            self.leave_node();
+        }
+    }
+
+    /// The next call goes to the next endpoint, if there are several nodes.
+    pub(super) fn leave_node(&mut self) {
+        if are_nodes(&self.endpoints) {
+            self.first = (self.first + 1) % self.endpoints.len();
+            self.idle_connection = None;
+        }
+    }
+
     fn call_within(
         &mut self,
         limit: Duration,
@@ -359,6 +402,7 @@ impl Client {
     ) -> Result<RawReply, ClientError> {
         self.latest = LatestReply::default();
         self.partial = Vec::new();
+        self.is_connected = false;
         let mut received = Vec::new();
         let outcome = self.block_on(async |client| {
             let cancel = client.cancel.clone();
@@ -402,6 +446,7 @@ impl Client {
                 Some(idle) => idle,
                 None => self.connect().await?,
             };
+            (self.first, self.is_connected) = (current.endpoint, true);
             let endpoint = &self.endpoints[current.endpoint];
             let request = self.request(endpoint, method, path, body.clone()).map_err(|error| {
                 ClientError::Unreachable { at: format!("{endpoint}{path}"), why: format!("not an address: {error}") }
@@ -432,7 +477,11 @@ impl Client {
     pub(super) async fn connect(&self) -> Result<ClientConnection, ClientError> {
         let mut failures = Vec::new();
         let mut refused = None;
-        for (index, endpoint) in self.endpoints.iter().enumerate() {
+        // The socket of a single server is always the better way.
+        let first = if are_nodes(&self.endpoints) { self.first } else { 0 };
+        for turn in 0..self.endpoints.len() {
+            let index = (first + turn) % self.endpoints.len();
+            let endpoint = &self.endpoints[index];
             let why = match self.open(endpoint).await {
                 Ok((sender, driver)) => return Ok(ClientConnection { sender, driver, endpoint: index }),
                 Err(OpenError::NoConnection(why)) => why,

@@ -20,7 +20,7 @@ mod stream;
 mod tests;
 mod tls;
 
-pub use address::{Address, Endpoint, part as url_segment};
+pub use address::{Address, Endpoint, are_nodes, joined, part as url_segment};
 pub use calls::{HistoryFilter, ReservationFilter};
 pub use cancel::Cancel;
 pub use credential::{Credential, Origin, is_absent};

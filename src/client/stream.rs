@@ -80,9 +80,10 @@ impl Client {
     fn begin_stream(&mut self, after: Option<u64>) -> Result<(ClientConnection, Incoming), ClientError> {
         let limit = self.limits().total;
         let late = ClientError::TimedOut { at: self.at(), limit };
-        self.block_on(async move |client| {
+        let begun = self.block_on(async move |client| {
             let begin = async {
                 let mut connection = client.connect().await?;
+                client.first = connection.endpoint;
                 let endpoint = &client.endpoints[connection.endpoint];
                 let lost = |why: &dyn std::fmt::Display| ClientError::Unreachable {
                     at: endpoint.to_string(),
@@ -104,7 +105,11 @@ impl Client {
                 Ok((connection, response.into_body()))
             };
             timeout(limit, begin).await.unwrap_or(Err(late))
-        })
+        });
+        if begun.is_err() {
+            self.leave_node();
+        }
+        begun
     }
 }
 

@@ -140,9 +140,12 @@ impl Election {
         let mut heard = 0;
         while !self.shared.stopping.load(Ordering::SeqCst) {
             let pause = match self.look() {
-                Ok(found) => self.step(found),
+                Ok(found) => {
+                    self.shared.view.set_problem(&self.repository, None);
+                    self.step(found)
+                }
                 Err(error) => {
-                    self.shared.view.set_problem(Some(problem(&error)));
+                    self.shared.view.set_problem(&self.repository, Some(problem(&error)));
                     self.give_up_if_lost();
                     LOOK_EVERY
                 }
@@ -249,7 +252,7 @@ impl Election {
             Ok(reply) if reply.succeeded => reply.header.unwrap_or_default().revision,
             Ok(_) => return Duration::ZERO,
             Err(error) => {
-                shared.view.set_problem(Some(problem(&error)));
+                shared.view.set_problem(&self.repository, Some(problem(&error)));
                 return LOOK_EVERY;
             }
         };

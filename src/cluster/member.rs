@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::names::Names;
+use super::view::NodeAddress;
 use crate::etcd::messages::{KeyValue, RangeRequest, TxnRequest};
 use crate::etcd::{Etcd, EtcdError, after_prefix, get, is_absent, mod_is, put, put_leased};
 
@@ -47,6 +48,9 @@ pub struct NodeRecord {
     /// Records that its ledgers have not written yet.
     #[serde(default)]
     pub ledger_behind: u64,
+    /// What it cannot do.
+    #[serde(default)]
+    pub problems: Vec<String>,
 }
 
 /// Repeats a call until it is clear, for a while.
@@ -152,6 +156,12 @@ pub fn register(etcd: &Etcd, names: &Names, node: &NodeRecord, lease: i64, patie
 pub fn nodes(etcd: &Etcd, names: &Names) -> Result<Vec<NodeRecord>, EtcdError> {
     let found = find_all(etcd, &names.nodes())?;
     Ok(found.iter().filter_map(|found| serde_json::from_slice(&found.value).ok()).collect())
+}
+
+/// The nodes other than this one.
+pub fn others(own: &NodeRecord, nodes: &[NodeRecord]) -> Vec<NodeAddress> {
+    let others = nodes.iter().filter(|other| other.name != own.name);
+    others.map(|other| NodeAddress { node: other.name.clone(), url: other.url.clone() }).collect()
 }
 
 /// What is worth knowing about the other nodes.

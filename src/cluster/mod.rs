@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 
 pub use election::{LeaderWork, RunningTerm, Term};
-pub use view::{LeaderInfo, View};
+pub use view::{LeaderInfo, NodeAddress, View};
 
 use crate::boot_clock;
 use crate::engine::Text;
@@ -38,8 +38,11 @@ pub const LEASE_TIME: Duration = Duration::from_secs(5);
 /// The shortest and the longest time of a lease.
 pub const LEASE_TIMES: std::ops::RangeInclusive<u64> = 2..=60;
 
-/// How often a node writes its record again, with its clock.
+/// How often a node writes its record again, with its clock, if nothing else changes in it.
 const RECORD_EVERY_MS: i64 = 10_000;
+
+/// The name under which the thread of the lease reports problems; those of elections have the name of a repository.
+const LEASE: &str = "";
 
 /// What a node joins a cluster with.
 pub struct NodeConfig {
@@ -93,12 +96,15 @@ impl Cluster {
             keys,
             clock_ms: wall_ms(),
             ledger_behind: 0,
+            problems: Vec::new(),
         };
         let lease = grant(&etcd, lease_time)?;
         member::register(&etcd, &names, &node, lease.id, lease_time * 2)?;
         election::free_former(&etcd, &names, &node);
         let view = Arc::new(View::new());
-        view.set_notes(member::notes(&node, &member::nodes(&etcd, &names).unwrap_or_default()));
+        let nodes = member::nodes(&etcd, &names).unwrap_or_default();
+        view.set_notes(member::notes(&node, &nodes));
+        view.set_others(member::others(&node, &nodes));
         let on_change = view.clone();
         let watching = etcd.watch(&names.live(), move || on_change.ring());
         let shared = Arc::new(Shared {
@@ -180,40 +186,43 @@ fn grant(etcd: &Etcd, time: Duration) -> Result<Lease, EtcdError> {
 impl Shared {
     /// The thread that renews the lease, and replaces one that is gone.
     fn keep_lease(&self, on_fatal: &dyn Fn(String)) {
-        let (mut heard, mut record_at) = (0, boot_clock::now_ms());
+        let (mut heard, mut written) = (0, (boot_clock::now_ms(), Vec::new()));
         while !self.stopped.load(Ordering::SeqCst) {
             let lease = self.lease.load_full();
             let asked_at = boot_clock::now_ms();
-            let result = self.etcd.keep_lease(lease.id);
-            let next = match result {
+            let next = match self.etcd.keep_lease(lease.id) {
                 Ok(()) => {
                     lease.renewed(asked_at);
-                    self.view.set_problem(None);
+                    self.view.set_problem(LEASE, None);
+                    if let Some(url) = self.refresh_record(&mut written) {
+                        on_fatal(self.replaced(&url));
+                        return;
+                    }
                     self.lease_time / 3
                 }
                 Err(EtcdError::LeaseGone) => {
                     lease.end();
                     self.view.ring();
+                    // A process that was frozen for long may have been replaced.
+                    let nodes = member::nodes(&self.etcd, &self.names).unwrap_or_default();
+                    if let Some(url) = self.replaced_by(&nodes) {
+                        on_fatal(self.replaced(&url));
+                        return;
+                    }
                     match self.join_again() {
-                        Ok(()) => self.view.set_problem(None),
-                        Err(error) => self.view.set_problem(Some(format!("this node lost its lease: {error}"))),
+                        Ok(()) => self.view.set_problem(LEASE, None),
+                        Err(error) => {
+                            self.view.set_problem(LEASE, Some(format!("this node lost its lease: {error}")));
+                        }
                     }
                     Duration::from_millis(200)
                 }
                 Err(error) => {
-                    self.view.set_problem(Some(problem(&error)));
+                    self.view.set_problem(LEASE, Some(problem(&error)));
                     self.view.ring();
                     Duration::from_millis(200)
                 }
             };
-            if boot_clock::now_ms() - record_at > RECORD_EVERY_MS && self.view.problem().is_none() {
-                record_at = boot_clock::now_ms();
-                if let Some(url) = self.refresh_record() {
-                    let name = &self.node.name;
-                    on_fatal(format!("another node with the name {name} has started at {url}; this one stops"));
-                    return;
-                }
-            }
             // Only `leave` must not wait; other rings are not for this thread.
             let until = boot_clock::now_ms() + i64::try_from(next.as_millis()).unwrap_or(i64::MAX);
             while !self.stopped.load(Ordering::SeqCst) && boot_clock::now_ms() < until {
@@ -232,20 +241,37 @@ impl Shared {
         Ok(())
     }
 
-    fn record(&self) -> NodeRecord {
-        let ledger_behind = self.ledger_behind.load(Ordering::Relaxed);
-        NodeRecord { clock_ms: wall_ms(), ledger_behind, ..self.node.clone() }
+    /// The address of another node of this name.
+    fn replaced_by(&self, nodes: &[NodeRecord]) -> Option<String> {
+        let mut of_this_name = nodes.iter().filter(|node| node.name == self.node.name);
+        of_this_name.find(|node| node.instance != self.node.instance).map(|node| node.url.clone())
     }
 
-    /// Writes the record of this node again, and looks at the others. Returns the address of another node of this name.
-    fn refresh_record(&self) -> Option<String> {
+    fn replaced(&self, url: &str) -> String {
+        format!("another node with the name {} has started at {url}; this one stops", self.node.name)
+    }
+
+    fn record(&self) -> NodeRecord {
+        let ledger_behind = self.ledger_behind.load(Ordering::Relaxed);
+        NodeRecord { clock_ms: wall_ms(), ledger_behind, problems: self.view.reports(), ..self.node.clone() }
+    }
+
+    /// Looks at the records of the other nodes, and writes that of this one again where it is old. `written` is when that was
+    /// done last, and which problems it named. Returns the address of another node of this name.
+    fn refresh_record(&self, written: &mut (i64, Vec<String>)) -> Option<String> {
         let nodes = member::nodes(&self.etcd, &self.names).ok()?;
-        let own = nodes.iter().find(|node| node.name == self.node.name);
-        if let Some(other) = own.filter(|own| own.instance != self.node.instance) {
-            return Some(other.url.clone());
+        let replaced_by = self.replaced_by(&nodes);
+        if replaced_by.is_some() {
+            return replaced_by;
         }
-        let _ = member::register(&self.etcd, &self.names, &self.record(), self.lease.load().id, Duration::ZERO);
         self.view.set_notes(member::notes(&self.node, &nodes));
+        self.view.set_others(member::others(&self.node, &nodes));
+        let record = self.record();
+        let is_known = nodes.iter().any(|node| node.name == self.node.name);
+        if !is_known || boot_clock::now_ms() - written.0 > RECORD_EVERY_MS || record.problems != written.1 {
+            *written = (boot_clock::now_ms(), record.problems.clone());
+            let _ = member::register(&self.etcd, &self.names, &record, self.lease.load().id, Duration::ZERO);
+        }
         None
     }
 }

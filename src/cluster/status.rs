@@ -113,6 +113,9 @@ pub fn read(etcd: &Etcd, prefix: &str) -> Result<ClusterStatus> {
         })
         .collect();
     let mut problems: Vec<String> = records.iter().flat_map(|own| member::notes(own, &records)).collect();
+    for node in &records {
+        problems.extend(node.problems.iter().map(|problem| format!("node {}: {problem}", node.name)));
+    }
     for member in &etcd_status {
         problems.extend(member.errors.iter().map(|error| format!("etcd {}: {error}", member.endpoint)));
     }

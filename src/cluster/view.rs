@@ -24,14 +24,31 @@ pub struct View {
     bell: Bell,
 }
 
+/// Another node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeAddress {
+    pub node: String,
+    pub url: String,
+}
+
 #[derive(Default)]
 struct Table {
     leaders: BTreeMap<String, LeaderInfo>,
-    /// Why etcd cannot be used now.
-    problem: Option<String>,
+    /// Why etcd cannot be used now, by what found that out: the lease, which has no name, or the election of a repository.
+    problems: BTreeMap<String, String>,
     /// Why this node cannot lead a repository.
     troubles: BTreeMap<String, String>,
     notes: BTreeSet<String>,
+    others: Vec<NodeAddress>,
+    /// By their names, the other nodes that this one cannot call, and why.
+    unreachable: BTreeMap<String, String>,
+}
+
+impl Table {
+    /// Why etcd cannot be used.
+    fn etcd_problem(&self) -> Option<&String> {
+        self.problems.values().next()
+    }
 }
 
 impl View {
@@ -70,17 +87,26 @@ impl View {
         self.changes.subscribe()
     }
 
-    /// Sets or clears why etcd cannot be used, and logs it once.
-    pub fn set_problem(&self, problem: Option<String>) {
+    /// Sets or clears why etcd cannot be used, as `source` knows it, and logs it once: the sentences differ in what is in
+    /// brackets. The source is a repository, or empty for the lease.
+    pub fn set_problem(&self, source: &str, problem: Option<String>) {
+        let kind = |sentence: &String| sentence.split('(').next().unwrap_or_default().to_owned();
         let mut table = self.table();
-        if table.problem.is_some() != problem.is_some() {
-            match &problem {
-                Some(sentence) => tracing::warn!("{sentence}"),
-                None => tracing::info!("etcd answers again"),
-            }
-            self.announce();
+        let before = table.etcd_problem().map(kind);
+        match problem {
+            Some(sentence) => drop(table.problems.insert(source.to_owned(), sentence)),
+            None => drop(table.problems.remove(source)),
         }
-        table.problem = problem;
+        let now = table.etcd_problem();
+        if before == now.map(kind) {
+            return;
+        }
+        match now {
+            Some(sentence) => tracing::warn!("{sentence}"),
+            None => tracing::info!("etcd answers again"),
+        }
+        drop(table);
+        self.announce();
     }
 
     /// Sets or clears why this node cannot lead a repository.
@@ -95,14 +121,63 @@ impl View {
         }
     }
 
-    /// Why this node can serve nothing now.
+    /// Why this node cannot serve all repositories now.
     pub fn problem(&self) -> Option<String> {
         let table = self.table();
-        table.problem.clone().or_else(|| table.troubles.values().next().cloned())
+        let unreachable = || {
+            let mut leaders = table.leaders.values().filter(|leader| !leader.is_self);
+            leaders.find(|leader| table.unreachable.contains_key(&*leader.node))
+        };
+        let known = table.etcd_problem().or_else(|| table.troubles.values().next()).cloned();
+        known.or_else(|| unreachable().map(|leader| unreachable_from_here(&leader.node)))
     }
 
+    /// Whether etcd answers this node.
+    pub fn has_quorum(&self) -> bool {
+        self.table().problems.is_empty()
+    }
+
+    /// What is worth knowing although everything works.
     pub fn notes(&self) -> Vec<String> {
-        self.table().notes.iter().cloned().collect()
+        let table = self.table();
+        let unreachable = table.unreachable.keys().map(|node| unreachable_from_here(node));
+        table.notes.iter().cloned().chain(unreachable).collect()
+    }
+
+    /// What this node tells the cluster about itself and the others.
+    pub(super) fn reports(&self) -> Vec<String> {
+        let table = self.table();
+        table.troubles.values().chain(table.unreachable.values()).cloned().collect()
+    }
+
+    /// The other nodes that are in the cluster now.
+    pub fn others(&self) -> Vec<NodeAddress> {
+        self.table().others.clone()
+    }
+
+    pub(super) fn set_others(&self, others: Vec<NodeAddress>) {
+        let mut table = self.table();
+        table.unreachable.retain(|node, _| others.iter().any(|other| other.node == *node));
+        table.others = others;
+    }
+
+    /// Sets or clears why another node cannot be called.
+    pub fn set_unreachable(&self, other: &NodeAddress, why: Option<String>) {
+        let NodeAddress { node, url } = other;
+        let mut table = self.table();
+        let Some(why) = why else {
+            if table.unreachable.remove(node).is_some() {
+                tracing::info!("node {node} can be reached again");
+            }
+            return;
+        };
+        if !table.unreachable.contains_key(node) && table.others.contains(other) {
+            let sentence = format!(
+                "node {node} cannot be reached at {url} ({why}); its --advertise must be a URL that the other nodes can call"
+            );
+            tracing::warn!("{sentence}");
+            table.unreachable.insert(node.clone(), sentence);
+        }
     }
 
     /// Replaces what the operator should know; what is new is logged.
@@ -126,6 +201,11 @@ impl View {
     }
 }
 
+/// For callers without a token: the address is in the log.
+fn unreachable_from_here(node: &str) -> String {
+    format!("node {node} cannot be reached from this one; its --advertise must be a URL that the other nodes can call")
+}
+
 /// Threads wait for it, each from the last ring that it heard.
 #[derive(Default)]
 pub struct Bell {
@@ -146,5 +226,45 @@ impl Bell {
         let (rings, _) =
             self.rung.wait_timeout_while(rings, time, |rings| *rings == last).unwrap_or_else(PoisonError::into_inner);
         *heard = *rings;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_is_renewed_does_not_hide_that_an_election_is_refused() {
+        let view = View::new();
+        view.set_problem("repo", Some("etcd refuses access".to_owned()));
+        view.set_problem("", None);
+        assert_eq!(view.problem().as_deref(), Some("etcd refuses access"));
+        assert!(!view.has_quorum());
+        view.set_problem("repo", None);
+        assert!(view.has_quorum() && view.problem().is_none());
+    }
+
+    #[test]
+    fn only_a_leader_that_cannot_be_reached_is_a_problem() {
+        let view = View::new();
+        let address = |node: &str| NodeAddress { node: node.to_owned(), url: format!("http://{node}") };
+        let (a, b) = (address("a"), address("b"));
+        view.set_others(vec![a.clone(), b.clone()]);
+        view.set_leader(
+            "repo",
+            Some(LeaderInfo { node: "a".into(), url: "http://a".into(), epoch: 1, is_self: false }),
+        );
+        view.set_unreachable(&b, Some("why".to_owned()));
+        assert_eq!((view.problem(), view.notes().len()), (None, 1));
+        view.set_unreachable(&a, Some("why".to_owned()));
+        assert!(view.problem().is_some_and(|sentence| sentence.starts_with("node a cannot be reached")));
+        assert!(view.notes().iter().all(|note| !note.contains("http")), "addresses are not for everybody");
+        assert!(view.reports().iter().all(|report| report.contains("(why)")));
+        // Gone from the cluster, or back.
+        view.set_others(vec![a.clone()]);
+        view.set_unreachable(&a, None);
+        assert!(view.problem().is_none() && view.notes().is_empty());
+        view.set_unreachable(&b, Some("why".to_owned()));
+        assert!(view.notes().is_empty(), "a probe that ends after its node has gone says nothing");
     }
 }

@@ -275,6 +275,14 @@ impl App {
         self.forwarder = Some(forwarder);
     }
 
+    /// Asks another node of the cluster for its name, or says why it cannot be reached at this address.
+    pub async fn probe_node(&self, node: &str, url: &str) -> Result<(), String> {
+        match &self.forwarder {
+            Some(forwarder) => forwarder.probe(node, url).await,
+            None => Err("there is no cluster".to_owned()),
+        }
+    }
+
     /// How many requests were answered so far.
     pub fn answered_requests(&self) -> u64 {
         self.requests.total()

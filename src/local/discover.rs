@@ -13,7 +13,7 @@ use super::environment::Environment;
 use super::identity::{self, OwnToken, PersonTokens, Side, repair, token_problem};
 use super::session_file::Handle;
 use super::{nothing_held, server};
-use crate::client::{Client, ClientError, Credential, Endpoint, Inbox, Limits, Origin, QuickCall};
+use crate::client::{Client, ClientError, Credential, Endpoint, Inbox, Limits, Origin, QuickCall, are_nodes};
 use crate::git::{Repo, Settings};
 use crate::text::shell;
 use crate::text::terminal::clean;
@@ -117,10 +117,11 @@ impl ServerAccess {
         Ok(self.client_as(self.credential.clone(), limits)?.with_inbox(self.inbox.clone()))
     }
 
-    /// A quick call to the first address of this server, with the token that was found.
+    /// A quick call to the first address of this server, with the token that was found; none to a cluster, where another node
+    /// may have to be asked.
     pub fn quick_call(&self) -> Option<QuickCall<'_>> {
         Some(QuickCall {
-            endpoint: self.endpoints.first()?,
+            endpoint: self.endpoints.first().filter(|_| !are_nodes(&self.endpoints))?,
             credential: self.credential.as_ref(),
             session: self.session.as_deref(),
             repo: self.repo.as_deref(),

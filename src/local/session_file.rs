@@ -25,7 +25,7 @@ use super::environment::Environment;
 use super::identity::OwnToken;
 use super::process::ProcessIdentity;
 use super::{data_dir, notices, server};
-use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin};
+use crate::client::{Client, ClientError, Credential, Endpoint, Limits, Origin, joined};
 use crate::git::Repo;
 use crate::text::hex;
 use crate::wire::{Code, EndSession, EndState};
@@ -69,7 +69,8 @@ pub(super) struct Content {
     /// The session, if the token is a worker's, which does not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
-    /// The address of the server that the token is for; none for the repository's local server.
+    /// The address of the server that the token is for, or those of a cluster with commas; none for the repository's local
+    /// server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// A file with certificate authorities for that address.
@@ -83,7 +84,7 @@ pub(super) struct Content {
 impl Content {
     /// The content for a session of this server.
     pub(super) fn new(access: &ServerAccess, credential: &Credential, owner: Option<ProcessIdentity>) -> Content {
-        let url = (!access.is_local).then(|| access.endpoints.first().map(ToString::to_string)).flatten();
+        let url = (!access.is_local && !access.endpoints.is_empty()).then(|| joined(&access.endpoints));
         let (token, session) = (credential.token().to_owned(), credential.chosen_session.clone());
         Content { token, session, url, ca_file: access.ca_file.clone(), owner }
     }
@@ -274,7 +275,7 @@ fn abandoned(path: &Path) -> Option<(Content, File)> {
 
 pub(super) fn client(common_dir: &Path, content: &Content, credential: Credential) -> Option<Client> {
     let endpoints = match &content.url {
-        Some(url) => vec![Endpoint::parse(url).ok()?],
+        Some(url) => url.split(',').map(Endpoint::parse).collect::<Result<_, _>>().ok()?,
         None => server::local_endpoints(common_dir),
     };
     if endpoints.is_empty() {

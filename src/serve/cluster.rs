@@ -1,6 +1,7 @@
 //! A server as a node of a cluster: joins it, opens the repositories that it leads, and closes those that it leads no more.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use arc_swap::ArcSwap;
@@ -16,6 +17,9 @@ use crate::http::{App, ClusterView, Forwarder, Leader, Standing};
 use crate::journal::JournalError;
 use crate::local::data_dir;
 use crate::token::sign::secret_from_environment;
+
+/// How often the other nodes are asked whether they can be reached.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Joins the cluster. `keys` names the keys with which this node verifies tokens.
 pub fn join(settings: &ClusterSettings, keys: Option<String>, shutdown: Shutdown) -> Result<Cluster> {
@@ -73,8 +77,33 @@ impl ClusterView for NodeView {
         self.view.problem()
     }
 
+    fn has_quorum(&self) -> bool {
+        self.view.has_quorum()
+    }
+
     fn notes(&self) -> Vec<String> {
         self.view.notes()
+    }
+}
+
+/// Finds out again and again which of the other nodes can be reached. One failure may be chance.
+pub async fn probe_nodes(view: Arc<View>, app: Arc<App>) {
+    let mut failed_before = Vec::new();
+    loop {
+        let mut failed = Vec::new();
+        for other in view.others() {
+            match app.probe_node(&other.node, &other.url).await {
+                Ok(()) => view.set_unreachable(&other, None),
+                Err(why) => {
+                    if failed_before.contains(&other) {
+                        view.set_unreachable(&other, Some(why));
+                    }
+                    failed.push(other);
+                }
+            }
+        }
+        failed_before = failed;
+        tokio::time::sleep(PROBE_EVERY).await;
     }
 }
 

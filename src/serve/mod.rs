@@ -177,6 +177,7 @@ pub fn run(
                 node.run(served.name.clone(), Box::new(RepositoryWork { served, fixed, reloadable, app }))?;
             }
             tokio::spawn(report_ledgers(node.reporter(), app.clone()));
+            tokio::spawn(cluster::probe_nodes(node.view(), app.clone()));
         }
         let on_stop = || {
             systemd::notify(systemd::STOPPING);

@@ -136,7 +136,7 @@ pub struct Health {
     pub cluster: Option<ClusterHealth>,
 }
 
-/// What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token.
+/// What a node of a cluster does now. Addresses and repositories are not named, because the call needs no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterHealth {

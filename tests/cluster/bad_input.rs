@@ -1,5 +1,11 @@
 //! What can be wrong with a cluster: each is a sentence where an operator looks, and nothing is granted.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::http::{Address, Connection};
+use crate::mint;
 use crate::world::{Run, World, has_etcd, until};
 
 /// Starts a node that must give up, and returns what it said.
@@ -10,44 +16,214 @@ fn refused(world: &World) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// Writes a key with the JSON that etcd speaks over HTTP.
+fn put(world: &World, key: &str, value: &str) {
+    let body = json!({ "key": BASE64_STANDARD.encode(key), "value": BASE64_STANDARD.encode(value) });
+    etcd_call(world, "/v3/kv/put", &body);
+}
+
+fn etcd_call(world: &World, path: &str, body: &Value) -> Value {
+    let port = world.members[0].client_port();
+    let mut line = Connection::open(&Address::Tcp(([127, 0, 0, 1], port).into())).unwrap();
+    line.call("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes()).unwrap().ok()
+}
+
+fn reserve(path: &str) -> Value {
+    json!({ "filePaths": [path], "ttlSeconds": 300 })
+}
+
 #[test]
-fn a_node_that_cannot_join_says_why() {
+fn a_prefix_with_foreign_keys_or_a_newer_format_is_refused() {
+    if !has_etcd() {
+        return;
+    }
+    let world = World::without_nodes(1);
+    put(&world, "foreign/x", "1");
+    put(&world, "newer/cluster", r#"{"program":"git-dibs","format":9,"secret":"x"}"#);
+    put(&world, "other/cluster", r#"{"program":"another"}"#);
+    for (prefix, sentence) in [
+        ("/foreign", "has keys that git-dibs did not write, such as foreign/x"),
+        ("/newer", "has format 9, and this git-dibs knows formats up to 1"),
+        ("/other", "was not written by git-dibs"),
+    ] {
+        let address = world.address().replace("/dibs", prefix);
+        for command in [world.serve(0), world.cluster(&["status"])] {
+            let output = world.changed(&command, "--cluster", Some(&address)).run();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(sentence), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_second_node_with_the_same_name_does_not_start() {
     if !has_etcd() {
         return;
     }
     let mut world = World::without_nodes(2);
-    // Foreign keys.
-    let address = world.address();
-    let port = world.members[0].client_port();
-    let put = r#"{"key":"Zm9yZWlnbi94","value":"MQ=="}"#;
-    let mut line = crate::http::Connection::open(&crate::http::Address::Tcp(([127, 0, 0, 1], port).into())).unwrap();
-    line.call("POST", "/v3/kv/put", &[("content-type", "application/json")], put.as_bytes()).unwrap();
-    let output = world.dibs(&["cluster", "status", "--cluster", &address.replace("/dibs", "/foreign")]).run();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("has keys that git-dibs did not write, such as foreign/x"), "{said}");
-    // A newer format: {"program":"git-dibs","format":9,"secret":"x"} at newer/cluster.
-    let put =
-        r#"{"key":"bmV3ZXIvY2x1c3Rlcg==","value":"eyJwcm9ncmFtIjoiZ2l0LWRpYnMiLCJmb3JtYXQiOjksInNlY3JldCI6IngifQ=="}"#;
-    line.call("POST", "/v3/kv/put", &[("content-type", "application/json")], put.as_bytes()).unwrap();
-    let output = world.dibs(&["cluster", "status", "--cluster", &address.replace("/dibs", "/newer")]).run();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("has format 9, and this git-dibs knows formats up to 1"), "{said}");
-    // Two nodes with one name.
     world.start_node(0);
-    let twin_args: Vec<String> = world.serve(1).get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let twin_args: Vec<String> =
-        twin_args.into_iter().map(|arg| if arg == "n1" { "n0".to_owned() } else { arg }).collect();
-    let twin_args: Vec<&str> = twin_args.iter().map(String::as_str).collect();
-    let output = world.dibs(&twin_args).run();
+    let output = world.changed(&world.serve(1), "--node", Some("n0")).run();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("a node named n0 is in the cluster already"), "{said}");
     // Without keys that all nodes share.
-    let without: Vec<String> = world.serve(1).get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let secret = without.iter().position(|arg| arg == "--secret-file").unwrap();
-    let without: Vec<&str> =
-        without.iter().enumerate().filter(|(n, _)| *n != secret && *n != secret + 1).map(|(_, arg)| &**arg).collect();
-    let said = String::from_utf8(world.dibs(&without).run().stderr).unwrap();
+    let said = String::from_utf8(world.changed(&world.serve(1), "--secret-file", None).run().stderr).unwrap();
     assert!(said.contains("all nodes of a cluster verify tokens with the same keys"), "{said}");
+    world.session("ana").post("files/reserve", reserve("a")).ok();
+}
+
+#[test]
+fn of_two_nodes_with_the_same_name_and_address_the_first_stops() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::without_nodes(2);
+    world.start_node(0);
+    world.leader();
+    world.session("ana").post("files/reserve", reserve("a")).ok();
+    let first = world.serve(0);
+    let advertise = first.get_args().map(|arg| arg.to_str().unwrap()).skip_while(|arg| *arg != "--advertise").nth(1);
+    let second = world.changed(&world.serve(1), "--node", Some("n0"));
+    let mut second = world.changed(&second, "--advertise", advertise);
+    world.start_node_with(1, &mut second);
+    let ended = world.wait_for_node(0);
+    assert!(!ended.status.success());
+    assert!(ended.stderr.contains("another node with the name n0 has started at"), "{}", ended.stderr);
+    assert_eq!(world.reservations().len(), 1, "the second one has it");
+    world.session("bo").post("files/reserve", reserve("b")).ok();
+}
+
+#[test]
+fn an_address_that_no_other_node_can_reach_is_said_everywhere() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::without_nodes(3);
+    // Nothing listens there.
+    let mut command = world.changed(&world.serve(0), "--advertise", Some("http://127.0.0.1:1"));
+    world.start_node_with(0, &mut command);
+    world.leader();
+    world.start_node(1);
+    // Another node listens there.
+    let taken = world.node(1).url().to_owned();
+    let mut command = world.changed(&world.serve(2), "--advertise", Some(&taken));
+    world.start_node_with(2, &mut command);
+
+    world.readyz(0, 200, "node n2 cannot be reached");
+    world.readyz(1, 503, "node n0 cannot be reached");
+    world.logged(1, "node n0 cannot be reached at http://127.0.0.1:1");
+    world.logged(0, "node n1 answers there");
+    until("the status has all of it", || {
+        let text = world.status_text();
+        let has = |sentence: &str| text.contains(sentence);
+        let all = has("node n1: node n0 cannot be reached at http://127.0.0.1:1")
+            && has("node n0: node n2 cannot be reached");
+        (all && text.ends_with("exit 1")).then_some(())
+    });
+    // The leader itself works, and others say why they do not.
+    world.session("ana").post_at(0, "files/reserve", reserve("a")).unwrap().ok();
+    let refused = world.session("ana").post_at(1, "files/reserve", reserve("b")).unwrap();
+    assert!(refused.status == 503 && refused.to_string().contains("node n0 cannot be reached"), "{refused}");
+    refused.check_ground_rules();
+}
+
+#[test]
+fn a_node_of_a_newer_version_is_said_and_the_format_stays() {
+    if !has_etcd() {
+        return;
+    }
+    let world = World::with(1);
+    let format = || {
+        let found = etcd_call(&world, "/v3/kv/range", &json!({ "key": BASE64_STANDARD.encode("dibs/cluster") }));
+        let value = BASE64_STANDARD.decode(found["kvs"][0]["value"].as_str().unwrap()).unwrap();
+        serde_json::from_slice::<Value>(&value).unwrap()["format"].clone()
+    };
+    assert_eq!(format(), 1);
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    let newer = json!({
+        "name": "newer", "url": world.node(0).url(), "version": "9.9.9", "format": 9, "instance": "x", "keys": null,
+        "clock_ms": now, "something": "new",
+    });
+    put(&world, "dibs/nodes/newer", &newer.to_string());
+    world.readyz(0, 200, "node newer has the newer version 9.9.9");
+    world.logged(0, "node newer has the newer version 9.9.9");
+    let status = world.status_text();
+    assert!(status.contains("node newer has the newer version 9.9.9; upgrade this node too"), "{status}");
+    world.session("ana").post("files/reserve", reserve("a")).ok();
+    assert_eq!(format(), 1, "what an older node can read");
+}
+
+#[test]
+fn clocks_that_are_hours_apart_end_nothing_early_and_are_said() {
+    if !has_etcd() {
+        return;
+    }
+    let Some(library) = crate::preload::library("clocks of nodes that are hours apart") else { return };
+    let mut world = World::without_nodes(3);
+    let hours = |node: usize| [0, 5, -5][node];
+    for node in 0..3 {
+        let clock = world.path(&format!("clock{node}"));
+        std::fs::write(&clock, (hours(node) * 3600).to_string()).unwrap();
+        let mut command = world.serve(node);
+        command.env("LD_PRELOAD", library).env("DIBS_CLOCK", clock);
+        world.start_node_with(node, &mut command);
+    }
+    // Tokens follow the wall clock, so these are valid for longer.
+    let token = |id: &str| world.token(json!({ "sub": id, "iat": mint::now() - 30_000, "exp": mint::now() + 30_000 }));
+    let call = |node: usize, id: &str, path: &str| {
+        let target = format!("/api/sessions/{id}/files/reserve");
+        until("the node serves", || {
+            let body = json!({ "filePath": path, "ttlSeconds": 60 });
+            let answer = world.call_at(&world.at(node), "POST", &target, &token(id), Some(&body)).ok()?;
+            (answer.status != 503).then_some(answer)
+        })
+    };
+    let mut fences = Vec::new();
+    for node in [0, 1, 2, 1, 0, 2] {
+        world.move_to(node);
+        let path = format!("p{}", fences.len());
+        // Through each node, whatever its clock says.
+        let granted = call(fences.len() % 3, "ana", &path).ok();
+        fences.push(granted["fence"].as_u64().unwrap());
+        for n in 0..fences.len() {
+            call(node, "bo", &format!("p{n}")).refused("RESOURCE_LOCKED");
+        }
+    }
+    assert!(fences.is_sorted(), "{fences:?}");
+    world.readyz(0, 200, "the clock of node n1 differs by");
+    world.logged(0, "the clock of node n1 differs by");
+    let status = world.status_text();
+    assert!(status.contains("the clock of node n2 differs by"), "{status}");
+}
+
+#[test]
+fn without_a_majority_of_etcd_nothing_is_decided_and_it_is_said() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::with(2);
+    world.session("ana").post("files/reserve", reserve("a")).ok();
+    let leader = world.leader();
+    world.members[1..].iter_mut().for_each(crate::etcd::Member::kill);
+    for node in 0..2 {
+        world.readyz(node, 503, "no quorum");
+        world.logged(node, "no quorum");
+    }
+    let status = world.status_text();
+    assert!(status.contains("etcd did not answer") && !status.ends_with("exit 0"), "{status}");
+    for node in 0..2 {
+        for body in [reserve("a"), reserve("b")] {
+            if let Ok(answer) = world.session("bo").post_at(node, "files/reserve", body) {
+                assert_eq!(answer.status, 503, "{answer}");
+                answer.check_ground_rules();
+            }
+        }
+    }
+    let metrics = world.call_at(&world.at(leader), "GET", "/metrics", "", None).unwrap();
+    assert!(String::from_utf8_lossy(&metrics.body).contains("dibs_cluster_quorum 0"), "{metrics}");
+    world.members[1].spawn();
+    (0..2).for_each(|node| world.readyz(node, 200, "ready"));
+    world.session("bo").post("files/reserve", reserve("a")).refused("RESOURCE_LOCKED");
+    world.session("bo").post("files/reserve", reserve("b")).ok();
 }
 
 #[test]
@@ -67,22 +243,21 @@ fn etcd_that_is_full_grants_nothing_and_is_said() {
         return;
     }
     let world = World::with(1);
-    let reserve = |path: &str| serde_json::json!({ "filePaths": [path], "ttlSeconds": 300 });
     world.session("ana").post("files/reserve", reserve("a")).ok();
     // The alarm that etcd raises by itself when its quota is used up.
-    let port = world.members[0].client_port();
-    let mut line = crate::http::Connection::open(&crate::http::Address::Tcp(([127, 0, 0, 1], port).into())).unwrap();
-    let member = line.call("POST", "/v3/maintenance/status", &[("content-type", "application/json")], b"{}").unwrap();
-    let member = member.json()["header"]["member_id"].as_str().unwrap().to_owned();
-    let alarm = |action: &str| format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"NOSPACE"}}"#);
-    let json = [("content-type", "application/json")];
-    line.call("POST", "/v3/maintenance/alarm", &json, alarm("ACTIVATE").as_bytes()).unwrap();
-    let _ = world.session("ana").post_at(0, "files/reserve", reserve("b"));
-    until("the node says that etcd is full", || {
-        let answer = world.call_at(&world.at(0), "GET", "/readyz", "", None).ok()?;
-        (answer.status == 503 && answer.to_string().contains("NOSPACE")).then_some(())
-    });
-    line.call("POST", "/v3/maintenance/alarm", &json, alarm("DEACTIVATE").as_bytes()).unwrap();
+    let member = etcd_call(&world, "/v3/maintenance/status", &json!({}))["header"]["member_id"].clone();
+    let alarm = |action: &str| {
+        etcd_call(&world, "/v3/maintenance/alarm", &json!({ "action": action, "memberID": member, "alarm": "NOSPACE" }))
+    };
+    alarm("ACTIVATE");
+    if let Ok(answer) = world.session("ana").post_at(0, "files/reserve", reserve("b")) {
+        assert_eq!(answer.status, 503, "{answer}");
+    }
+    world.readyz(0, 503, "NOSPACE");
+    world.logged(0, "NOSPACE");
+    let status = world.status_text();
+    assert!(status.contains("NOSPACE") && status.ends_with("exit 1"), "{status}");
+    alarm("DEACTIVATE");
     world.session("bo").post("files/reserve", reserve("c")).ok();
     assert!(world.reservations().iter().any(|one| one["filePath"] == "a"));
 }

@@ -13,14 +13,23 @@ mod etcd;
 
 use support::{dice, http, mint};
 
+mod network;
 mod world;
 
+mod attacks;
 mod bad_input;
+mod clients;
 mod faults;
 #[path = "../it/kill.rs"]
 mod kill;
 #[path = "../it/linear/mod.rs"]
 mod linear;
 mod nodes;
+mod partitions;
+#[path = "../it/preload.rs"]
+#[expect(dead_code, reason = "only the library is used")]
+mod preload;
 mod proxy;
+mod restore;
+mod sign_in;
 mod simulation;

@@ -174,3 +174,59 @@ fn a_journal_goes_into_a_cluster_and_out_of_it() {
     let checked = world.dibs(&["db", "check", "--data", &out]).run();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
+
+#[test]
+fn the_ledgers_of_all_nodes_have_no_gap_after_takeovers() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::with(2);
+    let mut count = 0;
+    let mut some = |world: &World| {
+        for _ in 0..40 {
+            count += 1;
+            world.session(&format!("s{}", count % 3)).post("files/reserve", reserve(&format!("dir/{count}"))).ok();
+            world
+                .session(&format!("s{}", count % 3))
+                .post("files/release", json!({ "filePath": format!("dir/{count}") }))
+                .ok();
+        }
+    };
+    let first = world.leader();
+    some(&world);
+    // A takeover after a kill, and back: the first one has missed what the other led.
+    world.kill_node(first);
+    let second = world.other_leader(first);
+    some(&world);
+    world.start_node(first);
+    world.move_to(first);
+    some(&world);
+    world.move_to(second);
+    some(&world);
+    let head = world.get("/api/history?limit=1", &world.reader()).ok()["events"][0]["seq"].as_u64().unwrap();
+    for node in [second, first] {
+        // The ledger of a node is written while it leads.
+        if node == first {
+            world.move_to(first);
+        }
+        let ledger = world.repository(node).join(".git/dibs/ledger.git");
+        until("the ledger has everything", || {
+            let mut log = world.command("git");
+            log.arg("--git-dir").arg(&ledger).args([
+                "log",
+                "-1",
+                "--format=%(trailers:key=Dibs-Seq,valueonly)",
+                "ledger",
+            ]);
+            let tip: u64 = String::from_utf8(log.run().stdout).unwrap().trim().parse().ok()?;
+            (tip >= head).then_some(())
+        });
+        let mut verify = world.dibs(&["ledger", "verify", "--json"]);
+        let verified = verify.current_dir(world.repository(node)).run();
+        let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+        assert!(verified.status.success(), "{said}{}", String::from_utf8_lossy(&verified.stderr));
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(report["missing"], json!([]), "{said}");
+        assert!(report["last"].as_u64().unwrap() >= head && report["events"] == report["last"], "{said} up to {head}");
+    }
+}

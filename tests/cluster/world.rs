@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::etcd::{self, Member};
+use crate::etcd::{self, Host, Member};
 use crate::http::{Address, Connection, Response};
 use crate::mint;
 pub use crate::support::process::{Run, until};
@@ -23,7 +23,14 @@ pub const NODES: usize = 3;
 
 pub struct World {
     nodes: Vec<Option<Server>>,
+    hosts: Vec<Host>,
     ports: Vec<u16>,
+    /// More arguments of every node.
+    node_args: Vec<String>,
+    /// More variables of every node.
+    node_variables: Vec<(String, String)>,
+    /// How programs sign in to etcd.
+    etcd_args: Vec<String>,
     pub members: Vec<Member>,
     /// The node that was killed last.
     killed: Option<usize>,
@@ -50,6 +57,11 @@ impl World {
     }
 
     pub fn without_nodes(nodes: usize) -> World {
+        World::set_up(vec![Host::loopback(); nodes], etcd::Setup::on_loopback(3))
+    }
+
+    /// With nodes on these hosts, none of them started, and such an etcd.
+    pub fn set_up(hosts: Vec<Host>, etcd: etcd::Setup) -> World {
         if !has_etcd() {
             // The tests of one server that are included here know nothing of etcd, and none of them can run.
             std::process::exit(0);
@@ -58,13 +70,17 @@ impl World {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let dir = crate::support::world::scratch_dir(&parent);
-        let members = etcd::start_cluster(dir.path(), 3);
-        let ports = etcd::free_ports(nodes);
+        let members = etcd::start_cluster_with(dir.path(), etcd);
+        let nodes = hosts.len();
         std::fs::create_dir(dir.path().join("home")).unwrap();
         crate::support::world::write_private(&dir.path().join("secret"), &"s".repeat(64));
         let world = World {
             nodes: (0..nodes).map(|_| None).collect(),
-            ports,
+            hosts,
+            ports: etcd::free_ports(nodes),
+            node_args: Vec::new(),
+            node_variables: Vec::new(),
+            etcd_args: Vec::new(),
             members,
             killed: None,
             next: AtomicUsize::new(0),
@@ -89,7 +105,7 @@ impl World {
         self.dir.path().join(name)
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.dir.path()).env_clear().env("HOME", self.dir.path().join("home"));
         command
@@ -105,25 +121,88 @@ impl World {
         command
     }
 
+    /// `git dibs cluster` with these arguments.
+    pub fn cluster(&self, args: &[&str]) -> Command {
+        let mut command = self.dibs(&["cluster"]);
+        command.args(args).args(["--cluster", &self.address()]).args(&self.etcd_args);
+        command
+    }
+
+    /// More arguments of every node that is started from now on.
+    pub fn add_node_args(&mut self, args: &[&str]) {
+        self.node_args.extend(args.iter().map(|arg| (*arg).to_owned()));
+    }
+
+    /// Sets a variable of every node that is started from now on.
+    pub fn env(&mut self, name: &str, value: &str) {
+        self.node_variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// More arguments of all programs that use etcd.
+    pub fn add_etcd_args(&mut self, args: &[&str]) {
+        self.etcd_args.extend(args.iter().map(|arg| (*arg).to_owned()));
+    }
+
+    /// The command that runs a node.
     pub fn serve(&self, node: usize) -> Command {
-        let port = self.ports[node];
+        let (host, port) = (&self.hosts[node], self.ports[node]);
         let mut command =
             self.dibs(&["serve", "--json", "--cluster", &self.address(), "--cluster-lease", LEASE_SECONDS]);
+        let listen = if host.namespace.is_some() { "0.0.0.0" } else { "127.0.0.1" };
+        let scheme = if self.node_args.iter().any(|arg| arg == "--tls-cert") { "https" } else { "http" };
         command
-            .args(["--node", &format!("n{node}"), "--listen", &format!("127.0.0.1:{port}")])
-            .args(["--advertise", &format!("http://127.0.0.1:{port}"), "--repo"])
+            .args(["--node", &format!("n{node}"), "--listen", &format!("{listen}:{port}")])
+            .args(["--advertise", &format!("{scheme}://{}:{port}", host.peer_address), "--repo"])
             .arg(format!("repo={}", self.repository(node).display()))
             .arg("--secret-file")
-            .arg(self.path("secret"));
+            .arg(self.path("secret"))
+            .args(&self.node_args)
+            .args(&self.etcd_args)
+            .envs(self.node_variables.iter().cloned());
+        host.enter(&mut command);
         command
+    }
+
+    /// The same command with another value of a flag, or without the flag and what belongs to it.
+    pub fn changed(&self, command: &Command, flag: &str, value: Option<&str>) -> Command {
+        let with = match (flag, value) {
+            ("--cluster-user", None) => "--cluster-password-file",
+            ("--cluster-cert", None) => "--cluster-key",
+            _ => flag,
+        };
+        let mut kept = Vec::new();
+        let mut rest = command.get_args().map(|arg| arg.to_str().unwrap());
+        while let Some(arg) = rest.next() {
+            if arg != flag && arg != with {
+                kept.push(arg);
+                continue;
+            }
+            rest.next();
+            kept.extend(value.map(|value| [arg, value]).into_iter().flatten());
+        }
+        self.dibs(&kept)
     }
 
     #[track_caller]
     pub fn start_node(&mut self, node: usize) {
-        match Server::start(&mut self.serve(node)) {
+        self.start_node_with(node, &mut self.serve(node));
+    }
+
+    /// Starts a node with a command that was changed.
+    #[track_caller]
+    pub fn start_node_with(&mut self, node: usize, command: &mut Command) {
+        match Server::start(command) {
             Ok(server) => self.nodes[node] = Some(server),
             Err(ended) => panic!("node {node} did not start ({}): {}{}", ended.status, ended.stdout, ended.stderr),
         }
+    }
+
+    /// Makes this node lead.
+    pub fn move_to(&self, node: usize) {
+        until("the repository has moved", || {
+            self.cluster(&["move", "repo", &format!("n{node}")]).run();
+            (self.leader_now() == Some(node)).then_some(())
+        });
     }
 
     pub fn node(&self, node: usize) -> &Server {
@@ -142,9 +221,47 @@ impl World {
         server.wait()
     }
 
+    /// Runs `etcdctl` on the first member; it must succeed.
+    #[track_caller]
+    pub fn etcdctl(&self, args: &[&str]) -> String {
+        let mut command = self.command("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.members[0].url()]).args(args);
+        let output = command.run();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What `git dibs cluster status` says to people, exit code and all.
+    pub fn status_text(&self) -> String {
+        let output = self.cluster(&["status"]).run();
+        let code = output.status.code().unwrap_or(-1);
+        format!("{}{}exit {code}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// Waits until `/readyz` of a node has this status and this in its answer.
+    #[track_caller]
+    pub fn readyz(&self, node: usize, status: u16, sentence: &str) {
+        until(&format!("node {node} says {status} {sentence:?}"), || {
+            let answer = self.call_at(&self.at(node), "GET", "/readyz", "", None).ok()?;
+            (answer.status == status && answer.to_string().contains(sentence)).then_some(())
+        });
+    }
+
+    /// Waits until the log of a node has this text.
+    #[track_caller]
+    pub fn logged(&self, node: usize, text: &str) {
+        until(&format!("node {node} logs {text:?}"), || self.node(node).log().text().contains(text).then_some(()));
+    }
+
+    /// Waits until a node has ended by itself.
+    #[track_caller]
+    pub fn wait_for_node(&mut self, node: usize) -> Ended {
+        self.nodes[node].take().unwrap().wait()
+    }
+
     /// What `git dibs cluster status` says; none while it says nothing.
     pub fn status(&self) -> Option<Value> {
-        let output = self.dibs(&["cluster", "status", "--json", "--cluster", &self.address()]).run();
+        let output = self.cluster(&["status", "--json"]).run();
         serde_json::from_slice(&output.stdout).ok()
     }
 
@@ -185,7 +302,12 @@ impl World {
     }
 
     pub fn at(&self, node: usize) -> Address {
-        Address::Tcp(self.node(node).tcp())
+        let server = self.node(node);
+        // This client speaks no TLS; a server that does has a socket too.
+        if server.url().starts_with("https:") {
+            return server.unix().expect("the server has a socket in the file system");
+        }
+        Address::Tcp(format!("{}:{}", self.hosts[node].address, self.ports[node]).parse().unwrap())
     }
 
     fn any(&self) -> Address {
@@ -284,6 +406,20 @@ pub fn has_etcd() -> bool {
         skip("the tests of a cluster, because there is no etcd on this machine; install etcd-server");
     }
     has
+}
+
+/// Whether there is an etcdctl; says so once where there is none.
+pub fn has_etcdctl() -> bool {
+    let has = has_etcd() && Command::new("etcdctl").arg("version").output().is_ok();
+    if !has {
+        skip("users and backups of etcd, because there is no etcdctl on this machine; install etcd-client");
+    }
+    has
+}
+
+/// A certificate or key of `fixtures/tls`.
+pub fn certificate(name: &str) -> String {
+    format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Longer than the lease.

@@ -1,6 +1,6 @@
 //! Runs a real server on a system that fails or has another time, with the library in `preload.c`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -8,13 +8,19 @@ use crate::world::{Run, World, skip};
 
 /// Preloads the library into the next server. Reports a skipped test if that is impossible here.
 pub fn preload(world: &mut World, test: &str) -> bool {
+    let library = library(test);
+    library.iter().for_each(|library| world.env("LD_PRELOAD", library.to_str().unwrap()));
+    library.is_some()
+}
+
+/// The library. Reports a skipped test if there is none.
+pub fn library(test: &str) -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let Some(library) = LIBRARY.get_or_init(compiled) else {
+    let library = LIBRARY.get_or_init(compiled).as_deref();
+    if library.is_none() {
         skip(&format!("{test}, because nothing can be put before the C library here"));
-        return false;
-    };
-    world.env("LD_PRELOAD", library.to_str().unwrap());
-    true
+    }
+    library
 }
 
 /// Compiled once for all tests, into the build directory.

@@ -106,7 +106,7 @@ class ClaimReply(TypedDict, total=False):
 
 
 class ClusterHealth(TypedDict, total=False):
-    """What a node of a cluster does now. Other nodes and the repositories are not named, because the call needs no token."""
+    """What a node of a cluster does now. Addresses and repositories are not named, because the call needs no token."""
 
     role: Required[str]
     """`leader` if the node leads a repository, else `follower`."""

@@ -19,7 +19,7 @@ use crate::cli::child::{self, ChildExit};
 use crate::cli::context::Context;
 use crate::cli::failure::{Failure, sentence_of};
 use crate::cli::{Exit, talk};
-use crate::client::{Client, ClientError, Endpoint, Limits};
+use crate::client::{Client, ClientError, Endpoint, Limits, are_nodes, joined};
 use crate::git::Repo;
 use crate::local::session::CreatedSession;
 use crate::local::session_file::{RUN_VARIABLE, RunFile};
@@ -67,7 +67,10 @@ pub fn run(args: Args) -> Result<Exit> {
     // certificate is for another name than the port's address.
     let (access, is_plain) = (&context.access, |endpoint: &&Endpoint| !endpoint.address.is_tls());
     let url = access.endpoints.iter().rev().find(is_plain).or(access.endpoints.last());
-    let url = url.map(ToString::to_string).unwrap_or_default();
+    let url = match are_nodes(&access.endpoints) {
+        true => joined(&access.endpoints),
+        false => url.map(ToString::to_string).unwrap_or_default(),
+    };
     command.env("DIBS_URL", url).env("DIBS_TOKEN", session.created.credential.token());
     command.env("DIBS_SESSION", &session.created.id);
     match &session.file {

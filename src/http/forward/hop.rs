@@ -7,6 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 pub const HOP: HeaderName = HeaderName::from_static("dibs-hop");
 
+/// The name of a node, in its response to another one that looks for it.
+pub const NODE: HeaderName = HeaderName::from_static("dibs-node");
+
 pub struct HopSecret(hmac::Key);
 
 impl HopSecret {

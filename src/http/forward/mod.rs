@@ -17,7 +17,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, Method, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,6 +25,7 @@ use super::app::App;
 use super::caller::repository_of;
 use super::error::ApiError;
 use super::handlers::mcp::MCP_PATH;
+use super::transport::client_watch;
 use crate::desk::SubmitError;
 use crate::engine::Text;
 use crate::wire::{self, Code};
@@ -34,6 +35,14 @@ use hop::HopSecret;
 
 /// How long a request waits for a node to lead, while none does. Handing over takes less; a takeover takes longer.
 const LEADER_WAIT: Duration = Duration::from_secs(3);
+
+/// After this time without a response the client is watched, and this long after it has closed its request is given up.
+const WATCH_CLIENT_AFTER: Duration = Duration::from_millis(100);
+const CLIENT_GONE_FOR: Duration = Duration::from_secs(1);
+
+/// What a node asks another for, to find out whether it can be reached, and how long that may take.
+const PROBE_PATH: &str = "/healthz";
+const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Where logins are answered: by the leader of the first repository, because codes are kept in memory.
 const LOGIN_PATHS: &str = "/api/login";
@@ -55,8 +64,11 @@ pub trait ClusterView: Send + Sync {
     /// Changes when a standing may have changed.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Why this node can serve nothing, such as etcd that does not answer.
+    /// Why this node cannot serve all repositories, such as etcd that does not answer.
     fn problem(&self) -> Option<String>;
+
+    /// Whether etcd answers this node.
+    fn has_quorum(&self) -> bool;
 
     /// What the operator should know although everything works.
     fn notes(&self) -> Vec<String>;
@@ -142,6 +154,22 @@ impl Forwarder {
         matches!(self.view.standing(name), Standing::Leads { .. })
     }
 
+    /// Asks the node at `url` for its name, which must be this one.
+    pub(super) async fn probe(&self, node: &str, url: &str) -> Result<(), String> {
+        let mut request = Request::builder().uri(PROBE_PATH).body(Body::empty()).expect("a path is a request");
+        self.secret.sign(self.view.node(), &mut request);
+        let response = match tokio::time::timeout(PROBE_TIME_MAX, self.connections.send(url, request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(SendError::NotSent(_, why) | SendError::Unknown(why))) => return Err(why),
+            Err(_) => return Err(format!("no answer within {} s", PROBE_TIME_MAX.as_secs())),
+        };
+        match response.headers().get(hop::NODE).and_then(|name| name.to_str().ok()) {
+            Some(name) if name == node => Ok(()),
+            Some(name) => Err(format!("node {name} answers there")),
+            None => Err("no node of this cluster answers there".to_owned()),
+        }
+    }
+
     /// Sends the request to the leader and returns its response.
     async fn send(&self, app: &App, name: &Text, mut request: Request) -> Response {
         let (method, until) = (request.method().clone(), Instant::now() + LEADER_WAIT);
@@ -163,6 +191,7 @@ impl Forwarder {
             let sending = self.connections.send(&leader.url, request);
             let sent = tokio::select! {
                 sent = sending => sent,
+                () = gone_for_long() => return ApiError::client_gone().into_response(),
                 () = deposed(self.view.clone(), name.clone(), leader.epoch) => Err(SendError::Unknown("it does not lead any more".to_owned())),
             };
             match sent {
@@ -214,6 +243,15 @@ impl Forwarder {
     }
 }
 
+/// Ready a while after the client has closed. By then the leader has its request, which is carried out, but it does not wait in a
+/// queue for a client that is gone.
+async fn gone_for_long() {
+    // Most requests are answered before anything is watched.
+    tokio::time::sleep(WATCH_CLIENT_AFTER).await;
+    client_watch::gone().await;
+    tokio::time::sleep(CLIENT_GONE_FOR).await;
+}
+
 /// Returns when the leader of this epoch does not lead any more. A node that is frozen never says so itself.
 async fn deposed(view: Arc<dyn ClusterView>, name: Text, epoch: i64) {
     let mut changes = view.changes();
@@ -237,6 +275,10 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let is_from_node = forwarder.is_from_node(request.method(), request.uri().path(), request.headers());
     request.headers_mut().remove(hop::HOP);
     let path = request.uri().path();
+    if is_from_node && path == PROBE_PATH {
+        let name = HeaderValue::from_str(forwarder.view.node()).expect("the name of a node fits a header");
+        return ([(hop::NODE, name)], next.run(request).await).into_response();
+    }
     let is_login = path.starts_with(LOGIN_PATHS);
     if path != MCP_PATH && !REPOSITORY_PATHS.iter().any(|start| path.starts_with(start)) {
         return next.run(request).await;

@@ -178,7 +178,7 @@ fn render(app: &App, only: Option<&str>) -> String {
             text.line("dibs_cluster_leads", &[("repo", name)], f64::from(u8::from(leads)));
         }
         text.family("dibs_cluster_quorum", "gauge", "Whether etcd answered this node lately.");
-        text.line("dibs_cluster_quorum", &[], f64::from(u8::from(forwarder.view().problem().is_none())));
+        text.line("dibs_cluster_quorum", &[], f64::from(u8::from(forwarder.view().has_quorum())));
         text.family("dibs_cluster_forwarded_total", "counter", "Requests that were sent to the node that leads.");
         text.line("dibs_cluster_forwarded_total", &[], forwarder.forwarded() as f64);
     }

@@ -57,11 +57,18 @@ impl ClientSocket {
 /// Does what is of no use without the client of the current request. If the client closes first, the work is dropped, and
 /// the connection is closed without a reply.
 pub async fn unless_gone<T>(work: impl Future<Output = ApiResult<T>>) -> ApiResult<T> {
-    let Ok(client) = CLIENT.try_with(|client| *client) else { return work.await };
     tokio::select! {
         biased;
         done = work => done,
-        () = client.closed() => Err(ApiError::client_gone()),
+        () = gone() => Err(ApiError::client_gone()),
+    }
+}
+
+/// Ready when the client of the current request has closed; never without a client.
+pub async fn gone() {
+    match CLIENT.try_with(|client| *client) {
+        Ok(client) => client.closed().await,
+        Err(_) => pending().await,
     }
 }
 
