@@ -33,6 +33,9 @@ const LIST_FIELDS: [&str; 4] = ["edits", "files", "changes", "operations"];
 /// Fields with a patch.
 const PATCH_FIELDS: [&str; 3] = ["patchText", "patch", "input"];
 
+/// Fields with the directory in which a command runs.
+const DIR_FIELDS: [&str; 6] = ["workdir", "dir_path", "directory", "working_directory", "workingDirectory", "cwd"];
+
 /// Lists of edits inside of lists are read to this depth.
 const DEPTH_MAX: usize = 4;
 
@@ -45,6 +48,8 @@ pub struct ToolInput {
     pub command: Option<String>,
     /// The patch.
     pub patch: Option<String>,
+    /// The directory in which the command runs, if it is not the agent's own.
+    pub dir: Option<String>,
     /// Whether there is new text for a file.
     pub has_text: bool,
 }
@@ -65,6 +70,7 @@ enum Field {
     Path,
     Command,
     Patch,
+    Dir,
     List,
 }
 
@@ -108,6 +114,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 none => *none = Some(text.to_owned()),
             },
             Field::Patch => self.input.patch = Some(text.to_owned()),
+            Field::Dir => self.input.dir = Some(text.to_owned()).filter(|dir| !dir.trim().is_empty()),
         }
         Ok(())
     }
@@ -118,6 +125,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 name if PATH_FIELDS.contains(&name) => Some(Field::Path),
                 name if PATCH_FIELDS.contains(&name) => Some(Field::Patch),
                 name if LIST_FIELDS.contains(&name) => Some(Field::List),
+                name if DIR_FIELDS.contains(&name) => Some(Field::Dir),
                 "command" | "cmd" => Some(Field::Command),
                 _ => None,
             };
