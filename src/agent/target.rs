@@ -4,10 +4,12 @@
 //! A link is followed, because the edit follows it: the file that changes is the one that is reserved. Not ours are files
 //! outside of any repository, files inside of a git directory, and files of a repository where git-dibs was never set up.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::git::{self, Place};
+use crate::text::percent;
 
 /// The most links that are followed one after the other, as in the kernel.
 const LINKS_MAX: usize = 40;
@@ -39,12 +41,14 @@ pub fn without_links(dir: PathBuf) -> PathBuf {
 }
 
 /// What an agent may do with a path before it opens the file: take white space away around it, put the home directory in the
-/// place of `~`, and take out `..` without a look at links. Where that makes a difference, all of these files are meant.
+/// place of `~`, accept a URI, and take out `..` without a look at links. Where that makes a difference, all of these files are meant.
 fn spellings(cwd: &Path, file: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let literal = cwd.join(file);
     let trimmed = file.trim();
-    let expanded = match (trimmed.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
+    let of_uri = trimmed.strip_prefix("file://").filter(|path| path.starts_with('/')).and_then(percent::decode);
+    let expanded = match (of_uri, trimmed.strip_prefix("~/"), home) {
+        (Some(path), ..) => PathBuf::from(OsStr::from_bytes(&path)),
+        (None, Some(rest), Some(home)) => home.join(rest),
         _ => cwd.join(trimmed),
     };
     let mut all = vec![literal, expanded];
@@ -113,6 +117,7 @@ mod tests {
         assert_eq!(spelled("a"), [dir.path().join("a")]);
         assert_eq!(spelled(" a\n"), [dir.path().join("a")]);
         assert_eq!(spelled("~/x/../a"), [home.join("x/../a"), home.join("a")]);
+        assert_eq!(spelled("file:///x/a%20b"), [Path::new("/x/a b")]);
         assert_eq!(spelled("/x/../a"), [Path::new("/x/../a"), Path::new("/a")]);
         fs::write(dir.path().join("a "), "").unwrap();
         assert_eq!(spelled("a "), [dir.path().join("a "), dir.path().join("a")]);

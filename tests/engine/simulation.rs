@@ -41,7 +41,7 @@ fn tight_limits() {
     let (reservations_per_session, waiters_per_session, sessions) = (5, 2, CLIENTS);
     let session_timeout = Duration::from_secs(300);
     play(
-        3,
+        7,
         false,
         Policy { session_timeout, reservations_per_session, waiters_per_session, sessions, ..Policy::default() },
     );
