@@ -211,7 +211,8 @@ pub fn agent_event(data: &[u8]) {
             assert!(!files.is_empty() && files.len() <= event::FILES_MAX, "{event:?}");
         }
         assert!(
-            event.moment == AgentMoment::Other || (event.session.is_some() && event.cwd.is_absolute()),
+            event.moment == AgentMoment::Other
+                || (event.session.is_some() && (event.cwd.is_absolute() || event.cwd.as_os_str().is_empty())),
             "{event:?}"
         );
         let deny = Answer::Deny("no \"quotes\"\n".to_owned()).document(&event).expect("a denial is printed");

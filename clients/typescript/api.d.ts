@@ -1170,6 +1170,8 @@ export type UnlockRequestInfo = {
   handedOver?: boolean;
   /** Set when `filePath` is percent-encoded. */
   encoding?: Encoding | null;
+  /** In the reply to a new request: those to the other sessions that share the key. */
+  others?: UnlockRequestInfo[];
   /** What the calling session should know. */
   notices?: Notice[];
 };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::answer::Answer;
@@ -30,7 +30,8 @@ pub fn before_shell(event: &Event, command: &str, environment: &Environment) -> 
     }
     // What the command stages before it commits.
     let mut staged: Vec<(&Path, &PathArgs)> = Vec::new();
-    let uses = git_uses(command, &event.cwd);
+    let uses = git_uses(command, &event.cwd).into_iter();
+    let uses: Vec<GitUse> = uses.map(|one| GitUse { dir: at_home(&one.dir, environment), ..one }).collect();
     for GitUse { dir, what } in &uses {
         let answer = match what {
             GitWork::Stage(paths) => {
@@ -73,6 +74,15 @@ fn check(
             call.objection(words::conflict(&reply.conflicts, now))
         }
         Err(what) => call.trouble(&what),
+    }
+}
+
+/// The directory with the home directory in the place of `~`, as the shell finds it.
+fn at_home(dir: &Path, environment: &Environment) -> PathBuf {
+    let mut parts = dir.components();
+    match (parts.any(|part| part.as_os_str() == "~"), environment.text("HOME")) {
+        (true, Some(home)) => Path::new(&home).join(parts.as_path()),
+        _ => dir.to_owned(),
     }
 }
 

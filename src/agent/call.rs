@@ -20,7 +20,8 @@ pub const COMMIT: Occasion = Occasion { noun: "commit", is_staged: true, on_unre
 pub const PUSH: Occasion = Occasion { noun: "push", is_staged: false, on_unreachable: OnUnreachable::Block };
 
 /// Variables with the directory that an agent was started in. Some agents run hooks where their shell is.
-const PROJECT_VARIABLES: [&str; 3] = ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "QWEN_PROJECT_DIR"];
+pub const PROJECT_VARIABLES: [&str; 4] =
+    ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "QWEN_PROJECT_DIR", "CURSOR_PROJECT_DIR"];
 
 /// A call of a hook about a repository where git-dibs is set up and not switched off.
 pub struct HookCall<'a> {

@@ -6,16 +6,21 @@
 
 use std::path::{Path, PathBuf};
 
+use super::patch;
+
 /// Commands inside of commands (`sh -c "sh -c …"`) are read to this depth.
 const DEPTH_MAX: usize = 4;
 
 /// The most bytes of a command that are read.
 const COMMAND_BYTES_MAX: usize = 256 * 1024;
 
+/// The most here-documents of a command that are read.
+const DOCUMENTS_MAX: usize = 100;
+
 /// Programs that run the command after them, and words of the shell that a command follows.
-const PREFIXES: [&str; 16] = [
-    "command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "then", "do", "else", "elif", "if", "while",
-    "until", "!",
+const PREFIXES: [&str; 22] = [
+    "command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "timeout", "setsid", "stdbuf", "ionice",
+    "xargs", "doas", "then", "do", "else", "elif", "if", "while", "until", "!",
 ];
 
 /// One use of git that matters.
@@ -52,16 +57,26 @@ pub fn git_uses(command: &str, cwd: &Path) -> Vec<GitUse> {
     found(command, cwd).git
 }
 
-/// Whether a command runs `apply_patch`. One that only mentions it, or has a patch in a document, does not.
-pub fn applies_patch(command: &str) -> bool {
-    found(command, Path::new("/")).applies_patch
+/// The patches that a command applies with `apply_patch`, in order. One that only mentions it, or has a patch in a document,
+/// applies none.
+pub fn patches(command: &str) -> Vec<PatchUse> {
+    found(command, Path::new("")).patches
+}
+
+/// One use of `apply_patch`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchUse {
+    /// The directory that it runs in, as far as that is known: empty, or relative to where the command is started.
+    pub dir: PathBuf,
+    /// The patch; none if it comes from another part of the command.
+    pub text: Option<String>,
 }
 
 /// What was found in a command.
 #[derive(Debug, Default)]
 struct Found {
     git: Vec<GitUse>,
-    applies_patch: bool,
+    patches: Vec<PatchUse>,
 }
 
 fn found(command: &str, cwd: &Path) -> Found {
@@ -70,8 +85,23 @@ fn found(command: &str, cwd: &Path) -> Found {
     while !command.is_char_boundary(end) {
         end -= 1;
     }
-    read(&command[..end], cwd, 0, &mut uses);
+    read(&command[..end], &Directory { path: cwd.to_owned(), is_open: false }, 0, &mut uses);
     uses
+}
+
+/// The directory that a part of a command runs in.
+#[derive(Debug, Clone)]
+struct Directory {
+    path: PathBuf,
+    /// Whether the shell would replace a part of it.
+    is_open: bool,
+}
+
+impl Directory {
+    fn change(&mut self, to: &Word) {
+        self.is_open = to.is_open || (self.is_open && !Path::new(&to.text).is_absolute());
+        self.path = self.path.join(&to.text);
+    }
 }
 
 /// A word of a command.
@@ -89,24 +119,22 @@ struct SimpleCommand {
     documents: Vec<String>,
 }
 
-fn read(command: &str, cwd: &Path, depth: usize, uses: &mut Found) {
-    let mut dir = cwd.to_owned();
+fn read(command: &str, cwd: &Directory, depth: usize, uses: &mut Found) {
+    let mut dir = cwd.clone();
     for command in simple_commands(command) {
         one(&command, &mut dir, depth, uses);
     }
 }
 
 /// Reads one simple command.
-fn one(command: &SimpleCommand, dir: &mut PathBuf, depth: usize, uses: &mut Found) {
+fn one(command: &SimpleCommand, dir: &mut Directory, depth: usize, uses: &mut Found) {
     let words = &command.words;
-    let is_before = |word: &&Word| is_assignment(&word.text) || PREFIXES.contains(&&*word.text);
-    let begin = words.iter().take_while(is_before).count();
-    let Some((program, args)) = words[begin..].split_first() else { return };
+    let Some((program, args)) = words[program_at(words)..].split_first() else { return };
     let name = program.text.rsplit('/').next().unwrap_or_default();
     match name {
         "cd" | "pushd" => {
             if let Some(to) = args.iter().find(|word| !word.text.starts_with('-')) {
-                *dir = dir.join(&to.text);
+                dir.change(to);
             }
         }
         "sh" | "bash" | "dash" | "zsh" | "ksh" if depth < DEPTH_MAX => {
@@ -120,9 +148,38 @@ fn one(command: &SimpleCommand, dir: &mut PathBuf, depth: usize, uses: &mut Foun
             let script: Vec<&str> = args.iter().map(|word| &*word.text).collect();
             read(&script.join(" "), dir, depth + 1, uses);
         }
-        "git" => uses.git.extend(git_use(args, dir)),
-        name => uses.applies_patch |= PATCH_PROGRAMS.contains(&name),
+        "git" => uses.git.extend(git_use(args, &dir.path)),
+        name if PATCH_PROGRAMS.contains(&name) => {
+            let given = command.documents.iter().chain(args.iter().map(|word| &word.text));
+            let text = given.filter(|text| patch::is_patch(text)).cloned().reduce(|all, one| all + "\n" + &one);
+            // One that could be anywhere is looked for from where the command is started.
+            let dir = if dir.is_open { PathBuf::new() } else { dir.path.clone() };
+            uses.patches.push(PatchUse { dir, text });
+        }
+        _ => {}
     }
+}
+
+/// Where the program is among the words of a command: after assignments, and after programs that run another one with their
+/// options, numbers (`timeout 5`), and the words after short options (`sudo -u ana`) unless they are the program.
+fn program_at(words: &[Word]) -> usize {
+    let is_program = |text: &str| matches!(text, "git" | "sh" | "bash" | "eval") || PATCH_PROGRAMS.contains(&text);
+    let (mut is_after_prefix, mut is_after_option) = (false, false);
+    for (at, Word { text, .. }) in words.iter().enumerate() {
+        let is_option = is_after_prefix && text.starts_with('-');
+        let is_value = is_after_option && !is_program(text.rsplit('/').next().unwrap_or_default());
+        if PREFIXES.contains(&&**text) {
+            (is_after_prefix, is_after_option) = (true, false);
+        } else if is_option {
+            is_after_option = text.len() == 2;
+        } else if is_assignment(text) || is_value || (is_after_prefix && text.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            is_after_option = false;
+        } else {
+            return at;
+        }
+    }
+    words.len()
 }
 
 fn git_use(args: &[Word], dir: &Path) -> Option<GitUse> {
@@ -220,6 +277,7 @@ fn simple_commands(command: &str) -> Vec<SimpleCommand> {
     let mut chars = command.chars().peekable();
     // Here-documents that begin after this line: which command reads them, and the line that ends them.
     let mut expected: Vec<(usize, String)> = Vec::new();
+    let mut documents = 0;
     let end_word = |word: &mut Option<Word>, all: &mut Vec<SimpleCommand>| {
         if let (Some(word), Some(command)) = (word.take(), all.last_mut()) {
             command.words.push(word);
@@ -267,7 +325,8 @@ fn simple_commands(command: &str) -> Vec<SimpleCommand> {
             '<' if chars.next_if_eq(&'<').is_some() && chars.peek() != Some(&'<') => {
                 end_word(&mut word, &mut all);
                 let end = document_end(&mut chars);
-                expected.extend((!end.is_empty()).then_some((all.len() - 1, end)));
+                documents += 1;
+                expected.extend((!end.is_empty() && documents <= DOCUMENTS_MAX).then_some((all.len() - 1, end)));
             }
             '<' | '>' => {
                 end_word(&mut word, &mut all);
@@ -379,13 +438,27 @@ mod tests {
             ("cat <<E >>a && git commit -m x\ngit push\nE\ncd s; git push", &["/r: commit", "/r/s: push"]),
             ("echo $((1<<2)); git push\ngit commit", &["/r: push", "/r: commit"]),
             ("cat <<< x; git push", &["/r: push"]),
+            ("timeout -k 3 5s git commit", &["/r: commit"]),
+            (
+                "sudo -u ana git push; nice -n 5 /usr/bin/git commit; time -p git push",
+                &["/r: push", "/r: commit", "/r: push"],
+            ),
+            ("echo a | xargs -0 git commit -m", &["/r: commit"]),
             ("for x in a; do git push; done; if ! git commit; then :; fi", &["/r: push", "/r: commit"]),
         ] {
             assert_eq!(uses(command), expected, "{command}");
         }
-        for nothing in
-            ["git status", "echo git commit", "# git commit", "echo 'git commit'", "git log --grep commit", ""]
-        {
+        for nothing in [
+            "git status",
+            "sudo echo git commit",
+            "timeout 5",
+            "env -i",
+            "echo git commit",
+            "# git commit",
+            "echo 'git commit'",
+            "git log --grep commit",
+            "",
+        ] {
             assert!(uses(nothing).is_empty(), "{nothing}");
         }
     }
@@ -418,15 +491,43 @@ mod tests {
             "cat <<P | apply_patch\n*** Begin Patch\nP",
             "sh <<'S'\napplypatch <<P\n*** Begin Patch\nP\nS",
         ] {
-            assert!(applies_patch(applied), "{applied}");
+            assert_eq!(patches(applied).len(), 1, "{applied}");
         }
         for not in [
             "cat >notes.md <<'E'\napply_patch <<P\n*** Begin Patch\n*** Update File: a\nP\nE",
             "grep -rn 'apply_patch' .; echo '*** Begin Patch'",
             "echo apply_patch '*** Begin Patch'",
         ] {
-            assert!(!applies_patch(not), "{not}");
+            assert!(patches(not).is_empty(), "{not}");
         }
+    }
+
+    #[test]
+    fn a_patch_is_applied_where_the_command_is_by_then() {
+        let body = |file: &str| format!("*** Begin Patch\n*** Update File: {file}\n*** End Patch");
+        let dirs = |command: &str| -> Vec<String> {
+            let show = |one: PatchUse| {
+                let files = one.text.map(|text| patch::files(&text).join(",")).unwrap_or_default();
+                format!("{}:{files}", one.dir.display())
+            };
+            patches(command).into_iter().map(show).collect()
+        };
+        let (a, b) = (body("a"), body("b"));
+        assert_eq!(dirs(&format!("apply_patch <<'P'\n{a}\nP\n")), [":a"]);
+        assert_eq!(
+            dirs(&format!("cd 'x y' && apply_patch <<P\n{a}\nP\ncd z; apply_patch <<P\n{b}\nP")),
+            ["x y:a", "x y/z:b"]
+        );
+        assert_eq!(dirs(&format!("apply_patch '{a}' && cd /x; apply_patch \"{b}\"")), [":a", "/x:b"]);
+        assert_eq!(dirs(&format!("bash -lc \"cd sub && apply_patch <<'P'\n{a}\nP\"")), ["sub:a"]);
+        assert_eq!(dirs(&format!("cd $X && apply_patch <<'P'\n{a}\nP")), [":a"], "it could be anywhere");
+        assert_eq!(dirs(&format!("cd x; cat <<'P' | apply_patch\n{a}\nP")), ["x:"]);
+    }
+
+    #[test]
+    fn many_documents_end() {
+        let many = "a <<b\n".repeat(30_000) + "git commit";
+        assert_eq!(uses(&many), ["/r: commit"]);
     }
 
     #[test]

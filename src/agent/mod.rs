@@ -63,24 +63,33 @@ use std::path::PathBuf;
 pub use name::{Agent, UnknownAgent};
 
 use answer::Answer;
-use event::{AgentMoment, AnswerForm, Event, INPUT_BYTES_MAX, UnknownShape};
+use event::{AgentMoment, AnswerForm, Event, INPUT_BYTES_KEPT, UnknownShape};
 
+use crate::git::Place;
 use crate::local::Environment;
 
 /// Answers one event of an agent. Never fails: trouble is decided by `dibs.onUnreachable`.
 pub fn main(agent: Agent, stdin: &mut dyn Read, out: &mut dyn Write) {
     let mut input = Vec::new();
-    // If reading fails, what was read until then is not understood. One byte more than the limit shows that it is exceeded.
-    let _ = stdin.take(INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut input);
-    // An agent may fail if its hook does not read everything.
-    let _ = std::io::copy(stdin, &mut std::io::sink());
+    // If reading fails, what was read until then is not understood.
+    let _ = stdin.take(INPUT_BYTES_KEPT as u64).read_to_end(&mut input);
     let environment = Environment::of_process();
     // A panic must not look like a denial, or void one.
     std::panic::set_hook(Box::new(|_| {}));
     let work = || {
-        let event = event::read(agent, &input).map_err(|unknown| unknown_event(agent, &input, unknown));
+        let event = event::read_with(agent, &input, stdin);
+        // An agent may fail if its hook does not read everything.
+        let _ = std::io::copy(stdin, &mut std::io::sink());
+        let event = event.map_err(|unknown| unknown_event(agent, &input, &environment, unknown));
         match event {
-            Ok(event) => answer(&event, &environment).document(&event),
+            Ok(mut event) => {
+                if event.cwd.as_os_str().is_empty() {
+                    event.cwd = own_directory(&environment);
+                }
+                // Links are followed once, so that all hooks of a session know its repository by one name.
+                event.cwd = target::without_links(event.cwd);
+                answer(&event, &environment).document(&event)
+            }
             Err((event, unknown)) => {
                 call::not_understood(agent, &event, &environment, &unknown.to_string()).document(&event)
             }
@@ -105,13 +114,27 @@ fn answer(event: &Event, environment: &Environment) -> Answer {
 }
 
 /// What is known of an event that is not understood: where the hook runs, and how to answer.
-fn unknown_event(agent: Agent, input: &[u8], unknown: UnknownShape) -> (Event, UnknownShape) {
+fn unknown_event(
+    agent: Agent,
+    input: &[u8],
+    environment: &Environment,
+    unknown: UnknownShape,
+) -> (Event, UnknownShape) {
     let form = match agent {
         Agent::Opencode => AnswerForm::Opencode,
         Agent::Cursor => AnswerForm::Cursor,
         _ => AnswerForm::Common,
     };
     let name = event::name_of(input).unwrap_or_default();
-    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::new());
+    let cwd = own_directory(environment);
     (Event { agent, name, moment: AgentMoment::Other, session: None, parent: None, cwd, form }, unknown)
+}
+
+/// The directory of a hook whose input names none: that of the process, in which agents run hooks, or the one that the
+/// environment names as the agent's. One in a repository comes first.
+fn own_directory(environment: &Environment) -> PathBuf {
+    let named = call::PROJECT_VARIABLES.iter().filter_map(|name| environment.text(name)).map(PathBuf::from);
+    let mut dirs = std::env::current_dir().into_iter().chain(named.filter(|dir| dir.is_absolute())).peekable();
+    let first = dirs.peek().cloned();
+    dirs.find(|dir| Place::around(dir).is_some()).or(first).unwrap_or_default()
 }

@@ -1,40 +1,52 @@
 //! The patch format of `apply_patch`: which files a patch changes.
 //!
-//! Only the lines that name files matter here. They are read as leniently as the agents read them, with white space around
-//! them. A line of a changed file begins with `+`, `-` or a space, so only a context line of a patch about patches can be
-//! taken for such a line; then one path more is reserved.
+//! Only the lines that name files matter here. They are read as leniently as the most lenient agent reads them: with white
+//! space around them, and with or without a space after the colon. Inside of a changed file, a line that begins with `+`, `-`
+//! or a space belongs to that file, whatever else is in it.
 
 /// What a patch begins with.
 const BEGIN: &str = "*** Begin Patch";
 
 /// What begins a line that names a file.
-const MARKERS: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+const ADD: &str = "*** Add File:";
+const UPDATE: &str = "*** Update File:";
+const DELETE: &str = "*** Delete File:";
+const MOVE: &str = "*** Move to:";
+const END: &str = "*** End Patch";
 
 /// Whether the text has a patch in it: the patch itself, or a shell command with a here-document.
 pub fn is_patch(text: &str) -> bool {
     text.contains(BEGIN)
 }
 
+/// Whether the text is a patch and nothing else.
+pub fn is_bare(text: &str) -> bool {
+    text.trim_start().starts_with(BEGIN)
+}
+
 /// The files that a patch adds, changes, deletes or moves, both ends of a move, in order, each once.
 pub fn files(text: &str) -> Vec<&str> {
     let mut files = Vec::new();
     let mut known = std::collections::HashSet::new();
-    for line in text.lines().map(str::trim) {
-        let file = MARKERS.iter().find_map(|marker| line.strip_prefix(marker)).map(str::trim);
-        if let Some(file) = file.filter(|file| !file.is_empty() && known.insert(*file)) {
+    let mut in_update = false;
+    for line in text.lines() {
+        if in_update && line.starts_with([' ', '+', '-']) {
+            continue;
+        }
+        let line = line.trim();
+        let marker = [ADD, UPDATE, DELETE, MOVE, BEGIN, END].into_iter().find(|marker| starts_with(line, marker));
+        let Some(marker) = marker else { continue };
+        in_update = matches!(marker, UPDATE | MOVE);
+        let file = line[marker.len()..].trim();
+        if !matches!(marker, BEGIN | END) && !file.is_empty() && known.insert(file) {
             files.push(file);
         }
     }
     files
 }
 
-/// The directory that a shell command changes to before it applies a patch: `cd DIR && apply_patch <<'EOF'`.
-pub fn directory(command: &str) -> Option<&str> {
-    let before = &command[..command.find("apply_patch")?];
-    let dir = before.trim().strip_prefix("cd ")?.strip_suffix("&&")?.trim();
-    let quoted = |quote: char| dir.strip_prefix(quote)?.strip_suffix(quote);
-    let dir = quoted('\'').or_else(|| quoted('"')).unwrap_or(dir);
-    (!dir.is_empty() && !dir.contains(['\'', '"', '$', '`', ';', '\n', '&', '|'])).then_some(dir)
+fn starts_with(line: &str, marker: &str) -> bool {
+    line.get(..marker.len()).is_some_and(|start| start.eq_ignore_ascii_case(marker))
 }
 
 #[cfg(test)]
@@ -53,12 +65,19 @@ mod tests {
     }
 
     #[test]
-    fn a_here_document_may_change_the_directory_first() {
-        let heredoc = |dir: &str| format!("{dir}apply_patch <<'P'\n*** Begin Patch\n*** Update File: a.txt\nP");
-        assert_eq!(directory(&heredoc("cd sub && ")), Some("sub"));
-        assert_eq!(directory(&heredoc("cd 'a b' && ")), Some("a b"));
-        assert_eq!(directory(&heredoc("")), None);
-        assert_eq!(directory(&heredoc("cd $(pwd) && ")), None);
-        assert_eq!(directory("cd sub && ls"), None);
+    fn a_context_line_was_taken_for_the_name_of_a_file() {
+        let patch = "*** Begin Patch\n*** Update File: docs.md\n@@\n *** Update File: a.txt\n-*** Delete File: b.txt\n\
+                     +*** Add File: c.txt\n *** End Patch\n *** Add File: d.txt\n*** Update File: e.txt\n*** Move to: f.txt\n\
+                     @@\n *** Update File: g.txt\n*** End Patch\n";
+        assert_eq!(files(patch), ["docs.md", "e.txt", "f.txt"]);
+    }
+
+    #[test]
+    fn names_are_read_as_the_most_lenient_agent_reads_them() {
+        for line in ["*** Update File:a", "  *** update file: a ", "\t*** Update File:   a"] {
+            let patch = format!("*** Begin Patch\n*** Delete File: x\n{line}\n@@\n+b\n*** End Patch");
+            assert_eq!(files(&patch), ["x", "a"], "{line:?}");
+        }
+        assert!(files("*** Begin Patch\n*** é\n*** Update Filé: a\n").is_empty());
     }
 }

@@ -4,13 +4,18 @@
 //! A link is followed, because the edit follows it: the file that changes is the one that is reserved. Not ours are files
 //! outside of any repository, files inside of a git directory, and files of a repository where git-dibs was never set up.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::git::{self, Place};
+use crate::text::percent;
 
 /// The most links that are followed one after the other, as in the kernel.
 const LINKS_MAX: usize = 40;
+
+/// The longest path of a file, in bytes, as in the kernel.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// Files that an edit changes, by repository. A path is relative to the top of its repository.
 pub type Targets = Vec<(Place, Vec<git::Path>)>;
@@ -18,8 +23,9 @@ pub type Targets = Vec<(Place, Vec<git::Path>)>;
 /// The files that are ours, of those that an edit in `cwd` names.
 pub fn targets(cwd: &Path, files: &[String]) -> Targets {
     let mut all: Targets = Vec::new();
-    for file in files {
-        let Some((place, path)) = target(cwd, Path::new(file)) else { continue };
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    for file in files.iter().flat_map(|file| spellings(cwd, file, home.as_deref())) {
+        let Some((place, path)) = target(&file) else { continue };
         match all.iter_mut().find(|(known, _)| *known == place) {
             Some((_, paths)) if paths.contains(&path) => {}
             Some((_, paths)) => paths.push(path),
@@ -29,9 +35,47 @@ pub fn targets(cwd: &Path, files: &[String]) -> Targets {
     all
 }
 
+/// A directory without links in its path. What does not exist stays as it is.
+pub fn without_links(dir: PathBuf) -> PathBuf {
+    reached(&dir, LINKS_MAX).unwrap_or(dir)
+}
+
+/// What an agent may do with a path before it opens the file: take white space away around it, put the home directory in the
+/// place of `~`, accept a URI, and take out `..` without a look at links. Where that makes a difference, all of these files are meant.
+fn spellings(cwd: &Path, file: &str, home: Option<&Path>) -> Vec<PathBuf> {
+    let literal = cwd.join(file);
+    let trimmed = file.trim();
+    let of_uri = trimmed.strip_prefix("file://").filter(|path| path.starts_with('/')).and_then(percent::decode);
+    let expanded = match (of_uri, trimmed.strip_prefix("~/"), home) {
+        (Some(path), ..) => PathBuf::from(OsStr::from_bytes(&path)),
+        (None, Some(rest), Some(home)) => home.join(rest),
+        _ => cwd.join(trimmed),
+    };
+    let mut all = vec![literal, expanded];
+    if all[0] != all[1] && all[0].symlink_metadata().is_err() {
+        all.remove(0);
+    }
+    all.extend(all.clone().iter().map(|path| without_parents(path)));
+    let mut known = std::collections::HashSet::new();
+    // The system opens no longer path.
+    all.retain(|path| path.as_os_str().len() < PATH_BYTES_MAX && known.insert(path.clone()));
+    all
+}
+
+fn without_parents(path: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(short.pop()),
+            part => short.push(part),
+        }
+    }
+    short
+}
+
 /// The repository of a file and the file's path in it; none if it is not ours.
-fn target(cwd: &Path, file: &Path) -> Option<(Place, git::Path)> {
-    let file = reached(&cwd.join(file), LINKS_MAX)?;
+fn target(file: &Path) -> Option<(Place, git::Path)> {
+    let file = reached(file, LINKS_MAX)?;
     let place = Place::around(file.parent()?)?;
     let path = file.strip_prefix(&place.top).ok()?;
     let is_git = |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(".git");
@@ -66,6 +110,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_path_is_spelled_as_agents_spell_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Path::new("/home/ana");
+        let spelled = |file: &str| spellings(dir.path(), file, Some(home));
+        assert_eq!(spelled("a"), [dir.path().join("a")]);
+        assert_eq!(spelled(" a\n"), [dir.path().join("a")]);
+        assert_eq!(spelled("~/x/../a"), [home.join("x/../a"), home.join("a")]);
+        assert_eq!(spelled("file:///x/a%20b"), [Path::new("/x/a b")]);
+        assert_eq!(spelled("/x/../a"), [Path::new("/x/../a"), Path::new("/a")]);
+        fs::write(dir.path().join("a "), "").unwrap();
+        assert_eq!(spelled("a "), [dir.path().join("a "), dir.path().join("a")]);
+        assert_eq!(spellings(dir.path(), "~/a", None), [dir.path().join("~/a")]);
+        assert_eq!(spelled(&format!("{}a", "x/../".repeat(10_000))), [dir.path().join("a")]);
+        assert!(spelled(&"x/".repeat(1_000_000)).is_empty());
+    }
+
+    #[test]
     fn an_edit_is_reserved_where_it_arrives() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
@@ -80,7 +141,7 @@ mod tests {
         symlink("/etc", top.join("one/etc")).unwrap();
         symlink("loop", top.join("one/loop")).unwrap();
         let found = |file: &str| {
-            let (place, path) = target(&top.join("one"), Path::new(file))?;
+            let (place, path) = target(&top.join("one").join(file))?;
             let repo = place.top.strip_prefix(&top).unwrap().to_str().unwrap().to_owned();
             Some(format!("{repo}:{}", String::from_utf8(path).unwrap()))
         };
@@ -103,6 +164,11 @@ mod tests {
         for file in ["etc/passwd", "../x", ".git/config", ".git/hooks/pre-commit", "sub/.GIT/x", "loop", "/", ".", ""] {
             assert_eq!(found(file), None, "{file}");
         }
+        // Agents shorten "other/../one/src/a", and the system follows the link first: both are meant.
+        symlink("one/src", top.join("short")).unwrap();
+        let both = targets(&top, &["short/../two/b".to_owned()]);
+        let both: Vec<_> = both.iter().map(|(place, paths)| (place.top.strip_prefix(&top).unwrap(), paths)).collect();
+        assert_eq!(both, [(Path::new("one"), &vec![b"two/b".to_vec()]), (Path::new("two"), &vec![b"b".to_vec()])]);
         let two = targets(&top.join("one"), &["src/a", "link", "other/x", "b"].map(str::to_owned));
         assert_eq!(two.iter().map(|(_, paths)| paths.len()).collect::<Vec<_>>(), [2, 1]);
     }

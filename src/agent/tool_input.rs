@@ -7,6 +7,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use crate::text::shell;
+
 /// Fields that name a file.
 const PATH_FIELDS: [&str; 8] =
     ["file_path", "filePath", "path", "notebook_path", "notebookPath", "target_file", "targetFile", "filename"];
@@ -33,6 +35,9 @@ const LIST_FIELDS: [&str; 4] = ["edits", "files", "changes", "operations"];
 /// Fields with a patch.
 const PATCH_FIELDS: [&str; 3] = ["patchText", "patch", "input"];
 
+/// Fields with the directory in which a command runs.
+const DIR_FIELDS: [&str; 6] = ["workdir", "dir_path", "directory", "working_directory", "workingDirectory", "cwd"];
+
 /// Lists of edits inside of lists are read to this depth.
 const DEPTH_MAX: usize = 4;
 
@@ -45,6 +50,8 @@ pub struct ToolInput {
     pub command: Option<String>,
     /// The patch.
     pub patch: Option<String>,
+    /// The directory in which the command runs, if it is not the agent's own.
+    pub dir: Option<String>,
     /// Whether there is new text for a file.
     pub has_text: bool,
 }
@@ -64,7 +71,10 @@ enum Field {
     All,
     Path,
     Command,
+    /// An item of a command that is a list of words.
+    Word,
     Patch,
+    Dir,
     List,
 }
 
@@ -99,15 +109,17 @@ impl<'de> Visitor<'de> for Reader<'_> {
             }
             Field::All => self.input.patch = Some(text.to_owned()),
             Field::Path | Field::List => self.input.paths.push(text.to_owned()),
-            Field::Command => match &mut self.input.command {
-                // An older form: a list of words.
-                Some(command) => {
-                    command.push(' ');
-                    command.push_str(text);
-                }
-                none => *none = Some(text.to_owned()),
-            },
+            Field::Command => self.input.command = Some(text.to_owned()),
+            Field::Word => {
+                // A script in one of the words, as in `bash -c`, must stay one word.
+                let quoted = || String::from_utf8_lossy(&shell::quote(text.as_bytes())).into_owned();
+                let word = shell::word(text).unwrap_or_else(quoted);
+                let command = self.input.command.get_or_insert_default();
+                command.push_str(if command.is_empty() { "" } else { " " });
+                command.push_str(&word);
+            }
             Field::Patch => self.input.patch = Some(text.to_owned()),
+            Field::Dir => self.input.dir = Some(text.to_owned()).filter(|dir| !dir.trim().is_empty()),
         }
         Ok(())
     }
@@ -118,6 +130,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 name if PATH_FIELDS.contains(&name) => Some(Field::Path),
                 name if PATCH_FIELDS.contains(&name) => Some(Field::Patch),
                 name if LIST_FIELDS.contains(&name) => Some(Field::List),
+                name if DIR_FIELDS.contains(&name) => Some(Field::Dir),
                 "command" | "cmd" => Some(Field::Command),
                 _ => None,
             };
@@ -133,6 +146,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Reader { input, depth, field } = self;
+        let field = if field == Field::Command { Field::Word } else { field };
         while items.next_element_seed(Item(Reader { input, depth: depth + 1, field }))?.is_some() {}
         Ok(())
     }
@@ -197,6 +211,14 @@ mod tests {
         assert_eq!(read(r#""*** Begin Patch""#).patch.as_deref(), Some("*** Begin Patch"));
         assert_eq!(read(r#""{\"path\": \"a\", \"new_str\": \"b\"}""#).paths, ["a"]);
         assert_eq!(read(r#"{"command": ["git", "commit"]}"#).command.as_deref(), Some("git commit"));
+    }
+
+    #[test]
+    fn a_script_in_a_list_of_words_was_torn_apart() {
+        let input = read(r#"{"command": ["bash", "-lc", "cd sub; cd ..; apply_patch <<'P'\n*** Begin Patch\nP"]}"#);
+        let patches = crate::agent::command_line::patches(&input.command.unwrap());
+        assert_eq!(patches.len(), 1);
+        assert_eq!(patches[0].dir, std::path::Path::new("sub/.."));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::local::autostart::spawn::{self, Spawned};
-use crate::local::{ServerRecord, data_dir};
+use crate::local::{ServerRecord, autostart, data_dir};
 
 /// The flag that a user gives, and the one that the process in the background gets in its place.
 const ASKED: &str = "--background";
@@ -19,14 +19,31 @@ const DETACHED: &str = "--detached";
 /// How long to wait until the server is ready. Reading a large journal takes a second.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Starts this command line again in the background, and waits until the server is ready.
-pub fn start() -> Result<ServerRecord> {
+/// The server after a command to start it.
+pub enum Started {
+    /// The command has started it.
+    New(ServerRecord),
+    /// It ran already, or another command was faster.
+    Running(ServerRecord),
+}
+
+/// Starts this command line again in the background, and waits until the server is ready. `common_dir` is that of the
+/// repository to serve, if it is the one around the current directory.
+pub fn start(common_dir: Option<&Path>) -> Result<Started> {
+    if let Some(record) = common_dir.and_then(autostart::running) {
+        return Ok(Started::Running(record));
+    }
+    let deadline = Instant::now() + START_TIME_MAX;
     let mut command = Command::new(std::env::current_exe().context("this program is not found")?);
     let args = std::env::args_os().skip(1).filter(|arg| arg != "--json");
     command.args(args.map(|arg| if arg == ASKED { DETACHED.into() } else { arg })).arg("--json");
-    match spawn::start(command, Instant::now() + START_TIME_MAX).context("the server cannot be started")? {
-        Spawned::Ready(record) => Ok(*record),
-        Spawned::Ended(why) => bail!(why),
+    match spawn::start(command, deadline).context("the server cannot be started")? {
+        Spawned::Ready(record) => Ok(Started::New(*record)),
+        // Another command may have started one at the same time: it has the repository then.
+        Spawned::Ended(why) => match common_dir.and_then(|dir| autostart::running_until(dir, deadline)) {
+            Some(record) => Ok(Started::Running(record)),
+            None => bail!(why),
+        },
         Spawned::Late => bail!("the server is not ready after {} s; it goes on starting", START_TIME_MAX.as_secs()),
     }
 }

@@ -108,6 +108,8 @@ pub fn exit_of(error: &ClientError) -> Exit {
         _ => return Exit::Unreachable,
     };
     match body.code {
+        // Another session is in the way only if there is one.
+        Code::LockNotHeld if body.reserved_by.is_none() => Exit::Error,
         Code::InvalidRequest | Code::InvalidPath | Code::InvalidKey | Code::TtlOutOfRange => Exit::Usage,
         Code::ResourceLocked
         | Code::PossibleDeadlock
@@ -122,8 +124,35 @@ pub fn exit_of(error: &ClientError) -> Exit {
     }
 }
 
-/// The error of a call as one sentence that is safe for a terminal.
+/// Fields of requests, and the flags that fill them.
+const FLAGS: [(&str, &str); 9] = [
+    ("ttlSeconds", "--ttl"),
+    ("idleSeconds", "--idle"),
+    ("waitSeconds", "--wait"),
+    ("reason", "--reason"),
+    ("note", "--note"),
+    ("purpose", "--purpose"),
+    ("feature", "--feature"),
+    ("name", "--name"),
+    ("ifVersion", "--if-version"),
+];
+
+/// The error of a call as one sentence that is safe for a terminal. It names the flag that is wrong, not the field.
 pub fn sentence_of(error: &ClientError) -> String {
+    let sentence = plain_sentence_of(error);
+    let ClientError::Refused { body, .. } = error else { return sentence };
+    let Some((field, flag)) = FLAGS.iter().find(|(field, _)| body.field.as_deref() == Some(field)) else {
+        return sentence;
+    };
+    let after = sentence.strip_prefix("The field ").unwrap_or(&sentence).strip_prefix(field);
+    match after.filter(|after| after.starts_with(' ')) {
+        Some(after) => format!("{flag}{after}"),
+        None => sentence,
+    }
+}
+
+/// The same with the name of the field.
+pub fn plain_sentence_of(error: &ClientError) -> String {
     clean(error.to_string().trim().trim_end_matches('.'), SENTENCE_MAX)
 }
 
@@ -145,7 +174,7 @@ mod tests {
             (Code::ResourceLocked, 3),
             (Code::PossibleDeadlock, 3),
             (Code::FeaturePaused, 3),
-            (Code::LockNotHeld, 3),
+            (Code::LockNotHeld, 1),
             (Code::Unauthenticated, 4),
             (Code::Forbidden, 4),
             (Code::OperationNotPermitted, 4),
@@ -159,6 +188,25 @@ mod tests {
             assert_eq!(exit_of(&refused(code, "x")).code(), exit, "{code}");
         }
         assert_eq!(exit_of(&ClientError::Garbage { at: String::new(), what: String::new() }).code(), 5);
+    }
+
+    #[test]
+    fn a_lock_of_another_session_is_a_conflict() {
+        let body = ErrorBody { reserved_by: Some("ana".into()), ..ErrorBody::new(Code::LockNotHeld, "x") };
+        let error = ClientError::Refused { status: 403, body: Box::new(body), retry_after: None };
+        assert_eq!(exit_of(&error), Exit::Conflict);
+    }
+
+    #[test]
+    fn a_wrong_flag_is_called_by_its_name() {
+        let wrong = |field: &str, sentence: &str| {
+            let body = ErrorBody { field: Some(field.to_owned()), ..ErrorBody::new(Code::InvalidRequest, sentence) };
+            sentence_of(&ClientError::Refused { status: 400, body: Box::new(body), retry_after: None })
+        };
+        assert_eq!(wrong("ttlSeconds", "ttlSeconds is 301; it must be 1 to 300"), "--ttl is 301; it must be 1 to 300");
+        assert_eq!(wrong("reason", "The field reason must not be empty."), "--reason must not be empty");
+        assert_eq!(wrong("filePath", "The field filePath is bad."), "The field filePath is bad");
+        assert_eq!(wrong("name", "names are long"), "names are long");
     }
 
     #[test]

@@ -117,8 +117,13 @@ enum Command {
     /// Wait until keys are free and reserve them
     Wait(wait::Args),
     /// Pause a feature: its sessions get nothing new, and cannot commit or push, until it goes on
+    ///
+    /// An admin without a session, with an admin's token or as the owner of a local server, pauses in a session of its own.
     Pause(pause::Args),
     /// Let a paused feature go on
+    ///
+    /// A session ends its own pause. An admin, with an admin's token or as the owner of a local server without a session, ends
+    /// every session's.
     Resume(pause::ResumeArgs),
     /// Allocate ports that no other session has
     Ports(ports::Args),
@@ -143,7 +148,7 @@ enum Command {
     Db(db::Args),
     /// Look at a cluster of servers, and move repositories in it
     Cluster(cluster::Args),
-    /// Ask a holder to release a key
+    /// Ask a holder to release a key; if several sessions share it, all of them
     Request(request::Args),
     /// List requests to your session and requests from it
     Requests(requests::Args),

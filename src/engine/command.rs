@@ -266,6 +266,8 @@ pub enum Outcome {
     },
     /// The unlock request as it is now.
     Request(Box<UnlockRequest>),
+    /// The unlock requests to the holders of a key, the oldest reservation first; at least one.
+    Asked(Vec<UnlockRequest>),
     /// The push is announced until then.
     Announced { until: Timestamp },
     /// The session that announced the push, if one did.

@@ -71,7 +71,7 @@ impl Engine {
                 self.leave(turn, *waiter, *why);
                 Ok(Outcome::Done)
             }
-            Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason.clone()),
+            Command::Ask { session, request, key, reason } => self.ask(turn, session, *request, key, reason),
             Command::Respond { session, request, answer, note, hand_over } => {
                 let admin = match actor {
                     Actor::Admin(name) => Some(name),

@@ -17,15 +17,19 @@ use crate::key::Key;
 /// The bytes of keys and reasons in unlock requests without an answer.
 const PENDING_BYTES_MAX: usize = 16 << 20;
 
+/// The most holders of one key that one request asks.
+const HOLDERS_ASKED_MAX: usize = 100;
+
 impl Engine {
-    /// Sends a request to the session that holds the key, or a key that overlaps it.
+    /// Sends a request to the session that holds the key, or a key that overlaps it. A key that several sessions share is
+    /// free when all of them release it, so each of them gets a request.
     pub(super) fn ask(
         &mut self,
         turn: &mut Turn,
         session: &SessionId,
         request: Uuid,
         named: &KeyName,
-        reason: Text,
+        reason: &Text,
     ) -> Result<Outcome, Refusal> {
         let slot = self.slot(session);
         // The holder of exactly this key comes before holders of keys that only overlap it.
@@ -33,6 +37,42 @@ impl Engine {
         let found = found.filter_map(|key| self.other_holder(slot, key)).min_by_key(|(overlaps, _)| *overlaps);
         self.refuse_if_incomplete()?;
         let Some((_, held)) = found else { return Err(Refusal::NoOtherHolder(named.key.clone())) };
+        let mut asked = Vec::with_capacity(1);
+        for (number, held) in self.sharing(slot, held).into_iter().enumerate() {
+            // Each has an id of its own, and a replay of the command would find the same ones.
+            let request = Uuid::from_u128(request.as_u128().wrapping_add((number as u128) << 96));
+            match self.ask_holder(turn, session, request, held, reason) {
+                Ok(request) => asked.push(request),
+                Err(refusal) if asked.is_empty() => return Err(refusal),
+                // The limits leave no room for more.
+                Err(_) => break,
+            }
+        }
+        Ok(Outcome::Asked(asked))
+    }
+
+    /// This reservation and those of other sessions that share its key, the oldest first.
+    fn sharing(&self, asker: SessionSlot, held: ReservationSlot) -> Vec<ReservationSlot> {
+        let place = self.index.place(self.reservations[held].place);
+        let is_asked = |slot: &ReservationSlot| {
+            let reservation = &self.reservations[*slot];
+            reservation.session != asker && !self.is_over(reservation)
+        };
+        let mut all: Vec<ReservationSlot> = place.holders.iter().filter(is_asked).collect();
+        all.sort_unstable_by_key(|slot| self.reservations[*slot].fence);
+        all.truncate(HOLDERS_ASKED_MAX);
+        all
+    }
+
+    fn ask_holder(
+        &mut self,
+        turn: &mut Turn,
+        session: &SessionId,
+        request: Uuid,
+        held: ReservationSlot,
+        reason: &Text,
+    ) -> Result<UnlockRequest, Refusal> {
+        let slot = self.slot(session);
         let reservation = self.reservations[held].id;
         let key = self.reservations[held].key.clone();
         // A second request for the same reservation changes the reason of the pending one.
@@ -47,9 +87,9 @@ impl Engine {
             return Err(Refusal::OverQuota { what, limit: PENDING_BYTES_MAX });
         }
         let request = known.unwrap_or(request);
-        let session = session.clone();
+        let (session, reason) = (session.clone(), reason.clone());
         self.emit(turn, Event::UnlockRequested { request, reservation, key, session, reason });
-        Ok(Outcome::Request(Box::new(self.requests[&request].clone())))
+        Ok(self.requests[&request].clone())
     }
 
     /// A session may ask for many keys, and many sessions may ask for one; a holder must still be able to read what it gets.

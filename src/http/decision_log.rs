@@ -108,7 +108,7 @@ fn describe(command: &Command) -> (&'static str, Option<&SessionId>, Option<&Key
 fn outcome(result: &Result<Outcome, Refusal>) -> &'static str {
     match result {
         Ok(outcome) => match outcome {
-            Outcome::Done | Outcome::Owned(_) | Outcome::Request(_) => "done",
+            Outcome::Done | Outcome::Owned(_) | Outcome::Request(_) | Outcome::Asked(_) => "done",
             Outcome::Announced { .. } => "announced",
             Outcome::Claimed(Some(_)) => "claimed",
             Outcome::Claimed(None) => "notAnnounced",

@@ -103,8 +103,9 @@ impl<'a> EntityCall<'a> {
         let (request, key) = (Uuid::new_v4(), KeyName::from(self.key.clone()));
         let reply = submit(&self.caller.repo, actor, Command::Ask { session, request, key, reason }).await?;
         match &reply.outcome {
-            Ok(Outcome::Request(filed)) => {
-                let request = Some(entity_request((**filed).clone()));
+            Ok(Outcome::Asked(filed)) => {
+                // An entity is locked by one session.
+                let request = filed.first().cloned().map(entity_request);
                 Ok(wire::Entity { request, ..self.after(reply).await? })
             }
             Err(Refusal::NoOtherHolder(_)) => {

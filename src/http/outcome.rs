@@ -276,6 +276,7 @@ pub fn unlock_request(request: UnlockRequest) -> wire::UnlockRequestInfo {
         note: request.note,
         handed_over: request.handed_over,
         encoding: encoding(&request.key),
+        others: Vec::new(),
         notices: Vec::new(),
     }
 }

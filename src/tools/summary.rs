@@ -155,7 +155,10 @@ fn unlock(call: &ToolCall, reply: wire::UnlockRequestInfo) -> Facts {
     let asked = matches!(call, ToolCall::RequestUnlock(_));
     let (summary, next) = match (asked, reply.status) {
         (true, _) => (
-            format!("The holder of {path} is asked to release it."),
+            match reply.others.len() {
+                0 => format!("The holder of {path} is asked to release it."),
+                n => format!("All {} holders of {path} are asked to release it.", n + 1),
+            },
             Some("The answer comes as a notice with a later result. Meanwhile work on something else.".to_owned()),
         ),
         (false, wire::UnlockStatus::Approved) => (format!("You no longer hold {path}: do not change it."), None),

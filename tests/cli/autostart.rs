@@ -118,6 +118,23 @@ fn ten_commands_at_once_start_one_server_and_all_succeed() {
 }
 
 #[test]
+fn the_slower_of_two_starts_in_the_background_failed() {
+    for _ in 0..3 {
+        let world = World::unserved();
+        let start = || world.dibs(["serve", "--background", "--json", "--listen", "127.0.0.1:0"]).start();
+        let said: Vec<Said> = [start(), start(), start()].into_iter().map(|one| Said::from(one.finish())).collect();
+        let pid = world.server_pid();
+        assert_eq!(world.background_servers(), [pid]);
+        for one in &said {
+            let record: Value = serde_json::from_str(&one.out).unwrap_or_else(|_| panic!("{one:?}"));
+            assert_eq!((one.code, &record["pid"]), (Some(0), &json!(pid)), "{one:?}");
+        }
+        let slower = said.iter().filter(|one| one.err.contains("it runs already")).count();
+        assert_eq!(slower, 2, "{said:?}");
+    }
+}
+
+#[test]
 fn a_killed_server_is_started_again_and_knows_everything() {
     let world = World::unserved();
     world.has_own_port();

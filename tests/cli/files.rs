@@ -100,17 +100,24 @@ fn renew_and_release() {
     assert_eq!(renewed["filePath"], "a");
     let all = world.as_session("ana", ["renew"]).ok();
     assert!(all.out.starts_with("renewed 2 reservations; the first expires in "), "{all:?}");
-    let missing = world.as_session("ana", ["renew", "c"]).fails(3);
+    let missing = world.as_session("ana", ["renew", "c"]).fails(1);
     assert!(missing.err.contains("does not hold \"c\""), "{missing:?}");
     world.as_session("bo", ["release", "a"]).fails(3);
-    let nothing = world.as_session("bo", ["release", "c"]).ok();
-    assert!(nothing.out.is_empty() && nothing.err.contains("nothing was released"), "{nothing:?}");
+    assert!(missing.err.contains("nothing was renewed") && missing.err.contains("git dibs status"), "{missing:?}");
+    world.as_session("bo", ["renew", "a"]).fails(3);
+    let nothing = world.as_session("bo", ["release", "c"]).fails(1);
+    assert!(nothing.out.is_empty() && nothing.err.contains("nothing was released: no session holds c;"), "{nothing:?}");
+    let document = world.as_session("bo", ["release", "c", "--json"]).fails(1).out;
+    assert!(document.contains("\"released\":false"), "{document}");
     assert_eq!(world.as_session("ana", ["release", "a"]).ok().out, "released a\n");
-    assert_eq!(
-        world.as_session("ana", ["release", "a", "b"]).ok().out,
-        "released 1 of 2; this session did not hold the rest\n"
-    );
-    world.as_session("ana", ["reserve", "c", "--ttl", "301"]).fails(2);
+    let partly = world.as_session("ana", ["release", "a", "b"]).fails(1);
+    assert_eq!(partly.out, "released 1 of 2\n");
+    assert!(partly.err.contains("no session holds 1 of these keys"), "{partly:?}");
+    assert_eq!(world.as_session("ana", ["release", "--all"]).ok().out, "");
+    for (command, flag) in [("reserve", "--ttl"), ("reserve", "--idle"), ("wait", "--ttl")] {
+        let refused = world.as_session("ana", [command, "c", flag, "9999999"]).fails(2);
+        assert!(refused.err.contains(&format!("{flag} is 9999999; it must be ")), "{refused:?}");
+    }
     world.as_session("ana", ["reserve", "c", "--shared"]).ok();
     world.as_session("bo", ["reserve", "c", "--shared"]).ok();
     assert_eq!(world.as_session("bo", ["release", "--all"]).ok().out, "released c\n");
@@ -129,8 +136,9 @@ fn status_is_a_table_that_marks_your_own() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = said.out.lines().map(words).collect();
     assert_eq!(lines[0], "PATH HOLDER MODE LEFT REASON");
-    assert!(lines[1].starts_with("src/a.rs bo shared "), "{said:?}");
-    assert!(lines[2].starts_with("* src/b.rs ana ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
+    // As in every message.
+    assert!(lines[1].starts_with("src/a.rs BO (bo) shared "), "{said:?}");
+    assert!(lines[2].starts_with("* src/b.rs ANA (ana) ") && lines[2].ends_with("line\\nbreak"), "{said:?}");
     assert!(said.err.ends_with("git-dibs: * marks what your session holds\n"), "{said:?}");
     let person = world.dibs(["status"]).ok();
     assert!(!person.out.contains('*') && person.out.lines().count() == 3, "{person:?}");

@@ -102,6 +102,17 @@ fn undo_takes_back_exactly_what_init_changed() {
 }
 
 #[test]
+fn undo_removed_an_empty_file_and_laid_out_a_compact_one() {
+    let world = World::fresh();
+    world.write(".claude/settings.json", "");
+    world.write(".mcp.json", r#"{"mcpServers":{"db":{"command":"db"}}}"#);
+    let before = world.files();
+    world.dibs(["init"]).ok();
+    world.dibs(["init", "--undo"]).ok();
+    assert_eq!(world.files(), before);
+}
+
+#[test]
 fn undo_leaves_what_was_there_before_init() {
     let world = World::fresh();
     world.dibs(["install"]).ok();

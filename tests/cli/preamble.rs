@@ -32,7 +32,7 @@ fn the_preamble_of_an_agent_says_who_holds_what() {
     world.as_session("bo", ["reserve", "README"]).ok();
     assert!(!start().contains("README"), "its own: {}", start());
     world.as_session("ana", ["reserve", "src/", "--reason", "splitting \"it\""]).ok();
-    let line = "- \"src/**\" by \"ANA\", ";
+    let line = "- \"src/**\" by \"ANA\" (ana), ";
     assert!(start().contains(line) && start().contains(": \"splitting 'it'\"\n"), "{}", start());
     let said = world.dibs(["preamble", "--agent", "aider"]).ok();
     assert!(said.out.starts_with("git-dibs: other sessions") && said.out.contains("Reserve files before you edit"));

@@ -241,7 +241,7 @@ fn sessions_are_listed_and_an_admin_takes_away_what_one_holds() {
     assert_eq!(world.held(), ["ana src/[id].ts"]);
     let told = world.as_session("ana", ["status"]).ok();
     assert!(told.err.contains("its agent is gone"), "{told:?}");
-    let nothing = world.dibs(forced).token("boss", "admin").ok();
+    let nothing = world.dibs(forced).token("boss", "admin").fails(1);
     assert!(nothing.err.contains("no session holds src/"), "{nothing:?}");
 }
 
@@ -259,4 +259,28 @@ fn a_feature_is_paused_and_goes_on() {
     assert_eq!(world.as_session("lead", ["resume", "F-1"]).ok().out, "feature F-1 was not paused\n");
     assert_eq!(world.dibs(["wait", "--unpaused", "F-1"]).ok().out, "feature F-1 is not paused\n");
     world.as_session("lead", ["pause", "a b"]).fails(2);
+    let refused = world.as_session("lead", ["pause", "F-1", "--ttl", "999999"]).fails(2);
+    assert!(refused.err.contains("--ttl is 999999; it must be "), "{refused:?}");
+}
+
+#[test]
+fn an_admin_could_not_pause_or_resume() {
+    let world = World::served();
+    // The owner of a local server, without a session.
+    let said = world.dibs(["pause", "F-1", "--reason", "broken main"]).ok();
+    assert_eq!(said.out, "feature F-1 is paused for 30 min; to end it: git dibs resume F-1\n");
+    let other = world.as_session("bo", ["resume", "F-1"]).fails(3);
+    assert!(other.err.contains("an admin can end it: "), "{other:?}");
+    world.dibs(["pause", "F-1"]).fails(3);
+    assert_eq!(world.dibs(["resume", "F-1"]).ok().out, "feature F-1 goes on\n");
+    assert_eq!(world.dibs(["resume", "F-1"]).ok().out, "feature F-1 was not paused\n");
+    // With an admin's token, also for a session.
+    let token = world.dibs(["token", "root", "--scope", "admin"]).ok().out;
+    let admin = |args: &[&str]| world.dibs(args.iter().copied()).env("DIBS_TOKEN", token.trim()).ok().out;
+    assert!(admin(&["pause", "F-2", "--ttl", "60"]).starts_with("feature F-2 is paused for "));
+    let still = world.dibs(["wait", "--unpaused", "F-2", "--timeout", "1"]).fails(7);
+    assert!(still.err.contains("feature F-2 is paused by "), "{still:?}");
+    assert_eq!(admin(&["resume", "F-2"]), "feature F-2 goes on\n");
+    world.as_session("lead", ["pause", "F-3"]).ok();
+    assert_eq!(admin(&["resume", "F-3", "--session", "bo"]), "feature F-3 goes on\n");
 }

@@ -109,6 +109,72 @@ fn setting_up_twice_changes_nothing_and_removing_leaves_what_was_there() {
     }
 }
 
+/// Files of all agents, each with this text.
+fn write_all(world: &World, json: &str, other: &str) {
+    let jsons = [
+        ".claude/settings.json",
+        ".mcp.json",
+        ".codex/hooks.json",
+        ".gemini/settings.json",
+        ".github/mcp.json",
+        ".qwen/settings.json",
+        "opencode.json",
+        ".cursor/hooks.json",
+        ".cursor/mcp.json",
+    ];
+    jsons.iter().for_each(|file| world.write(file, json));
+    [".codex/config.toml", ".aider.conf.yml", "AGENTS.md"].iter().for_each(|file| world.write(file, other));
+}
+
+#[test]
+fn a_settings_file_that_was_empty_was_removed() {
+    for (json, other) in [("", ""), (" \n\n", "\n"), ("{}", ""), ("{ }\n\n\n", "\n\n")] {
+        let world = World::new();
+        write_all(&world, json, other);
+        fs::create_dir_all(world.path("app/.opencode/plugins")).unwrap();
+        let before = files(&world);
+        world.dibs(["setup"].into_iter().chain(AGENTS)).ok();
+        world.dibs(["setup", "--instructions"].into_iter().chain(AGENTS)).ok();
+        world.dibs(["setup", "--remove"].into_iter().chain(AGENTS)).ok();
+        assert_eq!(files(&world), before, "{json:?}");
+    }
+    let world = World::new();
+    write_all(&world, "{}", "");
+    let before = files(&world);
+    world.dibs(["setup", "claude"]).ok();
+    let more = read(&world, "app/.claude/settings.json").replacen('{', "{ \"model\": \"x\",", 1);
+    world.write(".claude/settings.json", &more);
+    world.dibs(["setup", "claude"]).ok();
+    world.write(".claude/settings.json", &read(&world, "app/.claude/settings.json").replace("\"model\": \"x\",", ""));
+    world.dibs(["setup", "claude", "--remove"]).ok();
+    assert_eq!(files(&world).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "it is still there");
+}
+
+#[test]
+fn a_compact_file_came_back_in_another_layout() {
+    let world = World::new();
+    let json = r#"{"mcpServers":{"db":{"command":"db","args":["a","b"]}},"mcp":{},"hooks":{"Stop":[]}}"#;
+    write_all(&world, json, "# mine");
+    let before = files(&world);
+    world.dibs(["setup"].into_iter().chain(AGENTS)).ok();
+    assert_ne!(files(&world), before);
+    world.dibs(["setup", "--remove"].into_iter().chain(AGENTS)).ok();
+    assert_eq!(files(&world), before);
+}
+
+/// Then it is no longer known what the file would be without us, and only our part is taken out.
+#[test]
+fn what_another_program_changed_since_stays() {
+    let world = World::new();
+    write_all(&world, r#"{"model":"x"}"#, "");
+    world.dibs(["setup", "claude"]).ok();
+    let text = read(&world, "app/.claude/settings.json").replace("\"x\"", "\"y\"");
+    world.write(".claude/settings.json", &text);
+    world.dibs(["setup", "claude", "--remove"]).ok();
+    let left: Value = serde_json::from_str(&read(&world, "app/.claude/settings.json")).unwrap();
+    assert_eq!(left, json!({ "model": "y" }));
+}
+
 #[test]
 fn every_agent_calls_us_in_its_own_form() {
     let world = World::new();

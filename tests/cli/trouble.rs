@@ -184,7 +184,7 @@ fn the_hint_for_a_forced_release_did_not_work() {
     let (token_command, _) = hint.split_once(')').unwrap();
     let token = world.dibs(token_command.split(' ')).ok().out;
     let forced = ["release", "f1", "nothere", "--force", "--reason", "x"];
-    let said = world.dibs(forced).env("DIBS_TOKEN", token.trim()).ok();
+    let said = world.dibs(forced).env("DIBS_TOKEN", token.trim()).fails(1);
     assert!(said.out.contains("released f1, which"), "{said:?}");
     assert!(said.err.contains("no session holds nothere") && !said.err.contains("holds f1"), "{said:?}");
 }

@@ -1,6 +1,6 @@
 //! Asking a holder to release a key.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -83,6 +83,25 @@ fn several_keys_are_requested_one_by_one() {
     assert!(empty.err.contains("reason"), "{empty:?}");
     let long = world.as_session("bo", ["request", "src/a.rs", "--reason", &"x".repeat(1001)]).fails(2);
     assert!(long.err.contains("longer than 1000"), "{long:?}");
+}
+
+#[test]
+fn of_two_sessions_that_share_a_key_only_the_first_was_asked() {
+    let world = World::served();
+    for session in ["ana", "cy"] {
+        world.as_session(session, ["reserve", "src/a.rs", "--shared"]).ok();
+    }
+    let said = world.as_session("bo", ["request", "src/a.rs", "--reason", "a fix"]).ok();
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with(" asks ANA (ana) to release src/a.rs"), "{said:?}");
+    assert!(lines[1].ends_with(" asks CY (cy) to release src/a.rs"), "{said:?}");
+    let again = world.as_session("bo", ["request", "src/a.rs", "--reason", "please", "--json"]).json();
+    assert_eq!((&again["reservedBy"], &again["others"][0]["reservedBy"]), (&json!("ana"), &json!("cy")));
+    for session in ["ana", "cy"] {
+        let told = world.as_session(session, ["approve"]).ok();
+        assert!(told.out.contains("src/a.rs"), "{told:?}");
+    }
+    assert_eq!(world.held(), [""; 0]);
 }
 
 #[test]

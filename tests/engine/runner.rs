@@ -113,10 +113,15 @@ impl Runner {
                 self.ids.insert(record.seq, *id);
             }
         }
-        if let Ok(Outcome::Request(request)) = &result
-            && !self.requests.contains(&request.id)
-        {
-            self.requests.push(request.id);
+        let shown = match &result {
+            Ok(Outcome::Request(request)) => std::slice::from_ref(&**request),
+            Ok(Outcome::Asked(requests)) => requests,
+            _ => &[],
+        };
+        for request in shown {
+            if !self.requests.contains(&request.id) {
+                self.requests.push(request.id);
+            }
         }
         let mut parts = vec![self.words(&result)];
         let granted_now = match &result {

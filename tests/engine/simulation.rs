@@ -41,7 +41,7 @@ fn tight_limits() {
     let (reservations_per_session, waiters_per_session, sessions) = (5, 2, CLIENTS);
     let session_timeout = Duration::from_secs(300);
     play(
-        3,
+        7,
         false,
         Policy { session_timeout, reservations_per_session, waiters_per_session, sessions, ..Policy::default() },
     );
@@ -118,7 +118,7 @@ fn word(result: &Result<Outcome, Refusal>) -> &'static str {
         Err(Refusal::Lapsed { .. }) => "lapsed",
         Err(Refusal::NotHeld { .. }) => "not held",
         Err(Refusal::SessionEnded { .. }) => "session ended",
-        Ok(Outcome::Request(_)) => "request",
+        Ok(Outcome::Request(_) | Outcome::Asked(_)) => "request",
         _ => "otherwise",
     }
 }
@@ -453,7 +453,9 @@ impl Simulation {
             let Ok(Outcome::Granted(held)) = held else { unreachable!() };
             assert_eq!(held.to_vec(), expected, "what {} holds", session.id);
             let (incoming, outgoing) = self.engine.requests(&session.id);
-            let requests = self.model.requests.iter();
+            let mut requests: Vec<_> = self.model.requests.iter().collect();
+            requests.sort_by_key(|request| (request.at, request.id));
+            let requests = requests.into_iter();
             assert!(incoming.iter().eq(requests.clone().filter(|request| request.holder == session.id)));
             assert!(outgoing.iter().eq(requests.filter(|request| request.by == session.id)));
         }

@@ -1,7 +1,8 @@
 //! Results, records and notices as text, for scenarios.
 
 use git_dibs::engine::{
-    Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, Ttl, UnlockAnswer, Why,
+    Conflict, EndState, Grant, LeftWhy, Mode, Notice, Outcome, Pause, Refusal, Timestamp, Ttl, UnlockAnswer,
+    UnlockRequest, Why,
 };
 use git_dibs::key::Key;
 use uuid::Uuid;
@@ -31,18 +32,17 @@ fn outcome_words(outcome: &Outcome, requests: &[Uuid]) -> String {
         Outcome::Announced { until } => format!("announced until {}", moment(*until)),
         Outcome::Claimed(None) => "nobody announced it".to_owned(),
         Outcome::Claimed(Some(pusher)) => format!("announced by {}", pusher.session),
-        Outcome::Request(request) => {
-            let name = request_name(request.id, requests);
-            format!(
-                "{name} {} ({} asks {} for {}: {})",
-                answer_word(request.answer),
-                request.by,
-                request.holder,
-                request.key.shown(),
-                request.reason
-            )
+        Outcome::Request(request) => request_words(request, requests),
+        Outcome::Asked(all) => {
+            all.iter().map(|request| request_words(request, requests)).collect::<Vec<_>>().join(" and ")
         }
     }
+}
+
+fn request_words(request: &UnlockRequest, requests: &[Uuid]) -> String {
+    let name = request_name(request.id, requests);
+    let (answer, key) = (answer_word(request.answer), request.key.shown());
+    format!("{name} {answer} ({} asks {} for {key}: {})", request.by, request.holder, request.reason)
 }
 
 fn refusal_words(refusal: &Refusal, requests: &[Uuid]) -> String {

@@ -1379,6 +1379,8 @@ class UnlockRequestInfo(TypedDict, total=False):
     handedOver: bool
     """The session that asked got the reservation with the answer."""
     encoding: Union["Encoding", None]
+    others: List["UnlockRequestInfo"]
+    """In the reply to a new request: those to the other sessions that share the key."""
     notices: List["Notice"]
     """What the calling session should know."""
 

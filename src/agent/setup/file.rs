@@ -14,6 +14,9 @@ const BYTES_MAX: u64 = 4 << 20;
 /// How many setups keep copies of what they changed; older copies are removed.
 const BACKUPS_MAX: usize = 20;
 
+/// How many directories a setup makes for one file at most.
+const NEW_DIRECTORIES_MAX: usize = 3;
+
 /// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -66,8 +69,19 @@ impl Original {
         text.transpose().map_err(|_| FileError::NotText(self.path.clone()))
     }
 
-    /// Replaces the file by this text, or removes it. The old file is copied to `backups` first; returns the copy.
-    pub fn replace(&self, text: Option<&str>, backups: &Path) -> Result<Option<PathBuf>, FileError> {
+    /// Where the file is, without links.
+    pub fn real(&self) -> &Path {
+        &self.real
+    }
+
+    /// Replaces the file by this text, or removes it and the directories above it that are then empty, if `is_made` says that
+    /// setup made them. The old file is copied to `backups` first; returns the copy.
+    pub fn replace(
+        &self,
+        text: Option<&str>,
+        is_made: impl Fn(&Path) -> bool,
+        backups: &Path,
+    ) -> Result<Option<PathBuf>, FileError> {
         let bytes = |found: &Option<Found>| found.as_ref().map(|found| found.bytes.clone());
         if bytes(&read(&self.real)?) != bytes(&self.found) {
             return Err(FileError::Raced(self.path.clone()));
@@ -77,7 +91,7 @@ impl Original {
             Some(text) => self.write(text.as_bytes())?,
             None => {
                 fs::remove_file(&self.real).map_err(failed(&self.path, "removed"))?;
-                remove_empty_directories(&self.real);
+                remove_empty_directories(&self.real, is_made);
             }
         }
         Ok(backup)
@@ -171,9 +185,9 @@ fn forget_old(backups: &Path) {
 }
 
 /// Removes the directories that a removed file leaves empty: `.opencode/plugins`, `.claude/skills/git-dibs`.
-fn remove_empty_directories(file: &Path) {
-    let is_agents_own = |dir: &&Path| dir.file_name().is_some_and(|name| name != ".git");
-    for dir in file.ancestors().skip(1).take(3).take_while(is_agents_own) {
+fn remove_empty_directories(file: &Path, is_made: impl Fn(&Path) -> bool) {
+    let is_agents_own = |dir: &&Path| dir.file_name().is_some_and(|name| name != ".git") && is_made(dir);
+    for dir in file.ancestors().skip(1).take(NEW_DIRECTORIES_MAX).take_while(is_agents_own) {
         // Fails if there is anything in it.
         if fs::remove_dir(dir).is_err() {
             return;
@@ -209,16 +223,16 @@ mod tests {
         let path = root.join("a/b.json");
         let new = Original::read(&path, &root).unwrap();
         assert_eq!(new.text().unwrap(), None);
-        assert_eq!(new.replace(Some("one"), &backups).unwrap(), None);
+        assert_eq!(new.replace(Some("one"), |_| true, &backups).unwrap(), None);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let there = Original::read(&path, &root).unwrap();
-        let copy = there.replace(Some("two"), &backups).unwrap().unwrap();
+        let copy = there.replace(Some("two"), |_| true, &backups).unwrap().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(fs::read_to_string(&copy).unwrap(), "one");
         assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(fs::read_dir(root.join("a")).unwrap().count(), 1, "nothing else is left");
-        Original::read(&path, &root).unwrap().replace(None, &backups).unwrap();
+        Original::read(&path, &root).unwrap().replace(None, |_| true, &backups).unwrap();
         assert!(!root.join("a").exists());
     }
 
@@ -228,7 +242,7 @@ mod tests {
         fs::create_dir(root.join("dotfiles")).unwrap();
         fs::write(root.join("dotfiles/x"), "one").unwrap();
         symlink("dotfiles/x", root.join("x")).unwrap();
-        Original::read(&root.join("x"), &root).unwrap().replace(Some("two"), &backups).unwrap();
+        Original::read(&root.join("x"), &root).unwrap().replace(Some("two"), |_| true, &backups).unwrap();
         assert_eq!(fs::read_to_string(root.join("dotfiles/x")).unwrap(), "two");
         assert!(fs::symlink_metadata(root.join("x")).unwrap().is_symlink());
         let outside = dir.path().join("outside");
@@ -251,7 +265,7 @@ mod tests {
         fs::write(&path, "one").unwrap();
         let read = Original::read(&path, &root).unwrap();
         fs::write(&path, "theirs").unwrap();
-        assert!(matches!(read.replace(Some("ours"), &backups), Err(FileError::Raced(_))));
+        assert!(matches!(read.replace(Some("ours"), |_| true, &backups), Err(FileError::Raced(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 
@@ -272,7 +286,7 @@ mod tests {
         let path = root.join("a");
         fs::write(&path, "0").unwrap();
         for n in 1..=BACKUPS_MAX + 5 {
-            Original::read(&path, &root).unwrap().replace(Some(&n.to_string()), &backups).unwrap();
+            Original::read(&path, &root).unwrap().replace(Some(&n.to_string()), |_| true, &backups).unwrap();
         }
         assert_eq!(fs::read_dir(&backups).unwrap().count(), BACKUPS_MAX);
     }

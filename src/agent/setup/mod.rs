@@ -12,6 +12,7 @@
 //! | the MCP server in TOML | `toml.rs` |
 //! | text between two markers; files that are ours alone | `block.rs`, `own_file.rs` |
 //! | reading, links, writing, backups | `file.rs` |
+//! | what a file was before, for its removal | `first_text.rs` |
 //!
 //! Committed files must work for colleagues without git-dibs: the commands in them do nothing if it is not installed.
 //! No step that a user takes to trust a hook is ever taken here.
@@ -20,6 +21,7 @@ mod agents;
 mod block;
 mod diff;
 mod file;
+mod first_text;
 mod hooks;
 mod json;
 mod mcp_server;
@@ -37,6 +39,7 @@ pub use places::Places;
 
 use super::Agent;
 use file::Original;
+use first_text::FirstTexts;
 use part::Part;
 
 /// Whose configuration is written.
@@ -108,6 +111,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// The directory for copies of changed files.
     backups: PathBuf,
+    first_texts: FirstTexts,
+    remove: bool,
 }
 
 /// The change of one file.
@@ -138,6 +143,21 @@ impl Change {
         }
     }
 
+    /// Makes a removal restore what was there before setup, if only setup has changed the file since. A file that was there
+    /// and said nothing is not removed either way.
+    fn restore(&mut self, first_texts: &FirstTexts, parts: &[&Part]) {
+        let Some(first) = first_texts.find(self.original.real()) else { return };
+        let is_unchanged = self.before.as_deref().is_some_and(|now| first.is_current(now));
+        let said_nothing =
+            |text: &String| text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '{' | '}')).is_empty();
+        let is_left_empty = self.after.is_none() && first.text.as_ref().is_some_and(said_nothing);
+        // An older setup, of which nothing is known, may have changed it before.
+        let has_ours = |text: &String| parts.iter().any(|part| part.removed(text) != Ok(Some(text.clone())));
+        if (is_unchanged || is_left_empty) && !first.text.as_ref().is_some_and(has_ours) {
+            self.after = first.text;
+        }
+    }
+
     /// The change as a unified diff.
     pub fn diff(&self) -> String {
         diff::unified(&self.path, self.before.as_deref(), self.after.as_deref())
@@ -148,28 +168,35 @@ impl Change {
 pub fn plan(agent: Agent, wish: &Wish, places: &Places) -> Result<Plan, SetupError> {
     let recipe = agents::recipe(agent, wish, places)?;
     let mut changes: Vec<Change> = Vec::new();
-    for (path, part) in recipe.parts {
-        let seen = changes.iter().position(|change| change.path == path);
+    for (path, part) in &recipe.parts {
+        let seen = changes.iter().position(|change| change.path == *path);
         let index = match seen {
             Some(index) => index,
             None => {
-                let original = Original::read(&path, &recipe.root)?;
+                let original = Original::read(path, &recipe.root)?;
                 let before = original.text()?;
-                changes.push(Change { path, original, after: before.clone(), before });
+                changes.push(Change { path: path.clone(), original, after: before.clone(), before });
                 changes.len() - 1
             }
         };
         let change = &mut changes[index];
         let text = change.after.take();
-        change.after = edited(&part, wish.remove, text).map_err(|problem| SetupError::Content {
+        change.after = edited(part, wish.remove, text).map_err(|problem| SetupError::Content {
             path: change.path.clone(),
             line: problem.line,
             what: problem.what,
         })?;
     }
     changes.retain(|change| change.before != change.after);
+    let first_texts = FirstTexts::new(places.first_texts(wish.scope)?);
+    for change in changes.iter_mut().filter(|_| wish.remove) {
+        let parts: Vec<&Part> =
+            recipe.parts.iter().filter(|(path, _)| *path == change.path).map(|(_, part)| part).collect();
+        change.restore(&first_texts, &parts);
+    }
     let steps = if wish.remove { Vec::new() } else { recipe.steps };
-    Ok(Plan { agent, changes, steps, notes: recipe.notes, backups: places.backups(wish.scope)? })
+    let (notes, backups) = (recipe.notes, places.backups(wish.scope)?);
+    Ok(Plan { agent, changes, steps, notes, backups, first_texts, remove: wish.remove })
 }
 
 fn edited(part: &Part, remove: bool, text: Option<String>) -> Result<Option<String>, part::Problem> {
@@ -179,8 +206,21 @@ fn edited(part: &Part, remove: bool, text: Option<String>) -> Result<Option<Stri
 impl Plan {
     /// Makes the changes. Each file is replaced as a whole. Returns where the old file was copied to, for each change.
     pub fn write(&self) -> Result<Vec<Option<PathBuf>>, SetupError> {
-        let replaced =
-            self.changes.iter().map(|change| change.original.replace(change.after.as_deref(), &self.backups));
-        Ok(replaced.collect::<Result<_, FileError>>()?)
+        Ok(self.changes.iter().map(|change| self.write_one(change)).collect::<Result<_, FileError>>()?)
+    }
+
+    fn write_one(&self, change: &Change) -> Result<Option<PathBuf>, FileError> {
+        let (original, after) = (&change.original, change.after.as_deref());
+        if let Some(after) = after.filter(|_| !self.remove) {
+            self.first_texts.note(original.real(), change.before.as_deref(), after)?;
+        }
+        // Of a file without a record, it is not known who made its directories: those of agents are small enough to go.
+        let is_known = self.first_texts.find(original.real()).is_some();
+        let is_made = |dir: &std::path::Path| !is_known || self.first_texts.has_made(dir);
+        let copy = original.replace(after, is_made, &self.backups)?;
+        if self.remove {
+            self.first_texts.forget(original.real());
+        }
+        Ok(copy)
     }
 }

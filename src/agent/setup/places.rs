@@ -60,6 +60,11 @@ impl Places {
         }
     }
 
+    /// The directory that says what files were before setup changed them.
+    pub fn first_texts(&self, scope: Scope) -> Result<PathBuf, SetupError> {
+        Ok(self.backups(scope)?.with_file_name("before-setup"))
+    }
+
     /// A directory of the user: where the variable says, else below the home directory.
     pub fn user_dir(&self, variable: &str, below_home: &str) -> Result<PathBuf, SetupError> {
         match self.variables.iter().find(|(name, _)| *name == variable) {

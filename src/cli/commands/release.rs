@@ -65,19 +65,43 @@ pub fn run(args: Args) -> Result<Exit> {
     let request = wire::Release { file_path: one, file_paths: many, encoding, ..wire::Release::default() };
     let result = context.client.release(&session, &request);
     let reply = context.checked(result)?;
-    let text = match (reply.released_count, names.count()) {
-        (0, _) => String::new(),
-        (released, total) if released == total as u64 => {
+    let (released, total) = (reply.released_count, names.count() as u64);
+    let text = match released {
+        0 => String::new(),
+        _ if released == total => {
             let texts = request.file_path.iter().chain(request.file_paths.iter().flatten());
             texts.map(|key| format!("released {}\n", describe::key(key, request.encoding))).collect()
         }
-        (released, total) => format!("released {released} of {total}; this session did not hold the rest\n"),
+        _ => format!("released {released} of {total}\n"),
     };
     context.print(&text)?;
-    if reply.released_count == 0 && !context.json {
-        talk::say("nothing was released: this session holds no key of that name; see: git dibs status --mine");
+    if released == total {
+        return Ok(Exit::Ok);
     }
-    Ok(Exit::Ok)
+    let (sentence, exit) = not_held(&reply, &request, total);
+    if !context.json {
+        talk::say(&sentence);
+    }
+    Ok(exit)
+}
+
+/// What became of keys that were not released. What had expired before is as good as released; any other key is most likely
+/// misspelled, because no session holds it.
+fn not_held(reply: &wire::Released, request: &wire::Release, total: u64) -> (String, Exit) {
+    let expired = reply.expired.len() as u64;
+    let list = |keys: &[String]| keys.iter().map(|key| describe::key(key, None)).collect::<Vec<_>>().join(", ");
+    match (total.saturating_sub(reply.released_count + expired), &request.file_path) {
+        (0, _) => (format!("expired before: {}", list(&reply.expired)), Exit::Ok),
+        (_, Some(key)) => {
+            let key = describe::key(key, request.encoding);
+            (format!("nothing was released: no session holds {key}; see: git dibs status --mine"), Exit::Error)
+        }
+        (free, None) if free == total => (
+            "nothing was released: no session holds any of these keys; see: git dibs status --mine".to_owned(),
+            Exit::Error,
+        ),
+        (free, None) => (format!("no session holds {free} of these keys; see: git dibs status --mine"), Exit::Error),
+    }
 }
 
 /// Ends every reservation of exactly these keys, of whichever session.
@@ -106,10 +130,14 @@ fn take_away(context: &mut Context, names: &Names, reason: &str) -> Result<Exit>
     }
     context.print(&text)?;
     let is_free = |text: &&String| key(text, names.encoding()).is_none_or(|key| !released.contains(&key));
-    for free in texts.iter().filter(is_free).filter(|_| !context.json) {
-        talk::say(&format!("no session holds {}; see: git dibs status", describe::key(free, names.encoding())));
+    let mut exit = Exit::Ok;
+    for free in texts.iter().filter(is_free) {
+        exit = Exit::Error;
+        if !context.json {
+            talk::say(&format!("no session holds {}; see: git dibs status", describe::key(free, names.encoding())));
+        }
     }
-    Ok(Exit::Ok)
+    Ok(exit)
 }
 
 /// A key for comparison with others.

@@ -6,9 +6,10 @@ use anyhow::Result;
 
 use crate::cli::Exit;
 use crate::cli::context::{CommonArgs, Context};
+use crate::cli::failure::sentence_of;
 use crate::local::describe;
 use crate::text::terminal::time_left;
-use crate::wire;
+use crate::wire::{self, Code};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -44,7 +45,14 @@ pub fn run(args: Args) -> Result<Exit> {
     let (ttl_seconds, encoding) = (args.ttl, names.encoding());
     let request = wire::Renew { file_path: one, file_paths: many, ttl_seconds, encoding, ..wire::Renew::default() };
     let result = context.client.renew(&session, &request);
-    let renewed = context.checked(result)?.into_reservations();
+    let renewed = result.map_err(|error| match error.code() {
+        Some(Code::LockNotHeld) => {
+            let sentence = format!("nothing was renewed: {}; see: git dibs status --mine", sentence_of(&error));
+            context.failure_with(&error, sentence)
+        }
+        _ => context.failure(&error),
+    })?;
+    let renewed = renewed.into_reservations();
     let line = |one: &wire::Renewed| {
         let left = time_left(context.time_left(one.expires_at));
         format!("renewed {} for {left}\n", describe::key(&one.file_path, one.encoding))

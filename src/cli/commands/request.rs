@@ -1,4 +1,4 @@
-//! `git-dibs request`: ask a holder to release a key.
+//! `git-dibs request`: ask a holder, or all holders of a shared key, to release it.
 
 use std::ffi::OsString;
 
@@ -37,7 +37,11 @@ pub fn run(args: Args) -> Result<Exit> {
             wire::UnlockRequest { file_path: text, reason: args.reason.as_str().into(), encoding: names.encoding() };
         let result = context.client.request_unlock(&session, &request);
         match context.checked(result) {
-            Ok(info) if !context.json => talk::data(&line(&request, &info))?,
+            Ok(info) if !context.json => {
+                // Every session that shares the key is asked.
+                let lines = std::iter::once(&info).chain(&info.others).map(|info| line(&request, info));
+                talk::data(&lines.collect::<String>())?;
+            }
             Ok(_) => {}
             // If no session holds one of the keys, the others are still asked for.
             Err(failure) if several => {

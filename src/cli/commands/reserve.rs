@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cli::context::{CommonArgs, Context};
-use crate::cli::failure::{Failure, sentence_of};
+use crate::cli::failure::{Failure, plain_sentence_of, sentence_of};
 use crate::cli::package::PackageArgs;
 use crate::cli::{Exit, backoff, unpaused};
 use crate::client::ClientError;
@@ -214,7 +214,8 @@ pub(super) fn refused(context: &Context, error: &ClientError, names: &Names, lin
             text + "Release a key that you hold, or ask for the one you want: git dibs request KEY --reason TEXT"
         }
         _ => match line {
-            Some(line) => format!("{} ({line})", sentence_of(error)),
+            // A work package has no flags.
+            Some(line) => format!("{} ({line})", plain_sentence_of(error)),
             None => sentence_of(error),
         },
     };

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use crate::cli::background::{self, Started};
 use crate::cli::commands::cluster::EtcdArgs;
-use crate::cli::{Exit, background, talk};
+use crate::cli::{Exit, talk};
 use crate::git::Repo;
-use crate::local::{ServerRecord, autostart};
+use crate::local::ServerRecord;
 use crate::serve::{self, CommandLine, ConfigValue, LogFormat, Options};
 
 /// Serves reservations until it gets SIGTERM or Ctrl-C.
@@ -107,12 +108,15 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let (check_config, json) = (args.check_config, args.json);
     if args.background && !check_config {
-        if let Some(record) = Repo::from_environment().ok().and_then(|repo| autostart::running(&repo.common_dir)) {
-            announce(&record, json)?;
-            talk::say("it runs already; to start it with other settings, stop it first: git dibs stop");
-            return Ok(Exit::Ok);
+        // With --repo, it may be about other repositories than the one around us.
+        let repo = if args.repo.is_empty() { Repo::from_environment().ok() } else { None };
+        match background::start(repo.as_ref().map(|repo| &*repo.common_dir))? {
+            Started::New(record) => announce(&record, json)?,
+            Started::Running(record) => {
+                announce(&record, json)?;
+                talk::say("it runs already; to start it with other settings, stop it first: git dibs stop");
+            }
         }
-        announce(&background::start()?, json)?;
         return Ok(Exit::Ok);
     }
     let detached = args.detached;

@@ -79,7 +79,7 @@ fn table(held: &mut [Reservation], own: Option<&str>, now: Time) -> String {
         vec![
             if own == Some(&*one.session_id) { "*" } else { "" }.to_owned(),
             describe::key(&one.file_path, one.encoding),
-            holder(&one.session_id, one.session_name.as_deref()),
+            describe::session(&one.session_id, one.session_name.as_deref()),
             if one.mode == Mode::Shared { one.mode.as_str() } else { "" }.to_owned(),
             time_left(clock::between(now, one.expires_at)),
             describe::reason(one.reason.as_deref()),
@@ -158,10 +158,4 @@ fn say_where(context: &Context) {
     // Without the fractions of a second, so that it fits a line.
     let since = record.started_at.to_string();
     talk::say(&format!("server {address} since {}Z, pid {}", &since[..19], record.pid));
-}
-
-/// The holder in as little space as possible: the id alone, if it begins with the name.
-fn holder(id: &str, name: Option<&str>) -> String {
-    let is_in_id = |name: &&str| id.starts_with(&name.to_ascii_lowercase());
-    describe::session(id, name.filter(|name| !is_in_id(name)))
 }

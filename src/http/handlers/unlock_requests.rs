@@ -22,6 +22,8 @@ use crate::wire::limits::{PAGE_ITEMS_MAX, REASON_CHARS_MAX};
 use crate::wire::{self, Code, Encoding};
 
 /// Ask the holder of a key to release it.
+///
+/// If several sessions share the key, each of them is asked; `others` has the requests to the others.
 #[utoipa::path(
     post,
     path = "/api/sessions/{id}/unlock-requests",
@@ -44,17 +46,17 @@ pub async fn ask(
     let mut work = PatternWork::of(&caller, std::iter::once(&*body.file_path))?;
     let key = named_key(&caller.repo, &body.file_path, body.encoding == Some(Encoding::Percent))?;
     let command = Command::Ask { session, request: Uuid::new_v4(), key, reason };
-    let Some(work) = &mut work else { return Ok(created(request(submit(&caller.repo, actor, command).await?)?)) };
+    let Some(work) = &mut work else { return Ok(created(asked(submit(&caller.repo, actor, command).await?)?)) };
     let mut notices = Vec::new();
     for _ in 1..COMPARE_ROUNDS {
         let mut reply = submit(&caller.repo, actor.clone(), command.clone()).await?;
         notices.append(&mut reply.notices);
         match reply.outcome {
             Err(Refusal::Uncompared(pairs)) => work.compare(&app, pairs).await?,
-            outcome => return Ok(created(request(Reply { outcome, notices, ..reply })?)),
+            outcome => return Ok(created(asked(Reply { outcome, notices, ..reply })?)),
         }
     }
-    Ok(created(request(submit(&caller.repo, actor, command).await?)?))
+    Ok(created(asked(submit(&caller.repo, actor, command).await?)?))
 }
 
 /// List the unlock requests to a session and from it.
@@ -170,6 +172,18 @@ async fn respond(
     let request = Uuid::try_parse(request).map_err(missing)?;
     let command = Command::Respond { session, request, answer, note, hand_over };
     Ok(Json(self::request(submit(&caller.repo, actor, command).await?)?))
+}
+
+fn asked(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {
+    let notices = outcome::notices(reply.notices);
+    match reply.outcome {
+        Ok(Outcome::Asked(mut requests)) if !requests.is_empty() => {
+            let first = outcome::unlock_request(requests.remove(0));
+            let others = requests.into_iter().map(outcome::unlock_request).collect();
+            Ok(wire::UnlockRequestInfo { others, notices, ..first })
+        }
+        other => Err(not_done(other, reply.now).with_notices(notices)),
+    }
 }
 
 fn request(reply: Reply) -> ApiResult<wire::UnlockRequestInfo> {

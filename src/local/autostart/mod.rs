@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::discover::Lookup;
 use super::environment::Environment;
+use super::process::ProcessIdentity;
 use super::server::{self, ServerRecord};
 use super::{data_dir, server_lock};
 use crate::client::{Endpoint, Starter, accepts};
@@ -196,4 +197,17 @@ fn wait_for_turn(turn: &File, deadline: Instant) -> Result<(), String> {
 pub fn running(common_dir: &Path) -> Option<ServerRecord> {
     let record = ServerRecord::read(&common_dir.join(server::SERVER_FILE))?;
     (server_lock::is_served(common_dir) != Some(false)).then_some(record)
+}
+
+/// The same; where a server has the repository and is not ready yet, waits for it.
+pub fn running_until(common_dir: &Path, deadline: Instant) -> Option<ServerRecord> {
+    loop {
+        let record = running(common_dir).filter(|record| ProcessIdentity::of(record.pid).is_some());
+        let answers = || server::local_endpoints(common_dir).iter().any(|endpoint| accepts(&endpoint.address));
+        match (record, server_lock::is_served(common_dir)) {
+            (Some(record), _) if answers() => return Some(record),
+            (_, Some(true)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            _ => return None,
+        }
+    }
 }

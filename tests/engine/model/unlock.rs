@@ -18,13 +18,23 @@ impl Model {
         let Some(held) = exactly.or_else(touched).cloned() else {
             return Err(Refusal::NoOtherHolder(self.keyset.key(key).clone()));
         };
+        let sharing = others().filter(|other| other.key == held.key && other.id != held.id).cloned();
+        let all: Vec<Held> = std::iter::once(held.clone()).chain(sharing).collect();
+        let requests = all.iter().enumerate().map(|(number, held)| {
+            let id = Uuid::from_u128(id.as_u128().wrapping_add((number as u128) << 96));
+            self.request_to(session, id, held, reason, now)
+        });
+        Ok(Outcome::Asked(requests.collect()))
+    }
+
+    fn request_to(&mut self, session: usize, id: Uuid, held: &Held, reason: &Text, now: Timestamp) -> UnlockRequest {
         let by = self.sessions[session].id.clone();
         let again = |request: &&mut UnlockRequest| {
             request.by == by && request.reservation == held.id && request.answer.is_none()
         };
         if let Some(request) = self.requests.iter_mut().find(again) {
             request.reason = reason.clone();
-            return Ok(Outcome::Request(Box::new(request.clone())));
+            return request.clone();
         }
         let request = UnlockRequest {
             id,
@@ -44,7 +54,7 @@ impl Model {
             handed_over: false,
         };
         self.requests.push(request.clone());
-        Ok(Outcome::Request(Box::new(request)))
+        request
     }
 
     pub(super) fn respond(

@@ -366,3 +366,58 @@ fn the_server_that_a_variable_names_is_not_asked_about_other_repositories() {
     }
     assert_eq!(world.held(), ["ana a"]);
 }
+
+/// What the hook answers to an event without a directory. `script` runs before it.
+fn without_directory(agent: &FakeAgent<'_>, script: &str, mut event: serde_json::Value) -> String {
+    event.as_object_mut().unwrap().remove("cwd");
+    let (code, text) = agent.run(&format!("{script}\nexec git-dibs agent-hook {}", agent.name), &event.to_string());
+    assert_eq!(code, "0", "{text}");
+    text
+}
+
+#[test]
+fn an_edit_without_a_directory_was_not_reserved() {
+    let world = world();
+    let work = world.path("work");
+    let claude = FakeAgent::start(&world, "claude", "d1");
+    let edit = |file: &str| json!({ "tool_name": "Write", "tool_input": { "file_path": file, "content": "x" } });
+    let hook = |script: &str, file: &str| without_directory(&claude, script, claude.event("PreToolUse", edit(file)));
+    assert_eq!(hook("cd dir", "x"), "", "the directory of the process");
+    let variable = format!("cd /; export CLAUDE_PROJECT_DIR={}", work.display());
+    assert_eq!(hook(&variable, "a"), "", "the one that the agent was started in");
+    let gone = format!("mkdir gone; cd gone; rmdir ../gone; export CLAUDE_PROJECT_DIR={}", work.display());
+    assert_eq!(hook(&gone, "b"), "");
+    assert_eq!(held(&world), ["claude dir/x", "claude a", "claude b"]);
+    assert_eq!(hook("cd /", work.join("c").to_str().unwrap()), "", "an absolute path needs none");
+    assert_eq!(hook("cd /", "nowhere"), "", "not ours");
+    assert_eq!(held(&world).len(), 4);
+    let start = claude.event("SessionStart", json!({ "source": "startup" }));
+    assert!(without_directory(&claude, "", start).contains("git dibs status"));
+    assert_eq!(without_directory(&claude, "", claude.event("SessionEnd", json!({ "reason": "other" }))), "");
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn in_a_directory_behind_a_link_only_edits_were_noticed() {
+    let world = world();
+    world.shell("", "ln -s work/dir shortcut");
+    let mut claude = FakeAgent::start(&world, "claude", "l1");
+    claude.cwd = world.path("shortcut");
+    assert!(claude.start_session().contains("git dibs status"));
+    assert_eq!(claude.edit("x"), None);
+    world.shell("work", "echo more >>a");
+    let event = json!({ "tool_name": "Bash", "tool_input": { "command": "x" }, "tool_response": {} });
+    assert_eq!(claude.hook(&claude.event("PostToolUse", event)), "");
+    assert_eq!(held(&world), ["claude dir/x", "claude a"]);
+    claude.end_session();
+    assert_eq!(world.held(), [""; 0]);
+}
+
+#[test]
+fn a_context_line_of_a_patch_was_reserved() {
+    let world = world();
+    world.session("ana").hold("b");
+    let codex = FakeAgent::start(&world, "codex", "k1");
+    assert_eq!(codex.patch("*** Update File: a\n@@\n *** Update File: b\n-x\n+y"), None);
+    assert_eq!(held(&world), ["ana b", "codex a"]);
+}

@@ -19,7 +19,7 @@ fn kill(pid: u32) {
 #[test]
 fn the_model_is_told_at_the_start() {
     let world = world();
-    world.session("ana").hold("b");
+    world.session_with("ana", json!({ "name": "Ana" })).hold("b");
     for (name, field) in [
         ("claude", "/hookSpecificOutput/additionalContext"),
         ("copilot", "/additionalContext"),
@@ -28,7 +28,7 @@ fn the_model_is_told_at_the_start() {
         let agent = FakeAgent::start(&world, name, "its-own-id");
         let answer: Value = serde_json::from_str(&agent.start_session()).unwrap();
         let text = answer.pointer(field).and_then(Value::as_str).unwrap_or_else(|| panic!("{answer}"));
-        assert!(text.contains("git dibs status") && text.contains("\"b\" by \"ana\""), "{text}");
+        assert!(text.contains("git dibs status") && text.contains("\"b\" by \"Ana\" (ana), "), "{text}");
         let sessions = world.get("/api/sessions?state=active", &world.reader()).ok().to_string();
         assert!(sessions.contains(&format!("\"{name}-")) && !sessions.contains("its-own-id"), "{sessions}");
         agent.end_session();
