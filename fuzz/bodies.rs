@@ -229,7 +229,6 @@ pub fn patch(data: &[u8]) {
     assert_eq!(names.len(), files.len(), "{files:?}");
     assert!(files.iter().all(|file| !file.trim().is_empty() && text.contains(file)), "{files:?}");
     assert!(files.len() <= text.lines().count());
-    let _ = patch::directory(text);
 }
 
 /// As a shell command: reading it ends, and finds no more uses of git than it has letters.
@@ -237,4 +236,6 @@ pub fn command_line(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let uses = command_line::git_uses(&text, Path::new("/r"));
     assert!(uses.len() <= text.len(), "{uses:?}");
+    let patches = command_line::patches(&text);
+    assert!(patches.len() <= text.len(), "{patches:?}");
 }

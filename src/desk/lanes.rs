@@ -223,7 +223,7 @@ mod tests {
         let ask =
             Reserve { session: session.clone(), wants, mode: Mode::Exclusive, reason: None, wait, if_version: None };
         DeskMessage::Submit {
-            actor: Actor::Session(session),
+            actor: Actor::Desk,
             command: Command::Reserve(ask),
             ticket: Ticket(number),
             submitted: Instant::now(),
