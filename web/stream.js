@@ -20,7 +20,6 @@ export function startWorker() {
   }
   port.onmessage = ({ data }) => {
     if (data.type === "ready") isReady = true;
-    else if (data.type === "there?") port.postMessage({ isThere: true });
     else current?.(data);
   };
   setTimeout(() => isReady || fail(), START_MS);

@@ -2,16 +2,12 @@
 //
 // A browser opens about six connections to a server without HTTP/2, and each event stream takes one of them for as long as
 // it is open. So the tabs share a stream for each address, and every tab gets every event. A tab ignores what it has already.
-
-/** How often the tabs are asked whether they are there, in milliseconds, and how many of these questions a tab may miss. */
-const ASK_MS = 5000;
-const MISSED_MAX = 2;
+//
+// A browser that keeps the last page for its Back button also keeps this worker, stopped and with its stream open, until it
+// forgets the page after some minutes.
 
 /** The open streams by address. */
 const streams = new Map();
-
-/** The questions that each tab has not answered. */
-const missed = new WeakMap();
 
 /** The events of one address, for the tabs that follow it. */
 class Stream {
@@ -74,27 +70,10 @@ function leave(tab, except) {
   for (const stream of streams.values()) if (stream.address !== except) stream.remove(tab);
 }
 
-// A tab that was closed, has crashed or is put aside says nothing. Without it the stream would stay open for no tab.
-setInterval(() => {
-  for (const stream of [...streams.values()]) {
-    for (const tab of [...stream.tabs]) {
-      const count = missed.get(tab) ?? 0;
-      missed.set(tab, count + 1);
-      if (count < MISSED_MAX) tab.postMessage({ type: "there?" });
-      else stream.remove(tab);
-    }
-  }
-}, ASK_MS);
-
 addEventListener("connect", ({ ports: [tab] }) => {
+  // A tab that is closed or has crashed says nothing more.
   tab.onclose = () => leave(tab);
-  tab.onmessage = ({ data: { isThere, address, names, after } }) => {
-    missed.set(tab, 0);
-    if (isThere) {
-      // It was away for so long that it missed events.
-      if (![...streams.values()].some((stream) => stream.tabs.has(tab))) tab.postMessage({ type: "lost" });
-      return;
-    }
+  tab.onmessage = ({ data: { address, names, after } }) => {
     // A tab follows one stream. Without an address it leaves.
     leave(tab, address);
     if (!address) return;
