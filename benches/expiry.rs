@@ -76,5 +76,5 @@ fn held(desk: &Desk) -> usize {
         sender.send(state.engine.numbers().reservations).expect("the bench waits for it");
     };
     desk.read(Actor::Reader, Box::new(read)).expect("the desk runs");
-    receiver.recv().expect("a reply") as usize
+    receiver.recv().expect("a reply")
 }
