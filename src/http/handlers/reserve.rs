@@ -73,7 +73,11 @@ pub async fn reserve(
     let asked_mode = body.mode.unwrap_or_default();
     // A request may wait for minutes, and the engine has its keys: the body goes before the wait, and the keys count instead.
     let permit = match ask.wait {
-        Some(_) => room_to_wait(&app, &session, texts)?,
+        Some(_) => {
+            let room = room_to_wait(&app, &session, texts)?;
+            drop(permit);
+            room
+        }
         None => permit,
     };
     let queued_ids = ask.wait.map(|_| distinct_ids(&ask.wants));

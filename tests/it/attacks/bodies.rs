@@ -147,7 +147,7 @@ fn large_requests_take_turns() {
             });
         }
     });
-    // One caller has room for 32 MiB.
+    // Of one caller, one such body is read at a time.
     let grown = peak_memory(&world) - before;
     assert!(grown < 32 * MIB + 48 * MIB, "{grown} for {clients} bodies of {size}");
 }
