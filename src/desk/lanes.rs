@@ -220,8 +220,7 @@ mod tests {
 
     fn reserve(id: &str, number: u64, wait: Option<Duration>) -> DeskMessage {
         let (session, wants) = (session(id), Few::default());
-        let ask =
-            Reserve { session: session.clone(), wants, mode: Mode::Exclusive, reason: None, wait, if_version: None };
+        let ask = Reserve { session, wants, mode: Mode::Exclusive, reason: None, wait, if_version: None };
         DeskMessage::Submit {
             actor: Actor::Desk,
             command: Command::Reserve(ask),

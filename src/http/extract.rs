@@ -183,9 +183,9 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// A reply whose body is a list of so many items, or has one.
-pub async fn list_reply<T: Serialize + Send>(body: T, items: usize) -> Response {
-    without_blocking(items > LONG_REPLY_ITEMS, || Json(body).into_response()).await
+/// A reply whose body is a list of so many items, or has one. `body` makes it.
+pub async fn list_reply<T: Serialize>(items: usize, body: impl FnOnce() -> T + Send) -> Response {
+    without_blocking(items > LONG_REPLY_ITEMS, || Json(body()).into_response()).await
 }
 
 /// 201 Created, with a body.

@@ -17,6 +17,28 @@ fn held(world: &World) -> Vec<String> {
     held
 }
 
+/// Two nodes whose etcd was backed up, and then went on.
+struct BackedUp {
+    world: World,
+    backup: std::path::PathBuf,
+    /// The fence of what is held in the backup.
+    before: u64,
+    /// The last fence that was given out after it.
+    lost: u64,
+}
+
+fn backed_up() -> BackedUp {
+    let mut world = World::without_nodes(2);
+    // A ledger would know that the journal has gone on, also without another etcd.
+    world.add_node_args(&["--no-ledger"]);
+    (0..2).for_each(|node| world.start_node(node));
+    let before = reserve(&world, "before");
+    let backup = world.path("backup.db");
+    world.etcdctl(&["snapshot", "save", backup.to_str().unwrap()]);
+    let lost = (0..20).map(|n| reserve(&world, &format!("after-{n}"))).max().unwrap();
+    BackedUp { world, backup, before, lost }
+}
+
 /// Puts etcd back to the state of a backup, as new members of another cluster.
 fn restore(world: &mut World, backup: &std::path::Path) {
     world.members.iter_mut().for_each(|member| member.restore(backup, "restored"));
@@ -29,14 +51,7 @@ fn after_a_restored_backup_fences_are_above_all_that_were_given_out() {
     if !has_etcdctl() {
         return;
     }
-    let mut world = World::without_nodes(2);
-    // A ledger would know that the journal has gone on, also without another etcd.
-    world.add_node_args(&["--no-ledger"]);
-    (0..2).for_each(|node| world.start_node(node));
-    let before = reserve(&world, "before");
-    let backup = world.path("backup.db");
-    world.etcdctl(&["snapshot", "save", backup.to_str().unwrap()]);
-    let lost = (0..20).map(|n| reserve(&world, &format!("after-{n}"))).max().unwrap();
+    let BackedUp { mut world, backup, before, lost } = backed_up();
     (0..2).for_each(|node| assert!(world.stop_node(node).status.success()));
 
     restore(&mut world, &backup);
@@ -63,13 +78,7 @@ fn a_backup_that_is_restored_under_running_nodes_grants_nothing_twice() {
     if !has_etcdctl() {
         return;
     }
-    let mut world = World::without_nodes(2);
-    world.add_node_args(&["--no-ledger"]);
-    (0..2).for_each(|node| world.start_node(node));
-    reserve(&world, "before");
-    let backup = world.path("backup.db");
-    world.etcdctl(&["snapshot", "save", backup.to_str().unwrap()]);
-    let lost = (0..20).map(|n| reserve(&world, &format!("after-{n}"))).max().unwrap();
+    let BackedUp { mut world, backup, lost, .. } = backed_up();
 
     restore(&mut world, &backup);
     let next = reserve(&world, "next");

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use axum::response::Response;
 
 use crate::engine::{Engine, Record, SessionId, Text, Timestamp};
-use crate::http::background::{at_low_priority, without_blocking};
+use crate::http::background::at_low_priority;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_json::event_json;
-use crate::http::extract::{LONG_REPLY_ITEMS, QueryParams, list_reply};
+use crate::http::extract::{QueryParams, list_reply};
 use crate::http::history_backend::{HistoryError, HistoryPage, HistoryQuery};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
@@ -63,15 +63,15 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Response> {
     let names = read_state(&caller.repo.desk, crate::engine::Actor::Reader, look_up).await?.value;
     let missing = missing.into_iter().map(|(first, last)| MissingEvents { first: first.0, last: last.0 }).collect();
     let (items, notices) = (events.len(), outcome::notices(reply.notices));
-    let events = without_blocking(items > LONG_REPLY_ITEMS, || {
+    let body = || {
         let named = |(record, name): (Record, Option<Text>)| {
             let known = name.or_else(|| names.get(record.event.session()?).cloned());
             event_json(&record, known)
         };
-        events.into_iter().map(named).collect()
-    })
-    .await;
-    Ok(list_reply(wire::HistoryReply { events, next_cursor: next, missing, notices }, items).await)
+        let events = events.into_iter().map(named).collect();
+        wire::HistoryReply { events, next_cursor: next, missing, notices }
+    };
+    Ok(list_reply(items, body).await)
 }
 
 /// Reads one page of records, off the threads that serve requests.

@@ -71,8 +71,7 @@ pub async fn list(caller: &Caller, query: &QueryParams) -> ApiResult<wire::Reser
 }
 
 async fn reply(list: wire::ReservationList) -> Response {
-    let items = list.reservations.len();
-    list_reply(list, items).await
+    list_reply(list.reservations.len(), || list).await
 }
 
 /// Which reservations a list has.

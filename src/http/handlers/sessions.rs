@@ -162,7 +162,7 @@ pub async fn list(caller: Caller, query: QueryParams) -> ApiResult<Response> {
         sessions.extend(views.into_iter().map(info));
     }
     let items = sessions.len();
-    Ok(list_reply(wire::SessionList { sessions, next_cursor, notices }, items).await)
+    Ok(list_reply(items, || wire::SessionList { sessions, next_cursor, notices }).await)
 }
 
 /// Get one session.
