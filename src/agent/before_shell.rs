@@ -41,8 +41,8 @@ pub fn before_shell(event: &Event, command: &str, environment: &Environment) -> 
             GitWork::Commit { all, paths } => check(event, environment, dir, COMMIT, |call| {
                 call.reply(event, &committed(&call.repo, dir, *all, paths, &staged)?)
             }),
-            GitWork::Push { args } => check(event, environment, dir, PUSH, |call| {
-                let changes = pushed(&call.repo, args)?;
+            GitWork::Push { all, args } => check(event, environment, dir, PUSH, |call| {
+                let changes = pushed(&call.repo, *all, args)?;
                 call.reply(event, &changes)
             }),
         };
@@ -79,9 +79,8 @@ fn check(
 
 /// The directory with the home directory in the place of `~`, as the shell finds it.
 fn at_home(dir: &Path, environment: &Environment) -> PathBuf {
-    let mut parts = dir.components();
-    match (parts.any(|part| part.as_os_str() == "~"), environment.text("HOME")) {
-        (true, Some(home)) => Path::new(&home).join(parts.as_path()),
+    match (dir.strip_prefix("~"), environment.text("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
         _ => dir.to_owned(),
     }
 }
@@ -138,21 +137,25 @@ fn committed(
 }
 
 /// What a push would bring to the other side.
-fn pushed(repo: &Repo, args: &[String]) -> Result<Vec<Change>, String> {
+fn pushed(repo: &Repo, all: bool, args: &[String]) -> Result<Vec<Change>, String> {
     let text = |error: GitError| error.to_string();
     let (remote, refs) = match args.split_first() {
         Some((remote, refs)) => (remote.clone(), refs),
         None => (default_remote(repo), &[][..]),
     };
-    let head = ["HEAD".to_owned()];
-    let refs = if refs.is_empty() { &head } else { refs };
+    let refs = match refs {
+        _ if all => branches(repo).map_err(text)?,
+        [] => vec!["HEAD".to_owned()],
+        refs => refs.to_vec(),
+    };
     let mut updates = Vec::new();
-    for reference in refs {
+    for reference in &refs {
         let reference = reference.trim_start_matches('+');
         let (source, name) = reference.split_once(':').unwrap_or((reference, reference));
         // An empty source deletes; what cannot be resolved is not pushed either.
         if let Some(new) = repo.commit(source).ok().flatten().filter(|_| !source.is_empty()) {
-            updates.push(Update { name: format!("refs/heads/{name}"), old: Oid::zero(), new });
+            let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
+            updates.push(Update { name: format!("refs/heads/{branch}"), old: Oid::zero(), new });
         }
     }
     let url = repo.git().args(["remote", "get-url", "--push", "--", &remote]).answer().ok().flatten();
@@ -163,6 +166,12 @@ fn pushed(repo: &Repo, args: &[String]) -> Result<Vec<Change>, String> {
         None => Ok(Vec::new()),
         Some(range) => Ok(range.changes(repo).map_err(text)?.changes()),
     }
+}
+
+/// The names of all branches.
+fn branches(repo: &Repo) -> Result<Vec<String>, GitError> {
+    let listed = repo.git().args(["for-each-ref", "--format=%(refname)", "refs/heads"]).output()?;
+    Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
 }
 
 /// The remote that `git push` uses without one.

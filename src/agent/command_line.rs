@@ -17,6 +17,9 @@ const COMMAND_BYTES_MAX: usize = 256 * 1024;
 /// The most here-documents of a command that are read.
 const DOCUMENTS_MAX: usize = 100;
 
+/// The most substitutions in double quotes that are read.
+const SUBSTITUTIONS_MAX: usize = 100;
+
 /// Programs that run the command after them, and words of the shell that a command follows.
 const PREFIXES: [&str; 22] = [
     "command", "env", "sudo", "time", "nohup", "exec", "nice", "builtin", "timeout", "setsid", "stdbuf", "ionice",
@@ -26,7 +29,8 @@ const PREFIXES: [&str; 22] = [
 /// One use of git that matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitUse {
-    /// The directory that git runs in.
+    /// The directory that git runs in: absolute, or below `~`. One that could be anywhere is the one that the command is
+    /// started in.
     pub dir: PathBuf,
     pub what: GitWork,
 }
@@ -37,8 +41,8 @@ pub enum GitWork {
     Stage(PathArgs),
     /// `git commit`: of what is staged, of everything tracked (`-a`), or of these paths alone.
     Commit { all: bool, paths: PathArgs },
-    /// `git push` with these arguments: a repository, then refs.
-    Push { args: Vec<String> },
+    /// `git push` with these arguments: a repository, then refs; or of all branches.
+    Push { all: bool, args: Vec<String> },
 }
 
 /// Paths as they were typed.
@@ -75,12 +79,14 @@ pub struct PatchUse {
 /// What was found in a command.
 #[derive(Debug, Default)]
 struct Found {
+    /// The directory that the command is started in.
+    start: PathBuf,
     git: Vec<GitUse>,
     patches: Vec<PatchUse>,
 }
 
 fn found(command: &str, cwd: &Path) -> Found {
-    let mut uses = Found::default();
+    let mut uses = Found { start: cwd.to_owned(), ..Found::default() };
     let mut end = command.len().min(COMMAND_BYTES_MAX);
     while !command.is_char_boundary(end) {
         end -= 1;
@@ -99,8 +105,16 @@ struct Directory {
 
 impl Directory {
     fn change(&mut self, to: &Word) {
-        self.is_open = to.is_open || (self.is_open && !Path::new(&to.text).is_absolute());
-        self.path = self.path.join(&to.text);
+        let is_home = to.text == "~" || to.text.starts_with("~/");
+        let is_absolute = is_home || Path::new(&to.text).is_absolute();
+        let is_other_home = to.text.starts_with('~') && !is_home;
+        self.is_open = to.is_open || is_other_home || (self.is_open && !is_absolute);
+        self.path = if is_absolute { PathBuf::from(&to.text) } else { self.path.join(&to.text) };
+    }
+
+    /// The directory; the other one if it could be anywhere.
+    fn or<'a>(&'a self, other: &'a Path) -> &'a Path {
+        if self.is_open { other } else { &self.path }
     }
 }
 
@@ -121,7 +135,7 @@ struct SimpleCommand {
 
 fn read(command: &str, cwd: &Directory, depth: usize, uses: &mut Found) {
     let mut dir = cwd.clone();
-    for command in simple_commands(command) {
+    for command in simple_commands(command, depth) {
         one(&command, &mut dir, depth, uses);
     }
 }
@@ -132,11 +146,12 @@ fn one(command: &SimpleCommand, dir: &mut Directory, depth: usize, uses: &mut Fo
     let Some((program, args)) = words[program_at(words)..].split_first() else { return };
     let name = program.text.rsplit('/').next().unwrap_or_default();
     match name {
-        "cd" | "pushd" => {
-            if let Some(to) = args.iter().find(|word| !word.text.starts_with('-')) {
-                dir.change(to);
-            }
-        }
+        "cd" | "pushd" => match args.iter().find(|word| word.text == "-" || !word.text.starts_with('-')) {
+            Some(to) if to.text != "-" => dir.change(to),
+            None if name == "cd" => dir.change(&Word { text: "~".to_owned(), is_open: false }),
+            // Back to an earlier directory, which is not kept.
+            _ => dir.is_open = true,
+        },
         "sh" | "bash" | "dash" | "zsh" | "ksh" if depth < DEPTH_MAX => {
             let at = args.iter().position(|word| word.text.starts_with('-') && word.text.ends_with('c'));
             match at.and_then(|at| args.get(at + 1)) {
@@ -148,12 +163,12 @@ fn one(command: &SimpleCommand, dir: &mut Directory, depth: usize, uses: &mut Fo
             let script: Vec<&str> = args.iter().map(|word| &*word.text).collect();
             read(&script.join(" "), dir, depth + 1, uses);
         }
-        "git" => uses.git.extend(git_use(args, &dir.path)),
+        "git" => uses.git.extend(git_use(args, dir, &uses.start)),
         name if PATCH_PROGRAMS.contains(&name) => {
             let given = command.documents.iter().chain(args.iter().map(|word| &word.text));
             let text = given.filter(|text| patch::is_patch(text)).cloned().reduce(|all, one| all + "\n" + &one);
             // One that could be anywhere is looked for from where the command is started.
-            let dir = if dir.is_open { PathBuf::new() } else { dir.path.clone() };
+            let dir = dir.or(&uses.start).to_owned();
             uses.patches.push(PatchUse { dir, text });
         }
         _ => {}
@@ -182,13 +197,13 @@ fn program_at(words: &[Word]) -> usize {
     words.len()
 }
 
-fn git_use(args: &[Word], dir: &Path) -> Option<GitUse> {
-    let mut dir = dir.to_owned();
+fn git_use(args: &[Word], dir: &Directory, start: &Path) -> Option<GitUse> {
+    let mut dir = dir.clone();
     let mut args = args.iter();
     let command = loop {
         let word = args.next()?;
         match &*word.text {
-            "-C" => dir = dir.join(&args.next()?.text),
+            "-C" => dir.change(args.next()?),
             "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env" => drop(args.next()?),
             option if option.starts_with('-') => {}
             command => break command,
@@ -203,16 +218,19 @@ fn git_use(args: &[Word], dir: &Path) -> Option<GitUse> {
     let what = match command {
         "add" | "stage" | "rm" | "mv" => GitWork::Stage(staged(&args)),
         "commit" => commit(&args),
-        "push" => GitWork::Push { args: refs(&args) },
+        "push" => GitWork::Push { all: has(&["--all", "--branches", "--mirror"]), args: refs(&args) },
         _ => return None,
     };
-    Some(GitUse { dir, what })
+    Some(GitUse { dir: dir.or(start).to_owned(), what })
 }
 
 fn staged(args: &[&Word]) -> PathArgs {
-    let is_all = |word: &&&Word| matches!(&*word.text, "-A" | "--all" | "-u" | "--update" | "." | ":/" | "*");
-    let everything = args.iter().any(|word| word.is_open || is_all(&word) || word.text.starts_with("--pathspec-from"));
-    PathArgs { paths: after_options(args, |_| false), everything }
+    let paths = after_options(args, |_| false);
+    let is_all = |word: &&&Word| matches!(&*word.text, "-A" | "--all" | "-u" | "--update");
+    let is_unknown = |word: &&&Word| word.is_open || word.text.starts_with("--pathspec-from");
+    // With paths, these options mean the paths alone.
+    let everything = args.iter().any(|word| is_unknown(&word) || (paths.is_empty() && is_all(&word)));
+    PathArgs { paths, everything }
 }
 
 fn commit(args: &[&Word]) -> GitWork {
@@ -238,10 +256,21 @@ fn commit(args: &[&Word]) -> GitWork {
     GitWork::Commit { all, paths: PathArgs { paths, everything: is_open || from_file } }
 }
 
-/// The repository and the refs of a push. Nothing of a push that deletes.
+/// The repository and the refs of a push. A branch that only the shell knows is most likely the one that is checked out.
 fn refs(args: &[&Word]) -> Vec<String> {
     let takes_value = |option: &str| matches!(option, "-o" | "--push-option" | "--receive-pack" | "--exec" | "--repo");
-    after_options(args, takes_value)
+    let is_open = |text: &str| args.iter().any(|word| word.is_open && word.text == text);
+    let mut words = after_options(args, takes_value);
+    if words.first().is_some_and(|remote| is_open(remote)) {
+        return Vec::new();
+    }
+    for reference in words.iter_mut().skip(1).filter(|reference| is_open(reference)) {
+        let source = reference.split(':').next().unwrap_or_default();
+        if source.contains(['$', '`', '*']) {
+            *reference = "HEAD".to_owned();
+        }
+    }
+    words
 }
 
 /// The words that are neither options nor values of options.
@@ -270,9 +299,10 @@ fn is_assignment(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
-/// The simple commands of a shell command.
-fn simple_commands(command: &str) -> Vec<SimpleCommand> {
+/// The simple commands of a shell command; those of substitutions in double quotes come last.
+fn simple_commands(command: &str, depth: usize) -> Vec<SimpleCommand> {
     let mut all = vec![SimpleCommand::default()];
+    let mut scripts: Vec<String> = Vec::new();
     let mut word: Option<Word> = None;
     let mut chars = command.chars().peekable();
     // Here-documents that begin after this line: which command reads them, and the line that ends them.
@@ -293,7 +323,7 @@ fn simple_commands(command: &str) -> Vec<SimpleCommand> {
                 let word = word.get_or_insert_default();
                 word.text.extend(chars.by_ref().take_while(|c| *c != '\''));
             }
-            '"' => quoted(&mut chars, word.get_or_insert_default()),
+            '"' => quoted(&mut chars, word.get_or_insert_default(), &mut scripts),
             // A substitution is a command of its own; as a part of a word it could be anything.
             '`' => {
                 word.get_or_insert_default().is_open = true;
@@ -344,6 +374,9 @@ fn simple_commands(command: &str) -> Vec<SimpleCommand> {
     }
     end_word(&mut word, &mut all);
     all.retain(|command| !command.words.is_empty());
+    if depth < DEPTH_MAX {
+        all.extend(scripts.iter().flat_map(|script| simple_commands(script, depth + 1)));
+    }
     all
 }
 
@@ -362,19 +395,26 @@ fn document_end(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String 
 /// A here-document, read up to the line that ends it. If there is no such line, it was none, and nothing is read.
 fn document(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, end: &str) -> Option<String> {
     let rest: String = chars.clone().collect();
+    let text = &rest[..document_length(&rest, end)?];
+    chars.by_ref().take(text.chars().count()).for_each(drop);
+    let last_line = text.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+    Some(text[..last_line].to_owned())
+}
+
+/// How long a here-document is, in bytes, with the line that ends it. None if no line does.
+fn document_length(text: &str, end: &str) -> Option<usize> {
     let mut length = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end_matches(['\n', '\r']).trim_start_matches('\t') == end {
-            chars.by_ref().take(rest[..length + line.len()].chars().count()).for_each(drop);
-            return Some(rest[..length].to_owned());
-        }
+    for line in text.split_inclusive('\n') {
         length += line.len();
+        if line.trim_end_matches(['\n', '\r']).trim_start_matches('\t') == end {
+            return Some(length);
+        }
     }
     None
 }
 
-/// Reads the rest of a word in double quotes.
-fn quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, word: &mut Word) {
+/// Reads the rest of a word in double quotes. A substitution in it may have quotes of its own; it is added to `scripts`.
+fn quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, word: &mut Word, scripts: &mut Vec<String>) {
     while let Some(c) = chars.next() {
         match c {
             '"' => return,
@@ -386,10 +426,64 @@ fn quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, word: &mut Word)
             '$' | '`' => {
                 word.is_open = true;
                 word.text.push(c);
+                if c == '$' && chars.peek() == Some(&'(') && scripts.len() < SUBSTITUTIONS_MAX {
+                    let rest: String = chars.clone().skip(1).collect();
+                    let length = substitution_length(&rest);
+                    // One that does not end is counted too: looking for its end takes as long.
+                    let script = length.map_or("", |length| &rest[..length]);
+                    let read = if length.is_some() { script.chars().count() + 2 } else { 0 };
+                    word.text.extend(chars.by_ref().take(read));
+                    scripts.push(script.to_owned());
+                }
             }
             c => word.text.push(c),
         }
     }
+}
+
+/// How long a substitution is, in bytes: up to the parenthesis that ends it. None if none does.
+fn substitution_length(text: &str) -> Option<usize> {
+    // What is open: parentheses, and double quotes, in which only a substitution opens another one.
+    let mut open = vec!['('];
+    let mut expected: Vec<String> = Vec::new();
+    let mut documents = 0;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let in_quotes = open.last() == Some(&'"');
+        match c {
+            '\\' => drop(chars.next()),
+            '"' if in_quotes => drop(open.pop()),
+            '"' => open.push('"'),
+            '$' if in_quotes && chars.next_if(|(_, c)| *c == '(').is_some() => open.push('('),
+            _ if in_quotes => {}
+            '\'' => {
+                while chars.next_if(|(_, c)| *c != '\'').is_some() {}
+                chars.next();
+            }
+            '(' => open.push('('),
+            ')' => {
+                open.pop();
+                if open.is_empty() {
+                    return Some(at);
+                }
+            }
+            '<' if text[at..].starts_with("<<") && !text[at..].starts_with("<<<") => {
+                chars.next();
+                let end = document_end(&mut text[at + 2..].chars().peekable());
+                documents += 1;
+                expected.extend((!end.is_empty() && documents <= DOCUMENTS_MAX).then_some(end));
+            }
+            '\n' => {
+                let mut from = at + 1;
+                for end in expected.drain(..) {
+                    from += document_length(&text[from..], &end).unwrap_or_default();
+                }
+                while chars.next_if(|(at, _)| *at < from).is_some() {}
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -407,7 +501,9 @@ mod tests {
                 GitWork::Commit { all, paths: args } => {
                     format!("commit{}{}", if all { " -a" } else { "" }, paths(args))
                 }
-                GitWork::Push { args } => format!("push {}", args.join(" ")).trim_end().to_owned(),
+                GitWork::Push { all, args } => {
+                    format!("push {}{}", if all { "all " } else { "" }, args.join(" ")).trim_end().to_owned()
+                }
             };
             format!("{}: {what}", used.dir.display())
         };
@@ -434,6 +530,9 @@ mod tests {
             ("git add $FILES; git add *.rs", &["/r: stage $FILES everything", "/r: stage *.rs everything"]),
             ("git commit \\\n  -m x", &["/r: commit"]),
             ("/usr/bin/git push -o ci.skip origin", &["/r: push origin"]),
+            ("git push origin \"$BRANCH\" HEAD:$X", &["/r: push origin HEAD HEAD:$X"]),
+            ("git push -u origin $(git branch --show-current)", &["/r: push origin HEAD"]),
+            ("git push $REMOTE main; git push --all origin", &["/r: push", "/r: push all origin"]),
             ("bash <<'E'\ngit commit\nE\ngit push", &["/r: commit", "/r: push"]),
             ("cat <<E >>a && git commit -m x\ngit push\nE\ncd s; git push", &["/r: commit", "/r/s: push"]),
             ("echo $((1<<2)); git push\ngit commit", &["/r: push", "/r: commit"]),
@@ -444,6 +543,12 @@ mod tests {
                 &["/r: push", "/r: commit", "/r: push"],
             ),
             ("echo a | xargs -0 git commit -m", &["/r: commit"]),
+            ("cd ~/x && git commit; git -C ~ push", &["~/x: commit", "~: push"]),
+            ("cd ~ana/x && git commit; cd ~ && cd x/~ && git push", &["/r: commit", "~/x/~: push"]),
+            ("cd \"$(git rev-parse --show-toplevel)\" && git commit -a", &["/r: commit -a"]),
+            ("cd $(pwd)/x; git commit; cd /y; git push", &["/r: commit", "/y: push"]),
+            ("cd s; git -C $TOP commit; cd -; git push; cd; git push", &["/r: commit", "/r: push", "~: push"]),
+            ("git add .; git add -A src; git add -u -- a", &["/r: stage .", "/r: stage src", "/r: stage a"]),
             ("for x in a; do git push; done; if ! git commit; then :; fi", &["/r: push", "/r: commit"]),
         ] {
             assert_eq!(uses(command), expected, "{command}");
@@ -461,6 +566,23 @@ mod tests {
         ] {
             assert!(uses(nothing).is_empty(), "{nothing}");
         }
+    }
+
+    /// The message ended at its first quotation mark, and the words after it were taken for paths and commands.
+    #[test]
+    fn a_message_with_quotes_in_a_document_was_torn_apart() {
+        let message = "feat: say \"hi\" (it's new)\n\nThen git push; git commit -a\n";
+        for (command, expected) in [
+            (format!("git commit -m \"$(cat <<'EOF'\n{message}EOF\n)\" && git push"), &["/r: commit", "/r: push"][..]),
+            (format!("git commit -am \"$(cat <<E\n{message}E\n)\" -- a"), &["/r: commit -a a"]),
+            ("git commit -m \"$(echo \"a b\" 'c)' $((1+(2))))\" x".to_owned(), &["/r: commit x"]),
+            ("git commit -m \"x $(git push \"$(git remote)\") y\"".to_owned(), &["/r: commit", "/r: push"]),
+            ("git commit -m \"$(unclosed\" b; git push".to_owned(), &["/r: commit b", "/r: push"]),
+        ] {
+            assert_eq!(uses(&command), expected, "{command}");
+        }
+        let deep = "git commit -m \"$(".repeat(10_000);
+        assert!(!uses(&deep).is_empty());
     }
 
     #[test]

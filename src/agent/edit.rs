@@ -115,10 +115,12 @@ fn reserve_in(
     match outcome {
         Ok(reserved) => Ok(Some(reserved)),
         Err(Refused::Objection(sentence)) => Err(call.objection(sentence)),
-        Err(Refused::NoSession(mut access)) => {
+        Err(Refused::NoSession(mut access, trouble)) => {
             let deadline = Instant::now() + judge::ASK_TIME_MIN;
             match judge::ask(&mut access, &judge::question(&paths), deadline) {
-                Ok(reply) if reply.conflicts.is_empty() => Ok(None),
+                Ok(reply) if reply.conflicts.is_empty() => {
+                    trouble.map_or(Ok(None), |error| Err(call.unchecked(&error)))
+                }
                 Ok(reply) => {
                     let now = reply.server_time.unwrap_or_else(clock::now);
                     Err(call.objection(words::conflict(&reply.conflicts, now)))

@@ -79,6 +79,7 @@ pub fn run(common_dir: &Path, file_name: &str) {
             && let Ok(reply) = client.heartbeat(&kept.session)
         {
             notices::save(common_dir, &kept.session, &reply.notices);
+            state.note_requests(&reply.notices);
             pause = heartbeat::until_next(reply.expires_at, client.server_time());
         }
     }

@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
@@ -73,7 +74,7 @@ pub fn after_shell(event: &Event, environment: &Environment) -> Answer {
         Ok(lines) if lines.is_empty() => Answer::Allow,
         Ok(lines) => Answer::Context(lines.join("\n")),
         Err(NoSession::Person(_)) => Answer::Allow,
-        Err(NoSession::Trouble(error)) => {
+        Err(NoSession::Unkept(_, error) | NoSession::Trouble(error)) => {
             // The command has run, so there is nothing to deny.
             call.unchecked(&error);
             Answer::Allow
@@ -85,7 +86,7 @@ fn look(call: &HookCall<'_>, event: &Event) -> Result<Vec<String>, NoSession> {
     let session = AgentSession::find_or_open(call, event)?;
     let Some(state) = &session.state else { return Ok(Vec::new()) };
     settle::settle(state, &session.id, &[], || session.access.client(Limits::default()).ok());
-    let mut lines = told(call, &session);
+    let mut lines = told(call, &session, state);
     let changed = changed(call.place, &call.repo, state).map_err(|error| CheckError::BadReply(error.to_string()))?;
     let held = state.held();
     let mut new: Vec<git::Path> = changed.into_iter().filter(|path| !held.knows(&call.place.git_dir, path)).collect();
@@ -110,7 +111,7 @@ fn look(call: &HookCall<'_>, event: &Event) -> Result<Vec<String>, NoSession> {
         match Reserved::attempt(call, session, &free) {
             Ok(_) => {}
             Err(Refused::Objection(sentence)) => lines.push(sentence),
-            Err(Refused::NoSession(_)) => {}
+            Err(Refused::NoSession(..)) => {}
             Err(Refused::Session(_, error) | Refused::Trouble(error)) => return Err(error.into()),
         }
     }
@@ -149,10 +150,12 @@ fn leave_to_others(place: &Place, state: &SessionState, paths: &[git::Path]) {
     state.write("look", &looks);
 }
 
-/// What the server told the session since its last command.
-fn told(call: &HookCall<'_>, session: &AgentSession) -> Vec<String> {
-    let notices = notices::take(&call.place.common_dir, &session.id);
-    notices.iter().filter_map(words::notice).collect()
+/// What the server told the session since its last command, and what other sessions ask it for.
+fn told(call: &HookCall<'_>, session: &AgentSession, state: &SessionState) -> Vec<String> {
+    let mut all = notices::take(&call.place.common_dir, &session.id);
+    all.extend(state.requests());
+    let new = notices::not_shown_lately(&call.place.common_dir, &session.id, all, SystemTime::now());
+    new.iter().filter_map(words::notice).collect()
 }
 
 /// The files that were changed since the look before; none at the first look.
@@ -197,8 +200,16 @@ fn entries(repo: &Repo) -> Result<Vec<StatusEntry>, GitError> {
     entries.retain(|entry| !is_directory(entry));
     if !directories.is_empty() {
         entries.extend(git::status_of(repo, &directories)?.into_iter().filter(StatusEntry::is_untracked));
+        // What is still a directory is a repository of its own.
+        entries.retain(|entry| !is_directory(entry));
     }
     Ok(entries)
+}
+
+/// When another commit was last checked out or made in a submodule: git then replaces the index file.
+fn submodule_changed_at(top: &Path) -> Option<u64> {
+    let place = Place::around(top).filter(|place| place.top == top)?;
+    std::fs::metadata(place.git_dir.join("index")).ok().map(|about| changed_at(&about))
 }
 
 /// What identifies the content of a file.
@@ -229,7 +240,10 @@ impl Seen {
         let Ok(about) = std::fs::symlink_metadata(file) else {
             return (Seen { stamp: "gone".to_owned(), ..Seen::default() }, None);
         };
-        let written = changed_at(&about);
+        let written = match about.is_dir() {
+            true => submodule_changed_at(file).unwrap_or_else(|| changed_at(&about)),
+            false => changed_at(&about),
+        };
         let stamp = format!("{}.{}.{written}", about.ino(), about.size());
         if let Some(known) = known.filter(|known| known.stamp == stamp) {
             return (known.clone(), Some(written));

@@ -9,7 +9,7 @@
 //! | before a shell command | commits and pushes are checked if the agent switches git hooks off | `before_shell.rs` |
 //! | after a shell command | what it changed is reserved or reported, what it committed is released | `look.rs` |
 //! | session start | the session is opened, and the model is told what git-dibs is | `lifetime.rs`, [`preamble`] |
-//! | session end | the session ends, and everything is released | `lifetime.rs` |
+//! | session end | the session ends in every repository it worked in, and everything is released | `lifetime.rs`, `repositories.rs` |
 //!
 //! [`setup`] writes the hooks into the configurations of agents. [`keeper`] is a process beside the agent that keeps its session alive and notices its end; `settle.rs` releases what is
 //! committed. Whatever goes wrong, the exit code is 0 and nothing but an answer is printed: some agents take any other exit
@@ -47,6 +47,7 @@ mod name;
 pub mod patch;
 pub mod preamble;
 mod process_watch;
+mod repositories;
 mod reserve;
 mod session;
 mod settle;

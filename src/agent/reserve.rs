@@ -30,8 +30,8 @@ pub struct Reserved {
 pub enum Refused {
     /// Another session is in the way: a text for the model.
     Objection(String),
-    /// The agent has no session to reserve for.
-    NoSession(Box<ServerAccess>),
+    /// The agent has no session to reserve for. If it should have one, there is the reason why not.
+    NoSession(Box<ServerAccess>, Option<CheckError>),
     /// The server does not accept the session.
     Session(Box<AgentSession>, CheckError),
     /// Anything else.
@@ -41,7 +41,8 @@ pub enum Refused {
 impl From<NoSession> for Refused {
     fn from(none: NoSession) -> Refused {
         match none {
-            NoSession::Person(access) => Refused::NoSession(access),
+            NoSession::Person(access) => Refused::NoSession(access, None),
+            NoSession::Unkept(access, error) => Refused::NoSession(access, Some(error)),
             NoSession::Trouble(error) => Refused::Trouble(error),
         }
     }

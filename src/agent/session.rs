@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::call::HookCall;
 use super::event::Event;
 use super::keeper;
+use super::repositories;
 use super::state::SessionState;
 use crate::client::Limits;
 use crate::git::{Place, Settings};
@@ -44,6 +45,8 @@ impl Drop for AgentSession {
 pub enum NoSession {
     /// None may be opened: the agent is checked like a person without a session, and can reserve nothing.
     Person(Box<ServerAccess>),
+    /// One cannot be kept: the server can say who holds a file, but nothing can be reserved.
+    Unkept(Box<ServerAccess>, CheckError),
     Trouble(CheckError),
 }
 
@@ -95,7 +98,13 @@ impl AgentSession {
                 // Another hook of this agent may have opened it meanwhile.
                 match AgentSession::find(call, &handles, Need::Start)? {
                     (_, Some(session)) => session,
-                    (access, None) => AgentSession::open(call, access, &handles)?,
+                    (access, None) => {
+                        let session = AgentSession::open(call, access, &handles)?;
+                        if let Some(root) = handles.last() {
+                            repositories::note(call.environment, root, call.place);
+                        }
+                        session
+                    }
                 }
             }
         };
@@ -156,7 +165,8 @@ impl AgentSession {
             let _ = client.end(&created.id, &EndSession { state: Some(EndState::Stopped) });
             let (_, session) = AgentSession::find(call, handles, Need::Start)?;
             let sentence = "the session file of this agent cannot be written";
-            return session.ok_or_else(|| CheckError::Unreachable(sentence.to_owned()).into());
+            let unkept = || NoSession::Unkept(Box::new(access), CheckError::Unreachable(sentence.to_owned()));
+            return session.ok_or_else(unkept);
         }
         if let Some(process) = process.filter(|_| !call.agent.names_session_everywhere()) {
             // If it cannot be written, commands in the agent's shell and its MCP servers do not find the session.

@@ -20,6 +20,7 @@ use crate::git::{self, Place};
 use crate::local::agent_trouble::AGENTS_DIRECTORY;
 use crate::local::data_dir;
 use crate::text::percent;
+use crate::wire::Notice;
 
 /// The most paths of one session that are remembered. More than these stay reserved until the session ends.
 const HELD_MAX: usize = 10_000;
@@ -34,6 +35,9 @@ const PREFIX: &str = "session-";
 const OUTAGE: &str = "outage";
 const OUTAGE_AGE: Duration = Duration::from_secs(15);
 const OUTAGE_LIMIT: Duration = Duration::from_millis(200);
+
+/// The file with what other sessions ask this one for.
+const REQUESTS: &str = "requests";
 
 /// What no process has used for this long was left behind.
 const LEFT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -149,6 +153,20 @@ impl SessionState {
             true => Limits { total: OUTAGE_LIMIT, ..Limits::default() },
             false => Limits::default(),
         }
+    }
+
+    /// Keeps what the server repeats until the session has acted on it: requests of other sessions, and a pause.
+    pub fn note_requests(&self, notices: &[Notice]) {
+        let is_repeated = |notice: &&Notice| matches!(notice, Notice::UnlockRequested { .. } | Notice::Paused { .. });
+        let repeated: Vec<&Notice> = notices.iter().filter(is_repeated).collect();
+        if !repeated.is_empty() || self.dir.join(REQUESTS).exists() {
+            self.write(REQUESTS, &repeated);
+        }
+    }
+
+    /// What [`note_requests`](Self::note_requests) kept last.
+    pub fn requests(&self) -> Vec<Notice> {
+        self.read(REQUESTS)
     }
 
     /// The present time by the clock of files, which is coarser than the system's: what was written before is not later,

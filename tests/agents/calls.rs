@@ -46,6 +46,8 @@ pub enum Act {
     Patch(&'static str),
     /// Lets a subagent follow the script of this name.
     Subagent(&'static str),
+    /// Ends the task of a subagent.
+    Report,
     /// Calls a tool of our MCP server.
     Mcp(&'static str, Value),
 }
@@ -61,6 +63,7 @@ pub fn calls(make: Make, repo: &str, act: &Act) -> Vec<Call> {
         Act::Shell(command) => vec![shell(make, command)],
         Act::Patch(text) => vec![patch(make, text)],
         Act::Subagent(script) => subagent(make, &format!("[[script:{script}]] do it")),
+        Act::Report => report(make),
         Act::Mcp(tool, input) => vec![mcp(make, tool, input)],
     }
 }
@@ -145,7 +148,19 @@ fn subagent(make: Make, prompt: &str) -> Vec<Call> {
         Make::Opencode => {
             vec![Call::new("task", json!({ "description": "sub", "prompt": prompt, "subagent_type": "general" }))]
         }
-        other => panic!("no subagent of {} is tried", other.name()),
+        Make::Gemini => vec![Call::new("invoke_agent", json!({ "agent_name": "generalist", "prompt": prompt }))],
+        Make::Qwen => vec![Call::new(
+            "agent",
+            json!({ "description": "sub", "prompt": prompt, "subagent_type": "general-purpose", "run_in_background": false }),
+        )],
+    }
+}
+
+/// How a subagent says that it has done its task. Most only have to stop calling tools.
+fn report(make: Make) -> Vec<Call> {
+    match make {
+        Make::Gemini => vec![Call::new("complete_task", json!({ "result": { "response": "done" } }))],
+        _ => Vec::new(),
     }
 }
 

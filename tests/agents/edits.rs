@@ -8,8 +8,9 @@ use crate::world::{Checkout, EDITED, HELLO, holds, session_of};
 
 each_agent!(allowed_edit: claude, codex, gemini, copilot, qwen, opencode);
 each_agent!(denied_edit: claude, codex, gemini, copilot, qwen, opencode);
-each_agent!(patch_with_a_held_file: codex, opencode);
-each_agent!(subagent_edit: claude, codex, copilot, opencode);
+// The others have no tool that changes several files at once.
+each_agent!(patch_with_a_held_file: codex, copilot, opencode);
+each_agent!(subagent_edit: claude, codex, gemini, copilot, qwen, opencode);
 
 /// The edit is made; while the agent works, its session holds the file, and afterwards none does. The model was told
 /// about git-dibs before it said a word.
@@ -38,8 +39,8 @@ fn patch_with_a_held_file(checkout: &mut Checkout, make: Make) {
     checkout.ana_holds("old.txt");
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+fresh\n*** Update File: a.txt\n@@\n-hello\n+HELLO\n world\n\
                  *** Delete File: old.txt\n*** End Patch";
-    // The name decides which tools opencode offers.
-    let model = (make == Make::Opencode).then_some("gpt-5.1");
+    // The name decides which tools the model is offered.
+    let model = matches!(make, Make::Copilot | Make::Opencode).then_some("gpt-5.1");
     let talk = checkout.start_with(make, model, &[("main", &[Act::Patch(patch)])], |_| ()).finish();
     assert_eq!(checkout.git(&["status", "--porcelain"]), "", "{}", talk.last_result());
     assert!(talk.last_result().contains("old.txt") && talk.last_result().contains("Ana"), "{}", talk.last_result());
@@ -53,7 +54,7 @@ fn subagent_edit(checkout: &mut Checkout, make: Make) {
         Make::Codex => (Some("gpt-6-sol"), Act::EditByProgram),
         _ => (None, Act::Edit),
     };
-    let (main, sub) = ([edit("a.txt"), Act::Subagent("sub")], [edit("b.txt")]);
+    let (main, sub) = ([edit("a.txt"), Act::Subagent("sub")], [edit("b.txt"), Act::Report]);
     let talk = checkout.start_with(make, model, &[("main", &main), ("sub", &sub)], |_| ()).finish();
     assert_eq!(checkout.read("b.txt"), EDITED, "{:?}", talk.last().results);
     let sub = talk.model.requests("sub");

@@ -175,6 +175,21 @@ fn the_settings_decide_about_conflicts_and_trouble() {
     assert!(line.is_some_and(|line| line.contains(" ago: the input ")), "{doctor}");
 }
 
+/// Nothing can be reserved for a session whose file cannot be written, but who holds a file is known.
+#[test]
+fn an_agent_whose_session_cannot_be_kept_edited_what_others_hold() {
+    let world = world();
+    world.session("ana").hold_as("a", Mode::Exclusive);
+    world.shell("work", "rm -rf .git/dibs/runs; touch .git/dibs/runs");
+    let claude = FakeAgent::start(&world, "claude", "w1");
+    assert!(claude.edit("a").is_some_and(|reason| reason.contains("a is held by ana")));
+    assert_eq!(claude.edit("b"), None);
+    assert_eq!(world.held(), ["ana a"]);
+    world.shell("work", "git config dibs.onUnreachable block");
+    let reason = claude.edit("b").expect("it is denied");
+    assert!(reason.contains("could not be checked") && reason.contains("cannot be written"), "{reason}");
+}
+
 #[test]
 fn a_commit_in_the_agents_shell_is_the_agents_own() {
     let world = world();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fake::{FakeAgent, keepers};
 use crate::support::process::until;
 use crate::support::world::time;
-use crate::world::World;
+use crate::world::{World, said};
 
 fn world() -> World {
     World::with_hooks(false).served()
@@ -53,6 +53,30 @@ fn the_end_of_the_session_releases_everything() {
     claude.end_session();
     drop(claude);
     until("the keepers are gone", || keepers(top.to_str().unwrap()).is_empty().then_some(()));
+}
+
+/// The last hook names one directory, and only the session of its repository was ended.
+#[test]
+fn what_an_agent_reserved_in_another_repository_was_not_released_at_its_end() {
+    let world = world();
+    world.shell("", "git init -q other; mkdir between");
+    let mut serve = world.serve_command("other", &[]);
+    let mut server = crate::world::Process::start(&mut serve).unwrap();
+    server.line();
+    let held = || said(&crate::world::Run::run(world.program("other").args(["status", "--json"])));
+    // Where the agent is at its end: in one of the repositories, or in none of them.
+    for (n, end) in ["work", "other", "between"].into_iter().enumerate() {
+        let mut claude = FakeAgent::start(&world, "claude", &format!("r{n}"));
+        claude.start_session();
+        assert_eq!((claude.edit("a"), claude.edit("../other/y")), (None, None));
+        assert!(held().contains("\"y\"") && world.held().len() == 1, "{}", held());
+        claude.cwd = world.path(end).canonicalize().unwrap();
+        claude.end_session();
+        assert!(!held().contains("\"y\""), "{end}: {}", held());
+        assert_eq!(world.held(), [""; 0], "{end}");
+    }
+    let left = std::fs::read_dir(world.path("home/.local/state/git-dibs/agents")).unwrap().count();
+    assert_eq!(left, 0);
 }
 
 #[test]
