@@ -96,8 +96,14 @@ impl Work {
             self.now = self.now.after(Duration::from_millis(10));
             let session = SessionId::parse(&format!("agent-{}", self.roll(100))).unwrap();
             let name = Some(format!("Agent {session}").into());
-            let intro =
-                SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself, issued: None };
+            let intro = SessionIdentity {
+                id: session.clone(),
+                name,
+                feature: None,
+                owner: Owner::Itself,
+                issued: None,
+                hears_notices: true,
+            };
             let held = self.engine.held(&session);
             let command = if held.len() < 3 {
                 let key = parse(&file(self.roll(FILES)));

@@ -39,7 +39,7 @@
 //! | [`token`] | verifies and signs JWTs | sessions' state, HTTP |
 //! | [`wire`] | request, response and event shapes, shared by `http` and `client` | frameworks, rules |
 //! | [`tools`] | MCP without a transport: the tools, the API calls they stand for, results for a model | transports, rules |
-//! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`, `compat/`, `lfs/`; `event_json.rs` writes events as JSON | the journal, git |
+//! | [`http`] | routes: `transport/` → `middleware/` → `handlers/`, `compat/`, `lfs/`, or `transport/` → `quick/` → `handlers/`; `event_json.rs` writes events as JSON | the journal, git |
 //! | [`serve`] | configuration, start, reload, signals, stop, offline upkeep; wires the rooms of the server | rules |
 //! | [`git`] | repositories, settings, changed paths | reservations |
 //! | [`client`] | HTTP calls to a server | git, settings |

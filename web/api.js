@@ -119,10 +119,13 @@ export const act = {
       throw refusal;
     }
   },
-  /** Ends a pause: my own hold, the session made for it, or the hold of another. */
-  resume(pause, me, name) {
+  /** Ends a pause: my own hold, the session made for it, or the hold of another. Any session may be called `pause-…`. */
+  async resume(pause, me, name) {
     if (pause.sessionId === me) return act.release(me, pause);
-    if (pause.sessionId.startsWith("pause-")) return act.end(pause.sessionId);
+    if (pause.sessionId.startsWith("pause-")) {
+      const { reservations } = await get(`${session(pause.sessionId)}/reserved-files?limit=2`);
+      if (reservations.length === 1) return act.end(pause.sessionId);
+    }
     return remove(`api/reservations/${encodeURIComponent(pause.reservationId)}`, { reason: `resumed by ${name}` });
   },
 };

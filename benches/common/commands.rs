@@ -70,6 +70,7 @@ pub fn actor(session: &SessionId) -> Actor {
         feature: None,
         owner: Owner::Itself,
         issued: None,
+        hears_notices: true,
     })
 }
 

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use super::{DeskMessage, Ticket};
 use crate::engine::{Command, SessionId};
 
-/// After a large message, the lanes rest this many times as long as it took: it has a 25th of the time. A session that sends
-/// one small request after another then meets a large one in less than one of a hundred.
-const REST_FACTOR: u32 = 24;
+/// After a large message, the lanes rest this many times as long as it took: it has a 49th of the time. A session that sends
+/// one small request after another then meets a large one in far less than one of a hundred.
+const REST_FACTOR: u32 = 48;
 
 /// The same after a slice of releases that are recorded afterwards. A slice takes a millisecond or two, and what is over
 /// counts as held until its release is recorded.
-const SWEEP_REST_FACTOR: u32 = 2;
+const SWEEP_REST_FACTOR: u32 = 12;
 
 /// The longest rest, so that a slow disk does not stop large messages altogether.
 const REST_MAX: Duration = Duration::from_millis(500);
@@ -254,15 +254,15 @@ mod tests {
         let after = |milliseconds: u64| now + Duration::from_millis(milliseconds);
         assert!(!lanes.may_take(now));
         send(&mut lanes, now, &[("ana", false), ("ana", true)]);
-        lanes.rest(Duration::from_millis(3), now);
+        lanes.rest(Duration::from_millis(1), now);
         assert!(lanes.may_take(now), "ana is alone");
-        lanes.rest_from_sweep(Duration::from_millis(1), now);
+        lanes.rest_from_sweep(Duration::from_micros(100), now);
         assert!(!lanes.may_sweep(now) && lanes.may_sweep(after(2)));
         send(&mut lanes, after(1), &[("bo", false)]);
         send(&mut lanes, after(2), &[("carl", false)]);
         assert!(!lanes.may_take(after(3)));
-        assert_eq!(lanes.rest_left(after(3)), Duration::from_millis(69));
-        assert!(lanes.may_take(after(72)), "the rest is over");
+        assert_eq!(lanes.rest_left(after(3)), Duration::from_millis(45));
+        assert!(lanes.may_take(after(48)), "the rest is over");
         lanes.rest(Duration::from_secs(10), after(80));
         assert!(!lanes.may_take(after(101)), "carl was active");
         assert!(lanes.may_take(after(102)), "no other session is active");

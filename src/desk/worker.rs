@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::contention::{KEYS_OF_REQUEST_MAX, KeyBlockers};
+use super::gathering::Gathering;
 use super::lanes::Lanes;
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
@@ -44,6 +45,9 @@ const BACKLOG_MAX: usize = 100_000;
 /// within this time, and waking a sleeping thread would take about as long.
 const POLL_TIME: Duration = Duration::from_micros(100);
 
+/// After a turn with more messages it sleeps at once: many clients are busy, and the processor is theirs.
+const POLL_TAKEN_MAX: u64 = 8;
+
 /// How often the counts of refusals are recorded, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 
@@ -70,6 +74,9 @@ pub(super) struct Worker {
     lanes: Lanes,
     /// More has reached its deadline than could be ended in this turn.
     is_expiry_late: bool,
+    gathering: Gathering,
+    /// How many messages the last turn took that took any.
+    last_taken: u64,
     /// No command may begin to wait.
     closing: bool,
 }
@@ -149,6 +156,8 @@ impl Worker {
             deferred: VecDeque::new(),
             lanes: Lanes::default(),
             is_expiry_late: false,
+            gathering: Gathering::default(),
+            last_taken: 0,
             closing: false,
         }
     }
@@ -191,8 +200,10 @@ impl Worker {
                     self.handle(message, &mut turn, &mut outbox);
                 }
             } else {
-                let mut size = TurnSize::default();
-                for message in first.into_iter().chain(messages.try_iter()) {
+                let (mut size, mut first) = (TurnSize::default(), first);
+                while let Some(message) =
+                    first.take().or_else(|| self.next_of_turn(messages, taken, !turn.records.is_empty()))
+                {
                     stop |= matches!(message, DeskMessage::Stop);
                     abandon |= matches!(message, DeskMessage::Abandon);
                     taken += 1;
@@ -219,8 +230,13 @@ impl Worker {
             if turn.records.is_empty() && !outbox.is_empty() {
                 self.journal.confirm()?;
             }
+            if taken > 0 {
+                self.last_taken = taken;
+            }
             self.measure(taken);
             self.presence.end_turn(is_emptied, || self.lanes.oldest(), &self.shared.metrics);
+            let metrics = &self.shared.metrics;
+            self.gathering.end_turn(taken, metrics.accepted().saturating_sub(metrics.taken()));
             self.deliver(&mut outbox, turn.now, stop);
             let work = self.engine.work() - work_before;
             self.shared.metrics.note_turn(turn.records.len() as u64, work);
@@ -266,17 +282,27 @@ impl Worker {
         }
     }
 
+    /// A further message for a turn that has taken `taken` of them. A turn that appends may wait a moment for it.
+    fn next_of_turn(&mut self, messages: &Receiver<DeskMessage>, taken: u64, appends: bool) -> Option<DeskMessage> {
+        if let Ok(message) = messages.try_recv() {
+            return Some(message);
+        }
+        let left = self.gathering.time_left(taken, Instant::now()).filter(|_| appends && taken > 0)?;
+        messages.recv_timeout(left).ok()
+    }
+
     /// The next message, or none when something is due; and how long the thread meant to sleep for it.
     fn next_message(&self, messages: &Receiver<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
         let start = Instant::now();
         if has_reads || self.may_sweep(start) || !self.deferred.is_empty() || self.lanes.may_take(start) {
             return (messages.try_recv().ok(), Duration::ZERO);
         }
-        while start.elapsed() < POLL_TIME {
+        while self.last_taken <= POLL_TAKEN_MAX && start.elapsed() < POLL_TIME {
             match messages.try_recv() {
                 Ok(message) => return (Some(message), Duration::ZERO),
-                // Other threads that can run go first.
-                Err(_) => std::thread::yield_now(),
+                // Not a yield: Linux takes it for a wish to run later, and would let the thread wait for a tick, 4 ms, the next
+                // time that it is woken while others compute.
+                Err(_) => std::hint::spin_loop(),
             }
         }
         let time = self.sleep_time();
@@ -311,7 +337,10 @@ impl Worker {
         let now = turn.now;
         let is_due = |engine: &Engine| engine.next_due().is_some_and(|due| due <= now);
         self.is_expiry_late = false;
-        if is_due(&self.engine) && self.presence.may_expire(now, &self.shared.metrics) {
+        // After an absence the connections are read at once, and not only when something is due: until then the thread does
+        // not sleep for long.
+        let must_look = is_due(&self.engine) || self.presence.is_reading();
+        if must_look && self.presence.may_expire(now, &self.shared.metrics) && is_due(&self.engine) {
             let before = turn.records.len();
             self.run_own(Command::Tick, turn);
             log::log_expired(&self.shared.name, &turn.records[before..]);
@@ -432,8 +461,9 @@ impl Worker {
             self.shared.outcome_unknown.store(error.may_be_stored(), Ordering::SeqCst);
             return Err(error);
         }
-        let metrics = &self.shared.metrics;
-        metrics.appends.add_time(start.elapsed());
+        let (metrics, time) = (&self.shared.metrics, start.elapsed());
+        self.gathering.note_append(time);
+        metrics.appends.add_time(time);
         if let Some(time) = self.journal.sync_time() {
             metrics.syncs.add_time(time);
         }

@@ -38,6 +38,8 @@ pub struct SessionIdentity {
     pub owner: Owner,
     /// When the credential was issued, if it says so. An ended session is opened again only by a later one.
     pub issued: Option<Timestamp>,
+    /// Replies carry the notices for the session. Not those to a page that acts for it: the worker would never hear of them.
+    pub hears_notices: bool,
 }
 
 /// A request to the engine.

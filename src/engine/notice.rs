@@ -26,7 +26,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 impl Engine {
     /// The notices of a session, for its own call. Another caller gets none and takes none away.
     pub fn take_own_notices(&mut self, caller: &SessionIdentity) -> Vec<Notice> {
-        let slot = self.find_session(&caller.id);
+        let slot = self.find_session(&caller.id).filter(|_| caller.hears_notices);
         match slot.filter(|slot| self.sessions[*slot].owner.as_ref() == Some(&caller.owner)) {
             Some(slot) => self.take_notices_at(slot),
             None => Vec::new(),

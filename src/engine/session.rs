@@ -30,7 +30,7 @@ impl Engine {
     }
 
     fn admit_session(&mut self, turn: &mut Turn, identity: &SessionIdentity, repeats_end: bool) -> Result<(), Refusal> {
-        let SessionIdentity { id, name, feature, owner, issued } = identity;
+        let SessionIdentity { id, name, feature, owner, issued, hears_notices: _ } = identity;
         let opened = || (id.clone(), name.clone(), feature.clone(), Some(owner.clone()));
         let Some(slot) = self.find_session(id) else {
             // A worker cannot end a session that it does not own, and it does not own one that never was.

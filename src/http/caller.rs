@@ -28,6 +28,8 @@ pub struct Caller {
     pub repo: Arc<Repository>,
     /// A browser reads with its cookie. A page that is open is no sign of life of a session, and gets none of its notices.
     pub is_browser_read: bool,
+    /// A page acts for the session. What it changes is a sign of life, but the notices are left for the worker.
+    pub is_browser: bool,
 }
 
 /// For calls that choose the repository themselves. Like every extractor of the head it runs before that of the body, so
@@ -52,9 +54,13 @@ impl FromRequestParts<Arc<App>> for Caller {
         }
         let requested_repo = requested_repo(parts)?;
         let repo = choose_repository(app, &claims, requested_repo.as_deref())?;
-        let caller = Caller { claims, repo, is_browser_read };
+        let caller = Caller { claims, repo, is_browser_read, is_browser: proof.is_cookie() };
         caller.refuse_foreign_session(parts)?;
-        caller.limit_rate(parts, app.limits().requests_per_second)?;
+        let session_of_call = || match parts.uri.path() == MCP_PATH {
+            true => SessionId::parse(&query_values(parts, "session").ok()?.pop()?),
+            false => session_in_path(parts),
+        };
+        caller.limit_rate(session_of_call, app.limits().requests_per_second)?;
         BodyOwner::mark(parts, &caller.claims.subject);
         Ok(caller)
     }
@@ -138,18 +144,24 @@ fn session_in_path(parts: &Parts) -> Option<SessionId> {
 }
 
 impl Caller {
+    /// The caller of a request that changes this session and names no repository; none where it would be refused.
+    pub fn of_plain_request(app: &App, token: &str, session: &SessionId, now: i64) -> Option<Caller> {
+        let claims = app.keyring.verify(token, now).ok()?;
+        if app.unready().is_some() || !claims.may_act_for(session) {
+            return None;
+        }
+        let repo = choose_repository(app, &claims, None).ok()?;
+        let caller = Caller { claims, repo, is_browser_read: false, is_browser: false };
+        caller.limit_rate(|| Some(session.clone()), app.limits().requests_per_second).ok()?;
+        Some(caller)
+    }
+
     /// Counts the request of a session and refuses it if there are too many. Tokens of scope `read` and `admin` have no
     /// such limit, because many people and programs share them.
-    fn limit_rate(&self, parts: &Parts, per_second: u32) -> ApiResult<()> {
+    fn limit_rate(&self, session_of_call: impl FnOnce() -> Option<SessionId>, per_second: u32) -> ApiResult<()> {
         if per_second == 0 || self.is_browser_read {
             return Ok(());
         }
-        let session_of_call = || {
-            if parts.uri.path() == MCP_PATH {
-                return SessionId::parse(&query_values(parts, "session").ok()?.pop()?);
-            }
-            session_in_path(parts)
-        };
         let session = match self.claims.scope {
             Scope::Session => self.claims.session.clone(),
             Scope::Worker => self.claims.session.clone().or_else(session_of_call),
@@ -225,6 +237,7 @@ impl Caller {
                 feature: self.claims.feature.clone(),
                 owner,
                 issued: self.claims.issued_ms.map(Timestamp),
+                hears_notices: !self.is_browser,
             }),
             None => self.admin(),
         }

@@ -37,18 +37,26 @@ pub struct BatchText {
 
 impl BatchText {
     fn of(records: &[Record]) -> BatchText {
+        BatchText::of_first(records, usize::MAX)
+    }
+
+    /// The text of the first records, as many as give this number of bytes.
+    pub fn of_first(records: &[Record], bytes: usize) -> BatchText {
         let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(records.len()));
         for record in records {
+            if text.len() >= bytes {
+                break;
+            }
             write_record(&mut text, record);
             ends.push(text.len());
         }
         BatchText { text, ends }
     }
 
-    /// The text of one record of the batch.
-    pub fn of_record(&self, position: usize) -> &[u8] {
-        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.text[start..self.ends[position]]
+    /// The text of one record of the batch, if it was made.
+    pub fn of_record(&self, position: usize) -> Option<&[u8]> {
+        let start = position.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_default());
+        self.ends.get(position).map(|end| &self.text[start..*end])
     }
 }
 
@@ -108,7 +116,7 @@ mod tests {
         for (position, record) in records.iter().enumerate() {
             let mut alone = Vec::new();
             write_record(&mut alone, record);
-            assert_eq!(text.of_record(position), alone);
+            assert_eq!(text.of_record(position), Some(&*alone));
             assert!(alone.starts_with(format!("id: {}\nevent: ended\ndata: {{", 5 + position).as_bytes()));
         }
     }

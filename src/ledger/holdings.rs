@@ -286,6 +286,7 @@ mod tests {
             feature: None,
             owner: Owner::Itself,
             issued: None,
+            hears_notices: true,
         };
         let want = |key: &&str| Want {
             id: ReservationId(uuid::Uuid::now_v7()),

@@ -145,7 +145,14 @@ fn key(text: &str) -> Key {
 
 fn intro(session: &SessionId) -> Actor {
     let name = Some(format!("Name of {session}").into());
-    Actor::Session(SessionIdentity { id: session.clone(), name, feature: None, owner: Owner::Itself, issued: None })
+    Actor::Session(SessionIdentity {
+        id: session.clone(),
+        name,
+        feature: None,
+        owner: Owner::Itself,
+        issued: None,
+        hears_notices: true,
+    })
 }
 
 #[test]

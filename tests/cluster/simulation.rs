@@ -371,8 +371,14 @@ impl World {
     fn ask(&mut self, number: u64, session: u64, command: Command) -> Option<Result<Result<Outcome, ()>, bool>> {
         let now = Timestamp(self.now);
         let node = self.nodes.get_mut(&number)?;
-        let identity =
-            SessionIdentity { id: session_id(session), name: None, feature: None, owner: Owner::Itself, issued: None };
+        let identity = SessionIdentity {
+            id: session_id(session),
+            name: None,
+            feature: None,
+            owner: Owner::Itself,
+            issued: None,
+            hears_notices: true,
+        };
         let (after, mut turn) = (node.engine.head(), Turn::at(now));
         let outcome = node.engine.execute(&mut turn, &Actor::Session(identity), command).map_err(|_| ());
         let written = match turn.records.is_empty() {

@@ -338,7 +338,7 @@ impl Runner {
         let (id, worker) = who.split_once('@').map_or((who, None), |(id, worker)| (id, Some(worker)));
         let owner = worker.map_or(Owner::Itself, |sub| Owner::Worker { iss: None, sub: sub.into() });
         let id = SessionId::parse(id).expect("a session id");
-        let new = SessionIdentity { id, name: None, feature: None, owner, issued: None };
+        let new = SessionIdentity { id, name: None, feature: None, owner, issued: None, hears_notices: true };
         let intro = self.tokens.entry(who.to_owned()).or_insert(new);
         intro.name = line.options.get("name").map(|text| (*text).into()).or(intro.name.clone());
         intro.feature = line.options.get("feature").map(|text| (*text).into()).or(intro.feature.clone());

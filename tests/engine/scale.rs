@@ -23,8 +23,14 @@ impl TestEngine {
 
     /// The records are those of the last command.
     fn ask(&mut self, session: &SessionId, command: Command) -> Result<Outcome, Refusal> {
-        let intro =
-            SessionIdentity { id: session.clone(), name: None, feature: None, owner: Owner::Itself, issued: None };
+        let intro = SessionIdentity {
+            id: session.clone(),
+            name: None,
+            feature: None,
+            owner: Owner::Itself,
+            issued: None,
+            hears_notices: true,
+        };
         self.turn.records.clear();
         self.engine.execute(&mut self.turn, &Actor::Session(intro), command)
     }

@@ -97,6 +97,7 @@ fn continue_after_restart(engine: &mut Engine) -> (Vec<Record>, Vec<(WaiterId, C
         feature: None,
         owner: Owner::Itself,
         issued: None,
+        hears_notices: true,
     });
     let mut commands = Vec::new();
     for (key, id) in keys.into_iter().chain([everything]).zip(1 << 64..) {

@@ -690,6 +690,7 @@ impl Simulation {
                     feature: feature.map(Into::into),
                     owner,
                     issued,
+                    hears_notices: true,
                 })
             }
             ModelActor::Admin => Actor::Admin("admin".into()),

@@ -30,8 +30,14 @@ impl TestEngine {
     }
 
     fn ask(&mut self, id: &SessionId, command: Command) -> Result<Outcome, Refusal> {
-        let identity =
-            SessionIdentity { id: id.clone(), name: None, feature: None, owner: Owner::Itself, issued: None };
+        let identity = SessionIdentity {
+            id: id.clone(),
+            name: None,
+            feature: None,
+            owner: Owner::Itself,
+            issued: None,
+            hears_notices: true,
+        };
         let before = self.engine.work();
         let result = self.engine.execute(&mut self.turn, &Actor::Session(identity), command);
         self.most = self.most.max(self.engine.work() - before);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Response;
 use crate::mint;
-use crate::world::{Run, World, text, time};
+use crate::world::{Run, World, text, time, until};
 
 /// A browser that is signed in: its cookie and its secret.
 struct Browser<'w> {
@@ -178,6 +178,33 @@ fn an_open_page_is_no_sign_of_life_and_takes_no_notices() {
     browser.get("/api/sessions/ana/reserved-files").ok();
     assert_eq!(seen(&world), before);
     assert!(ana.post("heartbeat", json!({})).ok()["notices"].to_string().contains("a fix"));
+}
+
+/// The reply to a click carried the notices, which the page does not show, and the worker never heard of them.
+#[test]
+fn a_change_from_the_page_leaves_the_notices_for_the_worker() {
+    let world = World::new();
+    let (ana, bo) = (world.session("ana"), world.session("bo"));
+    ["src/a.rs", "src/b.rs"].iter().for_each(|key| drop(ana.hold(key)));
+    bo.post("unlock-requests", json!({ "filePath": "src/a.rs", "reason": "a fix" })).expect(201);
+    let browser = Browser::sign_in(&world, json!({ "token": ana.token }));
+    for call in ["files/release", "files/reserve", "heartbeat"] {
+        let reply = browser.change("POST", &ana.url(call), json!({ "filePath": "src/b.rs" })).ok();
+        assert!(reply.get("notices").is_none_or(|notices| *notices == json!([])), "{call}: {reply}");
+    }
+    assert!(ana.post("heartbeat", json!({})).ok()["notices"].to_string().contains("a fix"));
+}
+
+/// Somebody whose token was locked out with new keys signed in with a code that was made before.
+#[test]
+fn a_code_does_not_outlive_the_keys() {
+    let world = World::new();
+    let admin = world.admin();
+    let code = code(&world, &admin);
+    std::fs::write(world.path("repo/.git/dibs/secret"), "another-secret-of-sufficient-length-0123456789\n").unwrap();
+    world.signal(libc::SIGHUP);
+    until("the old keys are gone", || (world.get("/api/reservations", &admin).status == 401).then_some(()));
+    world.post("/api/login", "", json!({ "code": code })).refused("UNAUTHENTICATED");
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod mcp_clients;
 mod clients;
 
 mod bad_input;
+mod plain_requests;
 mod restart;
 
 mod clock;

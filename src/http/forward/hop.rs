@@ -26,9 +26,15 @@ impl HopSecret {
 
     /// Whether a node of this cluster has signed the request.
     pub fn verifies(&self, method: &Method, path: &str, headers: &HeaderMap) -> bool {
-        let Some((node, tag)) = headers.get(HOP).and_then(|value| value.to_str().ok()?.split_once(' ')) else {
-            return false;
-        };
+        headers
+            .get(HOP)
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|value| self.verifies_value(method, path, value))
+    }
+
+    /// The same with the value of the header.
+    pub fn verifies_value(&self, method: &Method, path: &str, value: &str) -> bool {
+        let Some((node, tag)) = value.split_once(' ') else { return false };
         unhex(tag).is_some_and(|tag| hmac::verify(&self.0, &signed(node, method, path), &tag).is_ok())
     }
 }
@@ -38,7 +44,8 @@ fn signed(node: &str, method: &Method, path: &str) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    let digit = |number: u8| char::from(b"0123456789abcdef"[usize::from(number)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -18,12 +18,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::app::App;
 use super::caller::repository_of;
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use super::handlers::mcp::MCP_PATH;
 use super::transport::client_watch;
 use crate::desk::SubmitError;
@@ -43,6 +45,9 @@ const CLIENT_GONE_FOR: Duration = Duration::from_secs(1);
 /// What a node asks another for, to find out whether it can be reached, and how long that may take.
 const PROBE_PATH: &str = "/healthz";
 const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Bodies of at most so many bytes are read before they are sent on.
+const WHOLE_BODY_BYTES: u64 = 8 * 1024;
 
 /// Where logins are answered: by the leader of the first repository, because codes are kept in memory.
 const LOGIN_PATHS: &str = "/api/login";
@@ -148,6 +153,11 @@ impl Forwarder {
     /// Whether another node of the cluster sent this request.
     pub fn is_from_node(&self, method: &Method, path: &str, headers: &HeaderMap) -> bool {
         self.secret.verifies(method, path, headers)
+    }
+
+    /// The same for a plain request with this value of the header that nodes sign.
+    pub(super) fn is_hop(&self, method: &Method, path: &str, value: &str) -> bool {
+        self.secret.verifies_value(method, path, value)
     }
 
     fn leads(&self, name: &str) -> bool {
@@ -299,12 +309,31 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     if app.is_stopping() {
         return ApiError::from(SubmitError::Stopped).into_response();
     }
+    request = match with_whole_body(request, &app).await {
+        Ok(request) => request,
+        Err(error) => return error.into_response(),
+    };
     CONNECTION_HEADERS.iter().for_each(|name| drop(request.headers_mut().remove(name)));
     *request.version_mut() = Version::HTTP_11;
     if forwarder.leads(&name) && wait_until_open(&app, forwarder, &name).await {
         return next.run(request).await;
     }
     forwarder.send(&app, &name, request).await
+}
+
+/// Reads a short body, so that the request is sent on in one piece.
+async fn with_whole_body(request: Request, app: &App) -> ApiResult<Request> {
+    if request.body().size_hint().exact().is_none_or(|bytes| bytes > WHOLE_BODY_BYTES) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let time_max = app.limits().body_time;
+    let bad = |sentence| ApiError::new(Code::InvalidRequest, sentence);
+    match tokio::time::timeout(time_max, body.collect()).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
+        Ok(Err(_)) => Err(bad("the body did not arrive completely")),
+        Err(_) => Err(bad("the body did not arrive in time")),
+    }
 }
 
 /// Waits a while for a repository that this node leads and still loads.

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::desk::{BufferPage, FeedPage, Follower};
 use crate::engine::{Event, Record, Seq, SessionId};
 use crate::http::app::{App, Repository};
-use crate::http::background::at_low_priority;
+use crate::http::background::in_background;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::event_texts::{BatchText, write_event, write_record};
@@ -42,7 +42,7 @@ use crate::wire::{self, Code, ErrorBody};
 const BLOCK_BYTES: usize = 16 * 1024;
 
 /// The same for events from the journal, where each read takes longer.
-const JOURNAL_BLOCK_BYTES: usize = 8 * BLOCK_BYTES;
+const JOURNAL_BLOCK_BYTES: usize = 4 * BLOCK_BYTES;
 
 /// How long a stream that has just sent events collects the next ones, so that many small changes are one write. A stream
 /// that was idle for longer sends the first event at once.
@@ -267,9 +267,11 @@ impl Stream {
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
-                    FeedPage::Records(records) => self.write_records(&records, None, JOURNAL_BLOCK_BYTES)?,
-                    FeedPage::Dropped if self.is_new => self.reset("tooOld"),
-                    FeedPage::Dropped => {
+                    (FeedPage::Records(records), texts) => {
+                        self.write_records(&records, texts.as_ref(), JOURNAL_BLOCK_BYTES)?;
+                    }
+                    (FeedPage::Dropped, _) if self.is_new => self.reset("tooOld"),
+                    (FeedPage::Dropped, _) => {
                         return Err(Some("the stream fell too far behind; reconnect with the last id"));
                     }
                 },
@@ -319,7 +321,10 @@ impl Stream {
             }
             if self.filter.includes(&record.event) {
                 match texts {
-                    Some(texts) => self.text.extend_from_slice(texts.of_record(position)),
+                    Some(texts) => match texts.of_record(position) {
+                        Some(text) => self.text.extend_from_slice(text),
+                        None => return Ok(()),
+                    },
                     None => write_record(&mut self.text, record),
                 }
                 self.sent_id = record.seq;
@@ -335,23 +340,31 @@ impl Stream {
         Ok(())
     }
 
-    async fn read_journal(&self) -> Result<FeedPage, StreamEnd> {
-        let (follower, after) = (self.follower.clone(), self.after);
+    /// The next records from the journal, and their texts if the stream has no filter.
+    async fn read_journal(&self) -> Result<(FeedPage, Option<BatchText>), StreamEnd> {
+        let (follower, after, has_filter) = (self.follower.clone(), self.after, !self.filter.is_empty());
         // Reading the journal blocks a thread. Streams beyond the limit wait here and not in a thread.
         let permit = self.app.journal_readers.clone().acquire_owned().await.map_err(|_| None)?;
         let read = move || {
             // The thread keeps it: the stream may end while it reads.
             let _permit = permit;
-            at_low_priority(|| follower.read_journal(after))
+            follower.read_journal(after).map(|page| {
+                let texts = match &page {
+                    FeedPage::Records(records) if !has_filter => {
+                        Some(BatchText::of_first(records, JOURNAL_BLOCK_BYTES))
+                    }
+                    _ => None,
+                };
+                (page, texts)
+            })
         };
-        let page = tokio::task::spawn_blocking(read).await;
-        match page {
-            Ok(Ok(page)) => Ok(page),
-            Ok(Err(error)) => {
+        match in_background(read).await {
+            Some(Ok(page)) => Ok(page),
+            Some(Err(error)) => {
                 tracing::warn!(%error, "could not read the journal for an event stream");
                 Err(Some("the journal cannot be read now"))
             }
-            Err(_) => Err(Some("the journal cannot be read now")),
+            None => Err(Some("the journal cannot be read now")),
         }
     }
 

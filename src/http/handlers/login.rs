@@ -45,7 +45,7 @@ pub async fn create_code(
         body.more.insert("limit".to_owned(), CODES_MAX.into());
         ApiError::from(body).retry_after(CODE_TIME.as_secs())
     };
-    let code = app.login_codes.create(claims, Instant::now()).map_err(full)?;
+    let code = app.login_codes.create(claims, app.keyring.login_name(), Instant::now()).map_err(full)?;
     Ok(created(wire::LoginCode { code, expires_at: Time(expires * 1000) }))
 }
 
@@ -68,10 +68,12 @@ pub async fn sign_in(
     Json(body): Json<wire::SignIn>,
 ) -> ApiResult<Response> {
     let claims = match (body.code, body.token) {
-        (Some(code), None) => app.login_codes.redeem(&code, Instant::now()).ok_or_else(|| {
-            let sentence = "this code was used already or is older than a minute; run git dibs open again";
-            failed(&app, ApiError::new(Code::Unauthenticated, sentence))
-        })?,
+        (Some(code), None) => {
+            app.login_codes.redeem(&code, &app.keyring.login_name(), Instant::now()).ok_or_else(|| {
+                let sentence = "this code was used already or is older than a minute; run git dibs open again";
+                failed(&app, ApiError::new(Code::Unauthenticated, sentence))
+            })?
+        }
         (None, Some(token)) => {
             let verified = app.keyring.verify(token.trim(), (app.wall_clock)());
             verified.map_err(|bad: BadToken| failed(&app, bad.into()))?
@@ -157,7 +159,8 @@ fn failed(app: &App, error: ApiError) -> ApiError {
 /// Refuses the token of a session that has ended, as every other call does.
 async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
     let Some(session) = claims.session.clone() else { return Ok(()) };
-    let caller = Caller { claims: claims.clone(), repo: choose_repository(app, claims, None)?, is_browser_read: true };
+    let repo = choose_repository(app, claims, None)?;
+    let caller = Caller { claims: claims.clone(), repo, is_browser_read: true, is_browser: true };
     let ended = move |engine: &crate::engine::Engine, _| engine.session(&session).and_then(|view| view.state);
     if read_state(&caller.repo.desk, Actor::Reader, ended).await?.value.is_some() {
         // As the session itself, so that the answer is the one of every other call; a token issued later opens it again.

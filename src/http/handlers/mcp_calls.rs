@@ -21,7 +21,10 @@ pub async fn make(app: Arc<App>, caller: Caller, session: Option<String>, call: 
     let Some(session) = session else { return look(app, caller, call).await };
     let id = At(session.clone());
     Ok(match call {
-        ToolCall::Reserve(body) => ToolReply::Reserved(reserve::reserve(State(app), caller, id, large(body)).await?.0),
+        ToolCall::Reserve(body) => {
+            let permit = BytePermit::default();
+            ToolReply::Reserved(reserve::reserve_keys(app, caller, &session, body, permit).await?)
+        }
         ToolCall::Release(body) => ToolReply::Released(release::release(State(app), caller, id, large(body)).await?.0),
         ToolCall::ReleaseAll => {
             ToolReply::ReleasedAll(release::release_all(caller, id, Json(wire::EmptyBody {})).await?.0)

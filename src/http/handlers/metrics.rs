@@ -69,7 +69,7 @@ async fn refuse_ended(app: &App, claims: &Claims) -> ApiResult<()> {
         return Ok(());
     }
     let repo = choose_repository(app, claims, None)?;
-    let caller = Caller { claims: claims.clone(), repo, is_browser_read: false };
+    let caller = Caller { claims: claims.clone(), repo, is_browser_read: false, is_browser: false };
     read_state(&caller.repo.desk, caller.look(), |_, _| ()).await?;
     Ok(())
 }

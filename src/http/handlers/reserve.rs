@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::response::Response;
 
 use crate::desk::Reply;
 use crate::engine::{Actor, Command, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Want};
 use crate::http::app::App;
+use crate::http::background::without_blocking;
 use crate::http::byte_budget::{BytePermit, OverBudget};
 use crate::http::caller::Caller;
 use crate::http::conflict_list::reason_in_list;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, Json, KEYS_BODY_MAX, LargeJson};
+use crate::http::extract::{At, KEYS_BODY_MAX, LONG_LIST_KEYS, LONG_REPLY_ITEMS, LargeJson, list_reply};
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
@@ -49,8 +51,24 @@ pub async fn reserve(
     caller: Caller,
     At(id): At<String>,
     LargeJson(body, permit): LargeJson<wire::Reserve, KEYS_BODY_MAX>,
-) -> ApiResult<Json<wire::ReserveReply>> {
-    let (actor, session) = caller.act_for(&id)?;
+) -> ApiResult<Response> {
+    let reply = reserve_keys(app, caller, &id, body, permit).await?;
+    let items = match &reply {
+        wire::ReserveReply::One(_) => 1,
+        wire::ReserveReply::Many(many) => many.reservations.len(),
+    };
+    Ok(list_reply(items, || reply).await)
+}
+
+/// Reserves for this session. `permit` is the share of the body in the budget for large ones.
+pub async fn reserve_keys(
+    app: Arc<App>,
+    caller: Caller,
+    id: &str,
+    body: wire::Reserve,
+    permit: BytePermit,
+) -> ApiResult<wire::ReserveReply> {
+    let (actor, session) = caller.act_for(id)?;
     let texts = body.one_or_many()?;
     let (mode, percent) = (mode(body.mode), body.encoding == Some(Encoding::Percent));
     few_enough("filePaths", texts.len(), app.limits().keys_per_reserve)?;
@@ -80,8 +98,12 @@ pub async fn reserve(
         }
         None => permit,
     };
-    let queued_ids = ask.wait.map(|_| distinct_ids(&ask.wants));
-    drop(body);
+    let (is_long, wants) = (ask.wants.len() > LONG_LIST_KEYS, &ask.wants);
+    let queued_ids = without_blocking(is_long, move || {
+        drop(body);
+        ask.wait.map(|_| distinct_ids(wants))
+    })
+    .await;
     let reply = match work {
         None => submit_and_wait(&caller.repo, actor, session.clone(), Command::Reserve(ask)).await?,
         Some(mut work) => submit_patterns(&app, &caller, &mut work, actor, ask).await?,
@@ -92,30 +114,33 @@ pub async fn reserve(
         Ok(Outcome::Granted(grants)) if is_one => {
             let grant = grants.first().expect("a grant has as many reservations as the request has keys");
             let reserved = wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(&session, grant) };
-            Ok(Json(wire::ReserveReply::One(reserved)))
+            Ok(wire::ReserveReply::One(reserved))
         }
         Ok(Outcome::Granted(grants)) => {
-            let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
-            let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
-            for (place, reserved) in reservations.iter_mut().enumerate() {
-                reserved.mode = asked_mode;
-                reserved.reason = reason_in_list(place, reserved.reason.take());
-            }
-            let reply = wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices };
-            Ok(Json(wire::ReserveReply::Many(reply)))
+            let many = without_blocking(grants.len() > LONG_REPLY_ITEMS, move || {
+                let reserved = grants.iter().map(|grant| grant.key.shown()).collect();
+                let mut reservations: Vec<_> = grants.iter().map(|grant| outcome::reserved(&session, grant)).collect();
+                for (place, reserved) in reservations.iter_mut().enumerate() {
+                    reserved.mode = asked_mode;
+                    reserved.reason = reason_in_list(place, reserved.reason.take());
+                }
+                wire::ReservedMany { reservations, reserved, conflicts: Vec::new(), notices }
+            });
+            Ok(wire::ReserveReply::Many(many.await))
         }
         other => {
             // What waited has a history, although it was not granted.
             let ids = queued_ids.filter(|_| matches!(other, Err(Refusal::WaitOver { .. })));
+            let ids = ids.map(|ids| ids.iter().map(ReservationId::to_string).collect());
             Err(not_done(other, reply.now).with_reservation_ids(ids).with_notices(notices))
         }
     }
 }
 
 /// The ids of these keys. A key that is named twice is wanted once.
-fn distinct_ids(wants: &[Want]) -> Vec<String> {
+fn distinct_ids(wants: &[Want]) -> Vec<ReservationId> {
     let mut seen = HashSet::new();
-    wants.iter().filter(|want| seen.insert(&want.key)).map(|want| want.id.to_string()).collect()
+    wants.iter().filter(|want| seen.insert(&want.key)).map(|want| want.id).collect()
 }
 
 /// Submits a request with patterns. Those that are expensive to compare are compared first, beside the desk.

@@ -53,7 +53,7 @@ pub async fn create(
         return Err(ApiError::new(Code::Forbidden, "this call needs a token with scope admin"));
     }
     let repo = choose_repository(&app, &claims, body.repo.as_deref().or(query.one("repo")))?;
-    let caller = Caller { claims, repo, is_browser_read: false };
+    let caller = Caller { claims, repo, is_browser_read: false, is_browser: false };
     let actor = caller.act_as_admin()?;
     let session = match &body.session_id {
         Some(id) => SessionId::parse(id).ok_or_else(|| {

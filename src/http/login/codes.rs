@@ -34,6 +34,8 @@ struct State {
 struct Code {
     text: String,
     claims: Claims,
+    /// The keys that verified the caller's token; see [`Keyring::login_name`](crate::token::Keyring::login_name).
+    keys: String,
     expires: Instant,
 }
 
@@ -42,8 +44,8 @@ struct Code {
 pub struct TooManyCodes;
 
 impl LoginCodes {
-    /// A new code for a caller with these claims.
-    pub fn create(&self, claims: Claims, now: Instant) -> Result<String, TooManyCodes> {
+    /// A new code for a caller with these claims, whose token these keys verified.
+    pub fn create(&self, claims: Claims, keys: String, now: Instant) -> Result<String, TooManyCodes> {
         let mut state = self.state();
         state.drop_expired(now);
         let is_own = |code: &Code| same_caller(&code.claims, &claims);
@@ -55,18 +57,19 @@ impl LoginCodes {
             return Err(TooManyCodes);
         }
         let text = random_text();
-        state.codes.push_back(Code { text: text.clone(), claims, expires: now + CODE_TIME });
+        state.codes.push_back(Code { text: text.clone(), claims, keys, expires: now + CODE_TIME });
         Ok(text)
     }
 
-    /// Takes the claims that a code stands for. It does not work a second time.
-    pub fn redeem(&self, text: &str, now: Instant) -> Option<Claims> {
+    /// Takes the claims that a code stands for. It does not work a second time, nor with other keys than it was made with: they are
+    /// replaced to lock somebody out.
+    pub fn redeem(&self, text: &str, keys: &str, now: Instant) -> Option<Claims> {
         let mut state = self.state();
         state.drop_expired(now);
         let place = state.codes.iter().position(|code| {
             aws_lc_rs::constant_time::verify_slices_are_equal(code.text.as_bytes(), text.as_bytes()).is_ok()
         })?;
-        state.codes.remove(place).map(|code| code.claims)
+        state.codes.remove(place).filter(|code| code.keys == keys).map(|code| code.claims)
     }
 
     /// Counts a failed exchange. Returns how long to wait if there were too many.
@@ -119,29 +122,42 @@ mod tests {
         }
     }
 
+    fn keys() -> String {
+        "keys".to_owned()
+    }
+
+    #[test]
+    fn a_code_works_only_with_the_keys_that_it_was_made_with() {
+        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let code = codes.create(claims("ana"), keys(), now).unwrap();
+        assert_eq!(codes.redeem(&code, "other keys", now), None);
+        assert_eq!(codes.redeem(&code, &keys(), now), None, "it was used");
+    }
+
     #[test]
     fn a_code_works_once_and_for_a_minute() {
         let (codes, now) = (LoginCodes::default(), Instant::now());
-        let [first, second] = [(); 2].map(|()| codes.create(claims("ana"), now).unwrap());
+        let [first, second] = [(); 2].map(|()| codes.create(claims("ana"), keys(), now).unwrap());
         assert_ne!(first, second);
-        assert_eq!(codes.redeem(&first, now + CODE_TIME - Duration::from_millis(1)), Some(claims("ana")));
-        assert_eq!(codes.redeem(&first, now), None);
-        assert_eq!(codes.redeem(&second, now + CODE_TIME), None);
-        assert_eq!(codes.redeem("", now), None);
+        assert_eq!(codes.redeem(&first, &keys(), now + CODE_TIME - Duration::from_millis(1)), Some(claims("ana")));
+        assert_eq!(codes.redeem(&first, &keys(), now), None);
+        assert_eq!(codes.redeem(&second, &keys(), now + CODE_TIME), None);
+        assert_eq!(codes.redeem("", &keys(), now), None);
     }
 
     #[test]
     fn one_caller_replaces_its_own_codes_and_all_callers_have_a_bound() {
         let (codes, now) = (LoginCodes::default(), Instant::now());
-        let first = codes.create(claims("ana"), now).unwrap();
-        let later: Vec<String> = (0..CODES_PER_CALLER_MAX).map(|_| codes.create(claims("ana"), now).unwrap()).collect();
-        assert_eq!(codes.redeem(&first, now), None, "the oldest was replaced");
-        assert_eq!(codes.redeem(&later[0], now), Some(claims("ana")));
+        let first = codes.create(claims("ana"), keys(), now).unwrap();
+        let later: Vec<String> =
+            (0..CODES_PER_CALLER_MAX).map(|_| codes.create(claims("ana"), keys(), now).unwrap()).collect();
+        assert_eq!(codes.redeem(&first, &keys(), now), None, "the oldest was replaced");
+        assert_eq!(codes.redeem(&later[0], &keys(), now), Some(claims("ana")));
         let left = CODES_MAX - later.len() + 1;
-        assert!((0..left).all(|n| codes.create(claims(&format!("s{n}")), now).is_ok()));
-        assert_eq!(codes.create(claims("late"), now), Err(TooManyCodes));
-        assert!(codes.create(claims("ana"), now).is_err(), "a free place of its own is not there any more");
-        assert!(codes.create(claims("late"), now + CODE_TIME).is_ok());
+        assert!((0..left).all(|n| codes.create(claims(&format!("s{n}")), keys(), now).is_ok()));
+        assert_eq!(codes.create(claims("late"), keys(), now), Err(TooManyCodes));
+        assert!(codes.create(claims("ana"), keys(), now).is_err(), "a free place of its own is not there any more");
+        assert!(codes.create(claims("late"), keys(), now + CODE_TIME).is_ok());
     }
 
     #[test]

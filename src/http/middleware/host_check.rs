@@ -26,15 +26,20 @@ pub enum HostCheck {
 }
 
 impl HostCheck {
+    /// Whether a client may call the server by this name, which may have a port. `names` are those that the configuration adds.
+    pub fn accepts(self, host: &str, names: &[String]) -> bool {
+        self == HostCheck::AnyName || is_own_name(name_of(host), names)
+    }
+
     /// Accepts or refuses a request. `names` are the host names that the configuration adds.
     pub fn check(self, version: Version, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Result<(), ApiError> {
         let host = host(uri, headers)?;
-        match (self, host) {
-            (HostCheck::Loopback, Some(host)) if !is_own_name(name_of(host), names) => {
+        match host {
+            Some(host) if !self.accepts(host, names) => {
                 let sentence = "this server does not accept that Host name; use localhost or 127.0.0.1, or start the server with --host NAME";
                 return Err(ApiError::new(Code::Forbidden, sentence));
             }
-            (_, None) if version == Version::HTTP_11 => {
+            None if version == Version::HTTP_11 => {
                 return Err(ApiError::new(Code::InvalidRequest, "the request has no Host header"));
             }
             _ => {}

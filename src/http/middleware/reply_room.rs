@@ -38,10 +38,9 @@ pub async fn count(response: Response, app: &App, caller: &HeaderMap, changes_no
     let claims = Proof::of(caller, app).ok().and_then(|proof| proof.verify(app).ok());
     let owner: Text = claims.map_or_else(|| "".into(), |claims| claims.subject.clone());
     let bytes = hyper::body::Body::size_hint(response.body()).lower();
-    let room = app.replies.acquire(&owner, usize::try_from(bytes).unwrap_or(usize::MAX));
-    match tokio::time::timeout(ROOM_TIME_MAX, room).await {
-        Ok(permit) => response.map(|body| Body::new(CountedBody { body, _permit: permit })),
-        Err(_) => {
+    match room_for(app, &owner, usize::try_from(bytes).unwrap_or(usize::MAX)).await {
+        Some(permit) => response.map(|body| Body::new(CountedBody { body, _permit: permit })),
+        None => {
             drop(response);
             let sentence = "the server is busy with other large replies; read them faster, or try again in a moment";
             let mut refusal = ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response();
@@ -51,6 +50,14 @@ pub async fn count(response: Response, app: &App, caller: &HeaderMap, changes_no
             refusal
         }
     }
+}
+
+/// Waits until there is room for a reply of so many bytes to this caller; none if that takes too long.
+pub async fn room_for(app: &App, owner: &Text, bytes: usize) -> Option<BytePermit> {
+    if bytes as u64 <= UNCOUNTED_REPLY_BYTES {
+        return Some(BytePermit::default());
+    }
+    tokio::time::timeout(ROOM_TIME_MAX, app.replies.acquire(owner, bytes)).await.ok()
 }
 
 /// A body with its share of the budget.

@@ -31,11 +31,8 @@ pub async fn with_request_id(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let client_id = request.headers().get(REQUEST_ID).filter(|value| is_usable(value.as_bytes())).cloned();
-    let id = client_id.unwrap_or_else(|| {
-        let mut text = [0; uuid::fmt::Simple::LENGTH];
-        HeaderValue::from_str(ids::new_id().simple().encode_lower(&mut text)).expect("hex digits fit a header")
-    });
+    let client_id = request.headers().get(REQUEST_ID).filter(|value| usable(value.to_str().ok()).is_some()).cloned();
+    let id = client_id.unwrap_or_else(|| HeaderValue::try_from(new()).expect("hex digits fit a header"));
     let lfs = LfsRequest::begin(&mut request);
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let request_count = app.requests.begin(route, request.method());
@@ -80,7 +77,13 @@ pub async fn with_request_id(
     response
 }
 
-/// Short, and without anything that could break a header or a line of the log.
-fn is_usable(id: &[u8]) -> bool {
-    (1..=ID_MAX).contains(&id.len()) && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=".contains(b))
+/// A new id.
+pub fn new() -> String {
+    ids::new_id().simple().to_string()
+}
+
+/// The id of a client, if it is short and has nothing that could break a header or a line of the log.
+pub fn usable(id: Option<&str>) -> Option<&str> {
+    let is_usable = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(&byte);
+    id.filter(|id| (1..=ID_MAX).contains(&id.len()) && id.bytes().all(is_usable))
 }

