@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a member may take until it listens.
@@ -212,8 +213,15 @@ fn end_with_parent(command: &mut Command) {
     }
 }
 
-/// Ports that nothing listens on now.
+/// Ports that nothing listens on now, and that no other test of this process gets. They lie below those that the system gives
+/// to outgoing connections: one of these could take a port between here and the start of the server that it is for.
 pub fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    const PORTS: std::ops::Range<u32> = 10_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let next = || {
+        // Processes begin at different ports.
+        let offset = std::process::id().wrapping_mul(127).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(PORTS.start + offset % (PORTS.end - PORTS.start)).unwrap()
+    };
+    std::iter::repeat_with(next).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
 }
