@@ -329,23 +329,32 @@ export function expiring(state, now, count) {
 
 // ---- hot spots ----
 
-/** Directories with their files, names alone; the most conflicts first. A directory's count is the sum of its files. */
-export function groupByDirectory(paths) {
+/**
+ * Hot paths by directory, the highest counts first. The sums of directories come from the server, which knows more paths than
+ * it lists; what competes for a directory, and when, is known of the listed ones.
+ */
+export function groupByDirectory(paths, directories = []) {
   const groups = new Map();
+  const group = (name, isDirectory, steps) => {
+    if (!groups.has(name)) groups.set(name, { name, isDirectory, conflicts: 0, waits: 0, waited: 0, byStep: new Array(steps).fill(0), between: [], files: [] });
+    return groups.get(name);
+  };
   for (const one of paths) {
     const dirs = kindOf(one.key) === "path" ? splitPath(shown(one.key)).dirs : [];
-    const name = dirs.length ? `${dirs.join("/")}/` : one.key;
-    if (!groups.has(name)) groups.set(name, { name, conflicts: 0, waits: 0, waited: 0, byStep: one.byStep.map(() => 0), between: [], files: [] });
-    const group = groups.get(name);
-    group.conflicts += one.conflicts;
-    one.byStep.forEach((count, n) => (group.byStep[n] += count));
-    for (const session of one.between) if (!group.between.some((known) => known.sessionId === session.sessionId)) group.between.push(session);
-    group.waits += one.waits;
-    group.waited += one.averageWaitSeconds * one.waits;
-    if (dirs.length) group.files.push(one);
+    const own = group(dirs.length ? `${dirs.join("/")}/` : one.key, dirs.length > 0, one.byStep.length);
+    own.conflicts += one.conflicts;
+    one.byStep.forEach((count, n) => (own.byStep[n] += count));
+    for (const session of one.between) if (!own.between.some((known) => known.sessionId === session.sessionId)) own.between.push(session);
+    own.waits += one.waits;
+    own.waited += one.averageWaitSeconds * one.waits;
+    if (dirs.length) own.files.push(one);
+  }
+  for (const { directory, conflicts } of directories.filter((one) => one.directory !== ".")) {
+    const own = group(`${directory}/`, true, paths[0]?.byStep.length ?? 0);
+    own.conflicts = Math.max(own.conflicts, conflicts);
   }
   const sorted = [...groups.values()].sort((a, b) => b.conflicts - a.conflicts || (a.name < b.name ? -1 : 1));
-  for (const group of sorted) group.files.sort((a, b) => b.conflicts - a.conflicts);
+  for (const one of sorted) one.files.sort((a, b) => b.conflicts - a.conflicts);
   return sorted;
 }
 

@@ -55,7 +55,7 @@ const DIALOGS = {
     const holder = holderOf(store.data, request);
     return {
       title: html`Answer for <bdi>${nameOf(store.data, holder)}</bdi>?`,
-      text: html`<bdi>${nameOf(store.data, request.by)}</bdi> asks for <code>${shown(request.key)}</code>: ${request.reason}. Hand over gives it to the session that asks. Approve releases it to the next session in the queue. The answer is recorded as yours.`,
+      text: html`<bdi>${nameOf(store.data, request.by)}</bdi> asks for <code>${shown(request.key)}</code>: <bdi>${request.reason}</bdi>. Hand over gives it to the session that asks. Approve releases it to the next session in the queue. The answer is recorded as yours.`,
       no: "Cancel",
       more: [["Reject…", () => openDialog({ kind: "reject", request })]],
       choices: [
@@ -93,7 +93,7 @@ const DIALOGS = {
   },
   resume: ({ pause }) => ({
     title: html`Resume <bdi>${pause.feature}</bdi>?`,
-    text: pause.reason && html`Reason for the pause: ${pause.reason}`,
+    text: pause.reason && html`Reason for the pause: <bdi>${pause.reason}</bdi>`,
     no: "Cancel",
     yes: "Resume",
     run: () => act.resume(pause, store.me, store.login.name ?? store.login.subject),

@@ -14,7 +14,8 @@ const GROUPS_MAX = 30;
 const FILES_MAX = 5;
 const CHIPS_MAX = 3;
 
-const sum = (files) => files.reduce((count, one) => count + one.conflicts, 0);
+/** The conflicts in a directory that its listed files do not have. */
+const othersIn = (group) => (group.isDirectory ? group.files.slice(0, FILES_MAX).reduce((rest, one) => rest - one.conflicts, group.conflicts) : 0);
 
 export default function Hot() {
   const span = WINDOWS[param("window")] ? param("window") : "day";
@@ -29,7 +30,7 @@ export default function Hot() {
       clearInterval(timer);
     };
   }, [span, store.repo]);
-  const groups = spots?.paths ? groupByDirectory(spots.paths) : [];
+  const groups = spots?.paths ? groupByDirectory(spots.paths, spots.directories) : [];
   const expired = (spots?.sessions ?? []).filter((one) => one.expired > 0);
   return html`
     <main class="hot">
@@ -65,9 +66,9 @@ function Table({ groups, spots, span }) {
   return html`
     <table class="plain"><thead><tr><th>Path</th><th class="h-count">Conflicts</th><th class="h-steps">${STEPS[span]}</th><th class="number h-wait">Average wait</th><th class="h-between">Between</th></tr></thead>
       <tbody>${groups.flatMap((group, n) => [
-        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.files.length ? `${group.name}**` : shown(group.name) })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} one=${group} most=${most} chart=${chart} isFirst=${n === 0} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
+        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.isDirectory ? `${group.name}**` : shown(group.name) })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} one=${group} most=${most} chart=${chart} isFirst=${n === 0} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
         ...group.files.slice(0, FILES_MAX).map((one) => html`<tr key=${one.key}><td class="hot-file"><a href=${link("history", { path: shown(one.key) })}><${Key} value=${one.key} whole=${splitPath(shown(one.key)).leaf} /></a></td><${Cells} one=${one} most=${most} chart=${chart} average=${one.waits ? one.averageWaitSeconds : null} /></tr>`),
-        group.files.length > FILES_MAX && html`<tr key=${`${group.name} more`}><td class="hot-file soft">${plural(group.files.length - FILES_MAX, "more path")}</td><${Cells} one=${{ conflicts: sum(group.files.slice(FILES_MAX)) }} most=${most} /></tr>`,
+        othersIn(group) > 0 && html`<tr key=${`${group.name} more`}><td class="hot-file soft">Other paths</td><${Cells} one=${{ conflicts: othersIn(group) }} most=${most} /></tr>`,
       ])}${rest > 0 && html`<tr key="rest"><td class="soft">Other paths</td><${Cells} one=${{ conflicts: rest }} most=${most} /></tr>`}</tbody></table>`;
 }
 

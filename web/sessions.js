@@ -1,6 +1,6 @@
 // The sessions: alive, silent, paused, lost; what each holds and waits for.
 
-import { html } from "./htm-preact.js";
+import { html, useState } from "./htm-preact.js";
 import { endedSessions, heldBy, listNames, pauses, sessionRows, shortKey, waitsOf, whoIs } from "./derive.js";
 import { openDialog } from "./actions.js";
 import { shown } from "./keys.js";
@@ -9,8 +9,8 @@ import { link } from "./route.js";
 import { store } from "./store.js";
 import { clock, duration, roughly } from "./time.js";
 
-/** Rows in the page, at most; a filter finds the others. */
-const ROWS_MAX = 300;
+/** Rows in the page at first; a button adds as many. */
+const ROWS_STEP = 300;
 const KEYS_SHOWN = 2;
 
 /** The class of a column, its heading, and whether only screen readers get the heading. */
@@ -28,6 +28,7 @@ const COLUMNS = [
 
 export default function Sessions() {
   const { data, me, now, login } = store;
+  const [rowsMax, setRowsMax] = useState(ROWS_STEP);
   const rows = sessionRows(data, me, now);
   const ended = endedSessions(data, now);
   const held = heldBy(data);
@@ -37,8 +38,8 @@ export default function Sessions() {
       ${rows.length > 0 && html`
         <div class="scroll"><table class="plain tall" role="table">
           <thead role="rowgroup"><tr role="row">${COLUMNS.map(([kind, text, isHidden]) => html`<th key=${kind} role="columnheader" class=${kind}>${isHidden ? html`<span class="sr">${text}</span>` : text}</th>`)}</tr></thead>
-          <tbody role="rowgroup">${rows.slice(0, ROWS_MAX).map((row) => html`<${Row} key=${row.session.id} row=${row} held=${held.get(row.session.id) ?? []} />`)}</tbody></table></div>
-        ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more session is", "more sessions are")} not shown.</p>`}`}
+          <tbody role="rowgroup">${rows.slice(0, rowsMax).map((row) => html`<${Row} key=${row.session.id} row=${row} held=${held.get(row.session.id) ?? []} />`)}</tbody></table></div>
+        ${rows.length > rowsMax && html`<p class="nothing soft">${plural(rows.length - rowsMax, "more session is", "more sessions are")} not shown. <button type="button" class="button quiet" onClick=${() => setRowsMax(rowsMax + ROWS_STEP)}>Show more</button></p>`}`}
       ${!rows.length && html`<p class="nothing soft">Start a session with <code>git dibs run --name Ana -- your-agent</code>.</p>`}
       ${ended.length > 0 && html`<h2 class="part">Ended in the last hour <span>${ended.length}</span></h2>
         <table class="plain"><tbody>${ended.slice(0, 100).map((one) => html`<tr key=${one.id}><td class="s-name"><span class="holder"><${Chip} id=${one.id} off /><a class="name" href=${link("history", { session: one.id })}><${Name} id=${one.id} /></a></span></td><td><span class="with-icon soft"><${Icon} name="ended" />${one.state[0].toUpperCase() + one.state.slice(1)} ${clock(one.ended, now)}</span></td></tr>`)}</tbody></table>`}

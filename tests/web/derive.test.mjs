@@ -157,6 +157,13 @@ test("the counts of hot spots add up", () => {
   for (const group of groups.filter((one) => one.files.length)) assert.equal(group.files.reduce((sum, one) => sum + one.conflicts, 0), group.conflicts);
 });
 
+test("a directory counts the paths that are not listed, too", () => {
+  const path = { key: "src/a.rs", conflicts: 5, waits: 0, averageWaitSeconds: 0, byStep: [2, 3], between: [] };
+  const directories = [{ directory: "docs", conflicts: 9 }, { directory: "src", conflicts: 7 }, { directory: ".", conflicts: 4 }];
+  const groups = groupByDirectory([path], directories);
+  assert.deepEqual(groups.map((group) => [group.name, group.conflicts, group.files.length, group.byStep]), [["docs/", 9, 0, [0, 0]], ["src/", 7, 1, [2, 3]]]);
+});
+
 test("the field of the history names a path, or a session by its name", () => {
   const opened = { seq: ++seq, at: time(0), event: "opened", sessionId: "s-1", name: "Bo", feature: null };
   const state = reduce(initial(), [opened]);

@@ -124,16 +124,48 @@ fn hot_path(((key, counts), details): ((String, KeyCounts), KeyDetails)) -> wire
     }
 }
 
-/// The counts by directory, the highest first. Only file names are in one.
+/// The counts by directory, the highest first. Only paths and patterns are in one.
 fn directories(keys: &[(String, KeyCounts)]) -> Vec<wire::HotDirectory> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for (key, count) in keys.iter().filter(|(key, _)| !key.contains(':')) {
-        let directory = key.rsplit_once('/').map_or(".", |(directory, _)| directory);
-        *counts.entry(directory).or_default() += count.conflicts;
+    for (key, count) in keys {
+        if let Some(directory) = directory_of(key) {
+            *counts.entry(directory).or_default() += count.conflicts;
+        }
     }
     let row = |(directory, conflicts): (&str, u64)| wire::HotDirectory { directory: directory.to_owned(), conflicts };
     let mut rows: Vec<_> = counts.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.conflicts));
     rows.truncate(LISTED_MAX);
     rows
+}
+
+/// The directory of a path or pattern, `.` at the top; none for a name. A pattern is in the directory before its first
+/// wildcard, and a directory that is reserved as a whole is in the one above it. `splitPath` of the dashboard does the same.
+fn directory_of(key: &str) -> Option<&str> {
+    let path = key.strip_prefix("file:").or(Some(key).filter(|key| !key.contains(':')))?;
+    let path = path.strip_suffix("/**").unwrap_or(path);
+    let literal = path.split(['*', '?', '[', '{']).next().unwrap_or_default();
+    Some(literal.rsplit_once('/').map_or(".", |(directory, _)| directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_patterns_are_in_the_directory_that_the_dashboard_shows() {
+        for (key, directory) in [
+            ("a.rs", Some(".")),
+            ("src/cli/args.rs", Some("src/cli")),
+            ("src/parser/**", Some("src")),
+            ("src/**/*.rs", Some("src")),
+            ("**", Some(".")),
+            ("file:app/[id]/page.tsx", Some("app")),
+            ("file:odd:name", Some(".")),
+            ("db:migration-slot", None),
+            ("deploy://api-prod", None),
+        ] {
+            assert_eq!(directory_of(key), directory, "{key}");
+        }
+    }
 }
