@@ -87,7 +87,7 @@ pub async fn follow(
     let filter = filter(&query, &caller.repo)?;
     let after = after(&query, &headers)?;
     let live = query.word("live", &[("0", false), ("1", true)])?.unwrap_or(false);
-    let proof = Proof::of(&headers, &app)?.to_owned();
+    let proof = Arc::new(Proof::of(&headers, &app)?.to_owned());
     let limit = app.limits().event_readers;
     let full = || {
         let sentence = format!("{limit} clients already follow this repository; try again later");
@@ -187,7 +187,7 @@ struct Stream {
     filter: Filter,
     /// The session whose end also ends the stream. A page goes on: it shows that the session has ended.
     session: Option<SessionId>,
-    proof: OwnedProof,
+    proof: Arc<OwnedProof>,
     claims: Claims,
     /// The last record when the stream began. The session was active then.
     head: Seq,
@@ -214,10 +214,12 @@ type StreamEnd = Option<&'static str>;
 impl Stream {
     async fn run(mut self) {
         let (app, repo, blocks) = (self.app.clone(), self.repo.clone(), self.blocks.clone());
+        let proof = self.proof.clone();
         let end = tokio::select! {
             Err(end) = self.send_events() => end,
             () = app.stopped() => Some("the server is stopping"),
             () = repo.closed() => Some("another node answers for this repository now; connect again"),
+            () = signed_out(&app, &proof) => Some("the browser has signed out"),
             () = blocks.closed() => None,
         };
         if let Some(why) = end {
@@ -406,6 +408,13 @@ impl Stream {
         }
         self.blocks.send(std::mem::take(&mut self.text).into()).await.map_err(|_| None)
     }
+}
+
+/// Waits until the login of a browser ends; for ever, if the caller has a token.
+async fn signed_out(app: &App, proof: &OwnedProof) {
+    let OwnedProof::Cookie(cookie) = proof else { return std::future::pending().await };
+    let mut ends = app.ended_logins.follow();
+    while Proof::Cookie(cookie).verify(app).is_ok() && ends.changed().await.is_ok() {}
 }
 
 /// The next live event; never, if the client wants none. What a slow stream missed is not sent later.

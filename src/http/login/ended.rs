@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tokio::sync::watch;
+
 /// The most notes. Beyond it, the login that expires first is forgotten.
 const ENDED_MAX: usize = 10_000;
 
@@ -19,6 +21,8 @@ pub struct EndedLogins {
     save: OnceLock<SaveNotes>,
     /// Held while the notes are written, so that the last file has all of them.
     saving: Mutex<()>,
+    /// Tells open streams that a login has ended.
+    news: watch::Sender<()>,
 }
 
 impl EndedLogins {
@@ -38,6 +42,13 @@ impl EndedLogins {
             first.and_then(|first| notes.remove(&first));
         }
         notes.insert(id.to_owned(), expires);
+        drop(notes);
+        self.news.send_replace(());
+    }
+
+    /// Changes each time that a login ends.
+    pub fn follow(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
     }
 
     /// Writes the notes, if they are kept. This writes a file, so it blocks.
