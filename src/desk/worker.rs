@@ -238,6 +238,7 @@ impl Worker {
             let metrics = &self.shared.metrics;
             self.gathering.end_turn(taken, metrics.accepted().saturating_sub(metrics.taken()));
             self.deliver(&mut outbox, turn.now, stop);
+            self.journal.maintain();
             let work = self.engine.work() - work_before;
             self.shared.metrics.note_turn(turn.records.len() as u64, work);
             turn.records.clear();

@@ -55,6 +55,9 @@ pub trait Journal: Send {
         Ok(())
     }
 
+    /// Called when the replies of an append have left, for short work that no client should wait for.
+    fn maintain(&mut self) {}
+
     /// How long the last append took to write and sync; none for a journal that does not sync.
     fn sync_time(&self) -> Option<Duration> {
         None

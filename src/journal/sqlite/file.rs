@@ -26,10 +26,6 @@ const HEADER_BYTES: usize = 100;
 const BUSY_PAUSE: Duration = Duration::from_micros(250);
 const BUSY_TRIES: i32 = 20_000;
 
-/// The write-ahead log is copied into the file each time it has grown by this many pages of 4 KiB, on the thread that
-/// appends. A larger value means fewer but longer pauses.
-const CHECKPOINT_PAGES: i64 = 2000;
-
 /// The write-ahead log is truncated to this size after a burst.
 const LOG_KEEP_BYTES: i64 = 32 << 20;
 
@@ -209,8 +205,9 @@ pub(in crate::journal) fn connect(path: &Path) -> Result<Connection, JournalErro
             source: format!("SQLite answered {mode:?}, as on a network file system").into(),
         });
     }
+    // `checkpoint` copies the log, beside the thread that appends.
     let settings = format!(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_KEEP_BYTES}"
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_KEEP_BYTES}"
     );
     db.execute_batch(&settings).map_err(failed)?;
     Ok(db)

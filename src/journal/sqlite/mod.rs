@@ -3,6 +3,7 @@
 //! The file belongs to one process, which holds a lock beside it (see [`file`]). How rows become records again is in
 //! [`rows`]. SQLite's write-ahead log lets readers read while the one writer writes.
 
+mod checkpoint;
 pub(super) mod file;
 mod presence;
 pub(super) mod restore;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params, params_from_iter};
 
+use self::checkpoint::{CHECKPOINT_BYTES, Checkpoints};
 use self::file::OwnerLock;
 pub use self::presence::JournalFiles;
 use self::presence::Presence;
@@ -42,6 +44,11 @@ const ROW_BYTES: usize = 1 << 20;
 const DROP_BATCHES: i64 = 64;
 const DROP_PIECES: i64 = 8;
 
+/// After so many pieces of a snapshot, and after so many steps of dropping, the write-ahead log is copied, so that it does not
+/// become as long as what is written.
+const COPY_PIECES: i64 = 8;
+const COPY_STEPS: i64 = 32;
+
 /// The pause between two transactions of a snapshot, in which a waiting append gets its turn.
 const STEP_PAUSE: Duration = Duration::from_millis(1);
 
@@ -56,6 +63,8 @@ const APPEND: &str = "INSERT OR IGNORE INTO batch (first, last, records)
 /// The journal that servers use.
 pub struct SqliteJournal {
     path: PathBuf,
+    /// Before the connection, so that its thread has ended when that is closed.
+    checkpoints: Checkpoints,
     db: Connection,
     head: Seq,
     /// An append has failed, and it is not known what is in the file.
@@ -109,7 +118,8 @@ impl SqliteJournal {
         let (buffer, sync_time, storing) = (Vec::new(), None, Arc::default());
         // After the first read, which creates the log.
         let presence = Presence::of(&path);
-        Ok(SqliteJournal { path, db, head, broken: false, buffer, sync_time, presence, storing, _lock: lock })
+        let checkpoints = Checkpoints::new(&path, CHECKPOINT_BYTES);
+        Ok(SqliteJournal { path, checkpoints, db, head, broken: false, buffer, sync_time, presence, storing, _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -137,7 +147,8 @@ impl SqliteJournal {
     }
 
     /// Closes the journal so that everything is in the file itself, and nothing in a log beside it.
-    pub(super) fn close(self) -> Result<(), JournalError> {
+    pub(super) fn close(mut self) -> Result<(), JournalError> {
+        self.checkpoints.stop();
         let failed = |error| JournalError::from_sqlite("write", &self.path, error);
         let (busy, _, _): (i64, i64, i64) = self
             .db
@@ -147,6 +158,12 @@ impl SqliteJournal {
             return Err(JournalError::InUse { path: self.path, pid: None });
         }
         self.db.close().map_err(|(_, error)| JournalError::from_sqlite("write", &self.path, error))
+    }
+
+    /// Copies the log each time it has grown by so many bytes.
+    #[cfg(test)]
+    fn copy_log_every(&mut self, bytes: u64) {
+        self.checkpoints = Checkpoints::new(&self.path, bytes);
     }
 
     /// Stores the records. False if the journal does not end where the caller expects.
@@ -172,6 +189,7 @@ impl SqliteJournal {
             }
             time += start.elapsed();
             after = last.seq;
+            self.checkpoints.note_append(self.buffer.len());
             self.buffer.clear();
             row = rest;
             rest = write_row(&mut self.buffer, row);
@@ -229,6 +247,10 @@ impl Journal for SqliteJournal {
         Ok(())
     }
 
+    fn maintain(&mut self) {
+        self.checkpoints.finish(&self.db);
+    }
+
     fn sync_time(&self) -> Option<Duration> {
         self.sync_time
     }
@@ -283,6 +305,9 @@ impl SqliteReader {
             self.db
                 .prepare_cached("INSERT INTO snapshot_piece (at, n, bytes) VALUES (?1, ?2, ?3)")?
                 .execute(params![sql(at), n, piece])?;
+            if n % COPY_PIECES == COPY_PIECES - 1 {
+                checkpoint::copy_log(&self.db)?;
+            }
             std::thread::sleep(STEP_PAUSE);
         }
         let moment = self.db.transaction()?;
@@ -315,7 +340,13 @@ impl SqliteReader {
 
     fn drop_in_steps(&mut self, statement: &str, values: &[i64]) -> rusqlite::Result<()> {
         let mut delete = self.db.prepare_cached(statement)?;
-        while delete.execute(params_from_iter(values))? > 0 {
+        for step in 1.. {
+            if delete.execute(params_from_iter(values))? == 0 {
+                break;
+            }
+            if step % COPY_STEPS == 0 {
+                checkpoint::copy_log(&self.db)?;
+            }
             std::thread::sleep(STEP_PAUSE);
         }
         Ok(())

@@ -15,7 +15,10 @@ const TURN_RECORDS_MAX: f64 = 256.0 * 2.0 + 4_096.0 + 10_001.0;
 const ROW_BYTES_MAX: i64 = 2 << 20;
 
 fn world() -> World {
-    World::configured("[limits]\nreservations-per-session = 1000000\nreservations-per-repository = 1100000\n")
+    World::configured(
+        "[limits]\nreservations-per-session = 1000000\nreservations-per-repository = 1100000\n\
+         text-bytes-per-repository = 1000000000\n",
+    )
 }
 
 fn longest_row(world: &World) -> i64 {
