@@ -93,6 +93,13 @@ pub fn repository_of(parts: &Parts, app: &App) -> ApiResult<Text> {
     choose_name(app, &claims, requested_repo(parts)?.as_deref()).cloned()
 }
 
+/// The repository of a valid token that names no other, if this node does not lead it.
+pub fn repository_led_elsewhere(app: &App, token: &str) -> Option<Text> {
+    let claims = app.keyring.verify(token, (app.wall_clock)()).ok()?;
+    let name = choose_name(app, &claims, None).ok()?;
+    app.repositories.get(name).is_none().then(|| name.clone())
+}
+
 /// The repository that a token is for. A token for several names one in `?repo=`.
 pub fn choose_repository(app: &App, claims: &Claims, requested_repo: Option<&str>) -> ApiResult<Arc<Repository>> {
     let name = choose_name(app, claims, requested_repo)?;

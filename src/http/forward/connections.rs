@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// How long to wait for a connection to another node.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
+pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A connection is closed if the other machine confirms nothing for this time, not even that it received something. Without
 /// this, a request on a connection that was cut would have no answer for a quarter of an hour. A machine that is quiet because
@@ -27,7 +27,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 const ASK_WHEN_QUIET_FOR: Duration = Duration::from_secs(1);
 
 /// A connection that was idle for longer is not used again: the other side may be about to close it.
-const IDLE_TIME_MAX: Duration = Duration::from_secs(20);
+pub const IDLE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Idle connections to one node.
 const IDLE_MAX: usize = 256;
@@ -38,6 +38,11 @@ pub struct Connections {
     idle: Arc<Mutex<HashMap<String, Vec<IdleConnection>>>>,
     tls: OnceLock<Arc<rustls::ClientConfig>>,
 }
+
+/// A connection to another node, with TLS or without.
+pub trait NodeStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> NodeStream for S {}
 
 struct IdleConnection {
     sender: SendRequest<Body>,
@@ -112,6 +117,16 @@ impl Connections {
     }
 
     async fn connect(&self, url: &str) -> io::Result<SendRequest<Body>> {
+        let (sender, connection) = handshake(TokioIo::new(self.open(url).await?)).await.map_err(io::Error::other)?;
+        // Ends when the sender is dropped, or the other side closes the connection.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(sender)
+    }
+
+    /// Opens a connection that was not used yet.
+    pub async fn open(&self, url: &str) -> io::Result<Box<dyn NodeStream>> {
         let bad = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let uri: Uri = url.parse().map_err(|error| bad(format!("{url} is not an address: {error}")))?;
         let host = uri.host().ok_or_else(|| bad(format!("{url} has no host")))?;
@@ -125,22 +140,13 @@ impl Connections {
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(SILENCE_MAX))?;
         if !is_tls {
-            return start(stream).await;
+            return Ok(Box::new(stream));
         }
         let name =
             ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| bad(error.to_string()))?;
         let connector = TlsConnector::from(self.tls.get_or_init(tls_config).clone());
-        start(connector.connect(name, stream).await?).await
+        Ok(Box::new(connector.connect(name, stream).await?))
     }
-}
-
-async fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> io::Result<SendRequest<Body>> {
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // Ends when the sender is dropped, or the other side closes the connection.
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    Ok(sender)
 }
 
 /// Trusts what the system trusts; `SSL_CERT_FILE` names other authorities.

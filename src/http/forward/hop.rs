@@ -19,9 +19,14 @@ impl HopSecret {
 
     /// Marks a request as sent by this node.
     pub fn sign(&self, node: &str, request: &mut Request) {
-        let tag = hmac::sign(&self.0, &signed(node, request.method(), request.uri().path()));
-        let value = HeaderValue::from_str(&format!("{node} {}", hex(tag.as_ref())));
+        let value = HeaderValue::from_str(&self.value(node, request.method(), request.uri().path()));
         request.headers_mut().insert(HOP, value.expect("the name of a node fits a header"));
+    }
+
+    /// The value of the header.
+    pub fn value(&self, node: &str, method: &Method, path: &str) -> String {
+        let tag = hmac::sign(&self.0, &signed(node, method, path));
+        format!("{node} {}", hex(tag.as_ref()))
     }
 
     /// Whether a node of this cluster has signed the request.

@@ -7,6 +7,7 @@
 mod connections;
 mod cut_body;
 mod hop;
+mod pipeline;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,8 @@ use crate::wire::{self, Code};
 use connections::{Connections, SendError};
 use cut_body::CutBody;
 use hop::HopSecret;
+use pipeline::{PendingResponse, Pipelines};
+pub(super) use pipeline::{QuickSendError, STATUS_AT};
 
 /// How long a request waits for a node to lead, while none does. Handing over takes less; a takeover takes longer.
 const LEADER_WAIT: Duration = Duration::from_secs(3);
@@ -126,7 +129,9 @@ impl dyn ClusterView + '_ {
 pub struct Forwarder {
     view: Arc<dyn ClusterView>,
     secret: HopSecret,
-    connections: Connections,
+    connections: Arc<Connections>,
+    /// For plain requests, by repository.
+    pipelines: Pipelines,
     forwarded: AtomicU64,
 }
 
@@ -137,8 +142,14 @@ pub struct FromLeader;
 impl Forwarder {
     /// The secret is known to the nodes of the cluster only.
     pub fn new(view: Arc<dyn ClusterView>, secret: &[u8]) -> Self {
-        let connections = Connections::default();
-        Self { view, secret: HopSecret::new(secret), connections, forwarded: AtomicU64::new(0) }
+        let secret = HopSecret::new(secret);
+        Self {
+            view,
+            secret,
+            connections: Arc::default(),
+            pipelines: Pipelines::default(),
+            forwarded: AtomicU64::new(0),
+        }
     }
 
     pub fn view(&self) -> &dyn ClusterView {
@@ -178,6 +189,19 @@ impl Forwarder {
             Some(name) => Err(format!("node {name} answers there")),
             None => Err("no node of this cluster answers there".to_owned()),
         }
+    }
+
+    /// Sends a plain request, as it was received, to the leader. The result is the whole response; none if no node leads.
+    pub(super) fn send_quick(&self, name: &Text, path: &str, request: &[u8]) -> Option<PendingResponse> {
+        let Standing::Follows(leader) = self.view.standing(name) else { return None };
+        let signature = self.secret.value(self.view.node(), &Method::POST, path);
+        let request = pipeline::with_header(request, hop::HOP.as_str(), &signature);
+        let start = |requests| {
+            let deposed = deposed(self.view.clone(), name.clone(), leader.epoch);
+            tokio::spawn(pipeline::run(self.connections.clone(), leader.url.clone(), requests, deposed));
+        };
+        self.forwarded.fetch_add(1, Ordering::Relaxed);
+        Some(self.pipelines.send(name, leader.epoch, request, start))
     }
 
     /// Sends the request to the leader and returns its response.

@@ -3,6 +3,7 @@
 //! A connection begins here. As long as each request is a plain one that reserves, releases or renews a key, or a heartbeat,
 //! its handler is called directly. Everything else goes to hyper with the bytes that were read, and the connection stays there:
 //! [`QuickCalls::begin`] has done nothing by then that hyper's way does not do again. So errors are written in one place only.
+//! In a cluster, a node that does not lead sends these requests to the leader, on one connection for all of its clients.
 
 mod plain_request;
 mod reply;
@@ -18,23 +19,42 @@ use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::byte_budget::BytePermit;
-use super::caller::Caller;
+use super::caller::{Caller, repository_led_elsewhere};
 use super::error::{ApiResult, CloseWithoutReply};
 use super::extract::{At, Json, LargeJson};
+use super::forward::{Forwarder, QuickSendError, STATUS_AT};
 use super::handlers::{release, renew, reserve, sessions};
 use super::middleware::host_check::HostCheck;
 use super::middleware::{reply_room, request_id};
 use crate::desk::logs_decisions;
-use crate::engine::SessionId;
+use crate::engine::{SessionId, Text};
 use crate::wire;
-use plain_request::PlainRequest;
+use plain_request::{NotPlain, PlainRequest};
 use reply::{bytes_of, json_response};
 
 /// The longest request that is looked at here, in bytes. Longer ones are left to hyper.
 pub const QUICK_BYTES_MAX: usize = 4 * 1024;
 
-/// A call that is being carried out. Without a reply, the connection is to be closed.
-pub type QuickCall = Pin<Box<dyn Future<Output = Option<QuickReply>> + Send>>;
+/// A call that is being carried out.
+pub type QuickCall = Pin<Box<dyn Future<Output = QuickEnd> + Send>>;
+
+/// How a call ends.
+pub enum QuickEnd {
+    Reply(QuickReply),
+    /// Nothing was done. The request is for hyper.
+    HandOver(Vec<u8>),
+    /// The connection is to be closed without a reply.
+    Close,
+}
+
+/// What bytes begin with that may have several requests.
+pub enum FirstCall {
+    /// The call, and the length of its request.
+    Call(QuickCall, usize),
+    /// A part of a request.
+    Incomplete,
+    Other,
+}
 
 /// The bytes of a reply, and its share of the budget for large replies, which is kept until they are sent.
 pub struct QuickReply {
@@ -56,7 +76,29 @@ impl QuickCalls {
 
     /// The call that these bytes ask for, if they are one plain request which hyper's way would pass on to its handler.
     pub fn begin(&self, bytes: &[u8]) -> Option<QuickCall> {
-        let request = PlainRequest::read(bytes)?;
+        self.begin_request(&PlainRequest::read(bytes)?, bytes)
+    }
+
+    /// The first call of a node that sends one request after the other.
+    pub fn begin_first(&self, bytes: &[u8]) -> FirstCall {
+        match PlainRequest::read_first(bytes) {
+            Ok((request, rest)) => {
+                let length = bytes.len() - rest.len();
+                let call = self.begin_request(&request, &bytes[..length]).filter(|_| request.hop.is_some());
+                call.map_or(FirstCall::Other, |call| FirstCall::Call(call, length))
+            }
+            Err(NotPlain::Incomplete) => FirstCall::Incomplete,
+            Err(NotPlain::Other) => FirstCall::Other,
+        }
+    }
+
+    /// Whether the bytes begin with a plain request of another node.
+    pub fn is_from_node(&self, bytes: &[u8]) -> bool {
+        let Ok((PlainRequest { path, hop: Some(hop), .. }, _)) = PlainRequest::read_first(bytes) else { return false };
+        self.app.forwarder.as_ref().is_some_and(|forwarder| forwarder.is_hop(&Method::POST, path, hop))
+    }
+
+    fn begin_request(&self, request: &PlainRequest<'_>, bytes: &[u8]) -> Option<QuickCall> {
         let is_accepted = match request.hop {
             None => self.host_check.accepts(request.host, &self.app.hosts()),
             // Another node has checked the host.
@@ -66,22 +108,29 @@ impl QuickCalls {
         if !is_accepted || logs_decisions() || self.app.is_stopping() {
             return None;
         }
+        let route = match request.call {
+            "files/reserve" => "/api/sessions/{id}/files/reserve",
+            "files/release" => "/api/sessions/{id}/files/release",
+            "files/renew" => "/api/sessions/{id}/files/renew",
+            "heartbeat" => "/api/sessions/{id}/heartbeat",
+            _ => return None,
+        };
+        if let Some(forwarder) = self.app.forwarder.as_ref().filter(|_| request.hop.is_none())
+            && let Some(repository) = repository_led_elsewhere(&self.app, request.token)
+        {
+            return forward(forwarder, repository, request, route, bytes, &self.app);
+        }
         match request.call {
-            "files/reserve" => {
-                self.call(&request, "/api/sessions/{id}/files/reserve", |app, caller, At(id), body| async move {
-                    reserve::reserve_keys(app, caller, &id, body, BytePermit::default()).await.map(Json)
-                })
-            }
-            "files/release" => self.call(&request, "/api/sessions/{id}/files/release", |app, caller, id, body| {
+            "files/reserve" => self.call(request, route, |app, caller, At(id), body| async move {
+                reserve::reserve_keys(app, caller, &id, body, BytePermit::default()).await.map(Json)
+            }),
+            "files/release" => self.call(request, route, |app, caller, id, body| {
                 release::release(State(app), caller, id, LargeJson(body, BytePermit::default()))
             }),
-            "files/renew" => self.call(&request, "/api/sessions/{id}/files/renew", |app, caller, id, body| {
+            "files/renew" => self.call(request, route, |app, caller, id, body| {
                 renew::renew(State(app), caller, id, LargeJson(body, BytePermit::default()))
             }),
-            "heartbeat" => self.call(&request, "/api/sessions/{id}/heartbeat", |_, caller, id, body| {
-                sessions::heartbeat(caller, id, Json(body))
-            }),
-            _ => None,
+            _ => self.call(request, route, |_, caller, id, body| sessions::heartbeat(caller, id, Json(body))),
         }
     }
 
@@ -121,15 +170,44 @@ impl QuickCalls {
                     let status = response.status();
                     if response.extensions().get::<CloseWithoutReply>().is_some() {
                         counted.end(status);
-                        return None;
+                        return QuickEnd::Close;
                     }
                     (bytes_of(response, &request_id, &app).await, status)
                 }
             };
             counted.end(status);
             // Something may have changed, so there is no other reply if there is no room for this one.
-            let permit = reply_room::room_for(&app, &owner, bytes.len()).await?;
-            Some(QuickReply { bytes, _permit: permit })
+            match reply_room::room_for(&app, &owner, bytes.len()).await {
+                Some(permit) => QuickEnd::Reply(QuickReply { bytes, _permit: permit }),
+                None => QuickEnd::Close,
+            }
         }))
     }
+}
+
+/// Sends the request to the leader; none if it may wait there for long, because others are sent on the same connection.
+fn forward(
+    forwarder: &Forwarder,
+    repository: Text,
+    request: &PlainRequest<'_>,
+    route: &'static str,
+    bytes: &[u8],
+    app: &Arc<App>,
+) -> Option<QuickCall> {
+    if !request.is_answered_at_once() {
+        return None;
+    }
+    let sending = forwarder.send_quick(&repository, request.path, bytes)?;
+    let (app, bytes) = (app.clone(), bytes.to_vec());
+    Some(Box::pin(async move {
+        match sending.wait().await {
+            Ok(reply) => {
+                let status = StatusCode::from_bytes(&reply[STATUS_AT]).unwrap_or(StatusCode::OK);
+                app.requests.begin(Some(route), &Method::POST).end(status);
+                QuickEnd::Reply(QuickReply { bytes: reply, _permit: BytePermit::default() })
+            }
+            Err(QuickSendError::NotSent) => QuickEnd::HandOver(bytes),
+            Err(QuickSendError::Unknown) => QuickEnd::Close,
+        }
+    }))
 }

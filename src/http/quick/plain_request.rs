@@ -27,61 +27,101 @@ pub struct PlainRequest<'a> {
     pub body: &'a [u8],
 }
 
+/// Why bytes do not begin with a complete plain request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotPlain {
+    /// So far they are one; more bytes decide.
+    Incomplete,
+    Other,
+}
+
 impl<'a> PlainRequest<'a> {
     /// The request, if the bytes are one plain request and nothing else.
     pub fn read(bytes: &'a [u8]) -> Option<PlainRequest<'a>> {
-        let (line, mut rest) = line(bytes)?;
-        let path = line.strip_prefix(METHOD)?.strip_suffix(LINE_END)?;
-        let (session, call) = path.strip_prefix(PATH_START)?.split_once('/')?;
+        let (request, rest) = PlainRequest::read_first(bytes).ok()?;
+        rest.is_empty().then_some(request)
+    }
+
+    /// The request that the bytes begin with, and the bytes after it.
+    pub fn read_first(bytes: &'a [u8]) -> Result<(PlainRequest<'a>, &'a [u8]), NotPlain> {
+        let (line, rest) = line(bytes)?;
+        let path = line.strip_prefix(METHOD).and_then(|line| line.strip_suffix(LINE_END)).ok_or(NotPlain::Other)?;
+        let (session, call) =
+            path.strip_prefix(PATH_START).and_then(|path| path.split_once('/')).ok_or(NotPlain::Other)?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
         if !path.bytes().all(is_plain) {
-            return None;
+            return Err(NotPlain::Other);
         }
+        let request = PlainRequest { path, session, call, ..PlainRequest::default() };
+        let (request, length, rest) = request.with_headers(rest)?;
+        match rest.split_at_checked(length) {
+            Some((body, rest)) => Ok((PlainRequest { body, ..request }, rest)),
+            None => Err(NotPlain::Incomplete),
+        }
+    }
+
+    /// Whether it can neither wait in a queue nor be long work. Text with escapes could hide that it does.
+    pub fn is_answered_at_once(&self) -> bool {
+        const WAIT: &[u8] = b"waitSeconds";
+        let is_plain = |byte: &u8| !b"\\*?[".contains(byte);
+        self.body.iter().all(is_plain) && !self.body.windows(WAIT.len()).any(|text| text == WAIT)
+    }
+
+    /// Reads the headers. Also returns the length of the body, and what follows them.
+    fn with_headers(mut self, mut rest: &'a [u8]) -> Result<(PlainRequest<'a>, usize, &'a [u8]), NotPlain> {
         let (mut host, mut token, mut length, mut is_json, mut is_kept) = (None, None, None, None, None);
         let mut is_ignored = [false; IGNORED_HEADERS.len()];
-        let mut request = PlainRequest { path, session, call, ..PlainRequest::default() };
         loop {
-            let (header, after) = self::line(rest)?;
+            let (header, after) = line(rest)?;
             rest = after;
             if header.is_empty() {
                 break;
             }
-            let (name, value) = header.split_once(':')?;
+            let (name, value) = header.split_once(':').ok_or(NotPlain::Other)?;
             let value = value.trim_matches(' ');
             let is = |known: &[u8]| name.as_bytes().eq_ignore_ascii_case(known);
             let is_repeated = if is(b"host") {
                 host.replace(value).is_some()
             } else if is(b"authorization") {
-                token.replace(bearer(value)?).is_some()
+                token.replace(bearer(value).ok_or(NotPlain::Other)?).is_some()
             } else if is(b"content-length") {
-                length.replace(number(value)?).is_some()
+                length.replace(number(value).ok_or(NotPlain::Other)?).is_some()
             } else if is(b"content-type") {
-                is_json.replace(value.eq_ignore_ascii_case("application/json").then_some(())?).is_some()
+                is_json.replace(has_value(value, "application/json")?).is_some()
             } else if is(b"connection") {
-                is_kept.replace(value.eq_ignore_ascii_case("keep-alive").then_some(())?).is_some()
+                is_kept.replace(has_value(value, "keep-alive")?).is_some()
             } else if is(b"x-request-id") {
-                request.request_id.replace(value).is_some()
+                self.request_id.replace(value).is_some()
             } else if is(b"dibs-hop") {
-                request.hop.replace(value).is_some()
+                self.hop.replace(value).is_some()
             } else {
-                let known = IGNORED_HEADERS.iter().position(|known| is(known))?;
+                let known = IGNORED_HEADERS.iter().position(|known| is(known)).ok_or(NotPlain::Other)?;
                 std::mem::replace(&mut is_ignored[known], true)
             };
             if is_repeated {
-                return None;
+                return Err(NotPlain::Other);
             }
         }
-        is_json?;
-        (request.host, request.token, request.body) = (host?, token?, rest);
-        (length? == rest.len()).then_some(request)
+        let (Some(()), Some(host), Some(token), Some(length)) = (is_json, host, token, length) else {
+            return Err(NotPlain::Other);
+        };
+        Ok((PlainRequest { host, token, ..self }, length, rest))
     }
 }
 
 /// The first line without its end, and what follows it. A line is printable ASCII.
-fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte))?;
-    let rest = bytes[end..].strip_prefix(b"\r\n")?;
-    Some((std::str::from_utf8(&bytes[..end]).ok()?, rest))
+fn line(bytes: &[u8]) -> Result<(&str, &[u8]), NotPlain> {
+    let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte)).ok_or(NotPlain::Incomplete)?;
+    let (line, rest) = bytes.split_at(end);
+    match rest.strip_prefix(b"\r\n") {
+        Some(rest) => Ok((std::str::from_utf8(line).map_err(|_| NotPlain::Other)?, rest)),
+        None if rest == b"\r" => Err(NotPlain::Incomplete),
+        None => Err(NotPlain::Other),
+    }
+}
+
+fn has_value(value: &str, expected: &str) -> Result<(), NotPlain> {
+    if value.eq_ignore_ascii_case(expected) { Ok(()) } else { Err(NotPlain::Other) }
 }
 
 fn bearer(value: &str) -> Option<&str> {
@@ -120,7 +160,7 @@ mod tests {
         let plain = format!("{HEAD}\r\n{{}}");
         assert!(is_plain(&plain));
         for end in 0..plain.len() {
-            assert!(!is_plain(&plain[..end]), "it is not complete");
+            assert_eq!(PlainRequest::read_first(&plain.as_bytes()[..end]).err(), Some(NotPlain::Incomplete));
         }
         for (from, to) in [
             ("POST ", "GET "),
@@ -181,5 +221,30 @@ mod tests {
         let twice = plain.replacen("\r\n\r\n", "\r\nAccept: a\r\nAccept: b\r\n\r\n", 1);
         assert!(!is_plain(&twice), "hyper limits the number of headers");
         assert!(!is_plain(&format!("{plain}{plain}")), "two requests");
+    }
+
+    #[test]
+    fn a_request_that_may_wait_or_has_a_pattern_is_recognised() {
+        let is_quick =
+            |body: &str| PlainRequest { body: body.as_bytes(), ..PlainRequest::default() }.is_answered_at_once();
+        assert!(is_quick("{}") && is_quick(r#"{"filePath":"src/a.rs","ttlSeconds":60}"#));
+        for body in [
+            r#"{"filePath":"a","waitSeconds":60}"#,
+            r#"{"filePath":"a","\u0077aitSeconds":60}"#,
+            r#"{"filePath":"src/*.rs"}"#,
+            r#"{"filePaths":["a","b"]}"#,
+        ] {
+            assert!(!is_quick(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn requests_that_follow_each_other_are_read_one_by_one() {
+        let plain = format!("{HEAD}\r\n{{}}");
+        let twice = format!("{plain}{plain}POST");
+        let (first, rest) = PlainRequest::read_first(twice.as_bytes()).unwrap();
+        let (second, rest) = PlainRequest::read_first(rest).unwrap();
+        assert_eq!((first, PlainRequest::read_first(rest).err()), (second, Some(NotPlain::Incomplete)));
+        assert_eq!(PlainRequest::read_first(b"GET /\r\n").err(), Some(NotPlain::Other));
     }
 }

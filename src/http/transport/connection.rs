@@ -1,4 +1,5 @@
-//! One connection: first the calls that are answered quickly, then everything else with hyper.
+//! One connection: first the calls that are answered quickly, one by one or those of another node all at once, then everything
+//! else with hyper.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -23,6 +24,7 @@ use tower::ServiceExt;
 use super::client_watch::ClientSocket;
 use super::envelope::Envelope;
 use super::lingering_close::LingeringClose;
+use super::pipelined::Pipelined;
 use super::progress::{RequestBody, RequestProgress, StreamedBody};
 use super::read_timeout::ReadTimeout;
 use super::received::Received;
@@ -30,7 +32,7 @@ use super::write_timeout::WriteTimeout;
 use crate::http::error::CloseWithoutReply;
 use crate::http::lfs::protocol::AnonymousCalls;
 use crate::http::middleware::reserved_slot::ReservedSlot;
-use crate::http::quick::{QUICK_BYTES_MAX, QuickCall, QuickCalls};
+use crate::http::quick::{QUICK_BYTES_MAX, QuickCall, QuickCalls, QuickEnd};
 
 /// How long a client may accept no bytes of its reply.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
@@ -56,6 +58,8 @@ pub struct Connection {
 /// What a client has sent.
 enum Input {
     Call(QuickCall),
+    /// Requests of another node.
+    Pipelined(Vec<u8>),
     /// Something else. It was read, and nothing was done with it.
     Other(Vec<u8>),
     End,
@@ -95,11 +99,22 @@ impl Connection {
             };
             let call = match input {
                 Input::Call(call) => call,
+                Input::Pipelined(received) => {
+                    let mut pipelined = Pipelined::new(self.client, self.progress.clone(), received);
+                    return poll_fn(|context| pipelined.poll_serve(stream, quick, context)).await;
+                }
                 Input::Other(received) => return Some(received),
                 Input::End => return None,
             };
             self.progress.begin();
-            let reply = self.client.serve(call).await?;
+            let reply = match self.client.serve(call).await {
+                QuickEnd::Reply(reply) => reply,
+                QuickEnd::HandOver(request) => {
+                    self.progress.end();
+                    return Some(request);
+                }
+                QuickEnd::Close => return None,
+            };
             self.progress.end();
             stream.write_all(&reply.bytes).await.ok()?;
             stream.flush().await.ok()?;
@@ -169,7 +184,11 @@ fn poll_input<S: AsyncRead + Unpin>(
     if read.is_err() || bytes.is_empty() {
         return Poll::Ready(Input::End);
     }
-    Poll::Ready(quick.begin(bytes).map_or_else(|| Input::Other(bytes.to_vec()), Input::Call))
+    Poll::Ready(match quick.begin(bytes) {
+        Some(call) => Input::Call(call),
+        None if quick.is_from_node(bytes) => Input::Pipelined(bytes.to_vec()),
+        None => Input::Other(bytes.to_vec()),
+    })
 }
 
 /// Makes hyper close the connection without a reply.

@@ -5,6 +5,7 @@ pub mod connection;
 pub mod connections;
 pub mod envelope;
 pub mod lingering_close;
+pub mod pipelined;
 pub mod progress;
 pub mod read_timeout;
 pub mod received;

@@ -119,7 +119,18 @@ impl SqliteJournal {
         // After the first read, which creates the log.
         let presence = Presence::of(&path);
         let checkpoints = Checkpoints::new(&path, CHECKPOINT_BYTES);
-        Ok(SqliteJournal { path, checkpoints, db, head, broken: false, buffer, sync_time, presence, storing, _lock: lock })
+        Ok(SqliteJournal {
+            path,
+            checkpoints,
+            db,
+            head,
+            broken: false,
+            buffer,
+            sync_time,
+            presence,
+            storing,
+            _lock: lock,
+        })
     }
 
     pub fn path(&self) -> &Path {
