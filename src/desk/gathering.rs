@@ -2,29 +2,36 @@
 //!
 //! Many clients send their next request as soon as they have a reply. Without a wait, those that are answered together find the
 //! desk busy with the requests that came meanwhile, and the clients take turns in two halves: every append carries half of
-//! them. With a short wait all of them share one append. That pays only if the wait is much shorter than the append, as with
-//! etcd or a slow disk.
+//! them. With a wait all of them share one append. That pays where an append takes long, as with etcd or a slow disk.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashSet;
+
+use crate::engine::SessionId;
+
 /// Appends that take less are not worth a wait: to be woken takes a part of it.
-const LONG_APPEND: Duration = Duration::from_millis(1);
+const LONG_APPEND: Duration = Duration::from_micros(600);
 
-/// The wait is at most this part of the time of an append.
-const WAIT_PART: u32 = 4;
-
-/// The longest wait.
+/// The longest wait. It is never longer than an append: fewer appends leave etcd more time for each.
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
-/// After a wait in vain, so many turns do not wait.
-const PAUSE_TURNS: u32 = 16;
+/// The most sessions of a turn that are counted.
+const SESSIONS_MAX: usize = 4_096;
+
+/// A wait that brings less than this part of what is missing was in vain. After it, so many turns do not wait.
+const VAIN_PART: u64 = 4;
+const PAUSE_TURNS: u32 = 8;
 
 #[derive(Default)]
 pub(super) struct Gathering {
     /// What the last two appends took.
     appends: [Duration; 2],
-    /// How many messages a turn can expect: those that were in the inbox when the last replies left, and those of the clients
-    /// that got them.
+    /// The sessions of this turn and of the one before, as hashes. Their clients are expected to send more.
+    sessions: [HashSet<u64>; 2],
+    hasher: RandomState,
+    /// How many messages a turn can expect.
     expected: u64,
     /// When the wait of this turn is over, if it waits.
     until: Option<Instant>,
@@ -39,6 +46,13 @@ impl Gathering {
         self.appends = [self.appends[1], time];
     }
 
+    /// Notes that the turn has taken a message of this session.
+    pub fn note_session(&mut self, session: &SessionId) {
+        if self.appends[1] >= LONG_APPEND && self.sessions[0].len() < SESSIONS_MAX {
+            self.sessions[0].insert(self.hasher.hash_one(session));
+        }
+    }
+
     /// How long a turn that has taken so many messages waits for more of them; none if it does not wait.
     pub fn time_left(&mut self, taken: u64, now: Instant) -> Option<Duration> {
         let append = self.appends[0].min(self.appends[1]);
@@ -47,25 +61,29 @@ impl Gathering {
         }
         let until = *self.until.get_or_insert_with(|| {
             self.taken_before = taken;
-            now + (append / WAIT_PART).min(WAIT_MAX)
+            now + append.min(WAIT_MAX)
         });
         Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    /// Ends a turn that has taken and answered so many messages, while `waiting` more were in the inbox.
-    pub fn end_turn(&mut self, taken: u64, waiting: u64) {
+    /// Ends a turn that has taken so many messages, one at least.
+    pub fn end_turn(&mut self, taken: u64) {
         self.pause = self.pause.saturating_sub(1);
-        // Fewer than half of those that were missing.
-        if self.until.take().is_some() && (taken - self.taken_before) * 2 < self.expected - self.taken_before {
+        if self.until.take().is_some() && (taken - self.taken_before) * VAIN_PART < self.expected - self.taken_before {
             self.pause = PAUSE_TURNS;
         }
-        self.expected = taken + waiting;
+        let [this, last] = &mut self.sessions;
+        self.expected = (this.len() + last.iter().filter(|session| !this.contains(*session)).count()) as u64;
+        std::mem::swap(this, last);
+        this.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const APPEND: Duration = Duration::from_millis(1);
 
     fn slow(append: Duration) -> Gathering {
         let mut gathering = Gathering::default();
@@ -74,32 +92,39 @@ mod tests {
         gathering
     }
 
+    /// A turn with one message of each of these sessions.
+    fn turn(gathering: &mut Gathering, sessions: std::ops::Range<u64>) {
+        for number in sessions.clone() {
+            gathering.note_session(&SessionId::parse(&format!("s{number}")).unwrap());
+        }
+        gathering.end_turn(sessions.count() as u64);
+    }
+
     #[test]
     fn clients_that_come_back_share_an_append() {
-        let (mut gathering, now) = (slow(Duration::from_millis(4)), Instant::now());
+        let (mut gathering, now) = (slow(APPEND), Instant::now());
         assert_eq!(gathering.time_left(1, now), None, "nobody was answered before");
-        gathering.end_turn(3, 2);
-        assert_eq!(gathering.time_left(2, now), Some(Duration::from_millis(1)));
+        turn(&mut gathering, 0..3);
+        turn(&mut gathering, 3..5);
+        assert_eq!(gathering.time_left(2, now), Some(APPEND), "five sessions are active");
         let later = now + Duration::from_micros(600);
         assert_eq!(gathering.time_left(4, later), Some(Duration::from_micros(400)));
         assert_eq!(gathering.time_left(5, later), None, "all are here");
-        gathering.end_turn(5, 0);
-        assert_eq!(gathering.time_left(1, now), Some(Duration::from_millis(1)));
-        assert_eq!(gathering.time_left(4, now + Duration::from_millis(1)), None, "the time is over");
-        gathering.end_turn(4, 1);
-        assert!(gathering.time_left(1, now).is_some(), "most have come");
+        turn(&mut gathering, 0..5);
+        assert_eq!(gathering.time_left(1, now), Some(APPEND), "and no more than five");
+        assert_eq!(gathering.time_left(4, now + APPEND), None, "the time is over");
     }
 
     #[test]
     fn a_wait_in_vain_is_not_repeated_at_once() {
         let (mut gathering, now) = (slow(Duration::from_millis(100)), Instant::now());
-        gathering.end_turn(10, 0);
+        turn(&mut gathering, 0..10);
         assert_eq!(gathering.time_left(1, now), Some(WAIT_MAX));
         for _ in 0..PAUSE_TURNS {
-            gathering.end_turn(2, 8);
+            turn(&mut gathering, 0..2);
             assert_eq!(gathering.time_left(1, now), None);
         }
-        gathering.end_turn(2, 8);
+        turn(&mut gathering, 0..2);
         assert!(gathering.time_left(1, now).is_some());
     }
 
@@ -107,10 +132,11 @@ mod tests {
     fn quick_appends_and_single_clients_do_not_wait() {
         let mut quick = slow(Duration::from_micros(300));
         quick.note_append(Duration::from_millis(50));
-        quick.end_turn(10, 0);
+        turn(&mut quick, 0..10);
         assert_eq!(quick.time_left(1, Instant::now()), None, "one slow append may be an exception");
-        let mut slow = slow(Duration::from_millis(4));
-        slow.end_turn(1, 0);
+        let mut slow = slow(APPEND);
+        turn(&mut slow, 0..1);
+        turn(&mut slow, 0..1);
         assert_eq!(slow.time_left(1, Instant::now()), None);
     }
 }

@@ -232,11 +232,10 @@ impl Worker {
             }
             if taken > 0 {
                 self.last_taken = taken;
+                self.gathering.end_turn(taken);
             }
             self.measure(taken);
             self.presence.end_turn(is_emptied, || self.lanes.oldest(), &self.shared.metrics);
-            let metrics = &self.shared.metrics;
-            self.gathering.end_turn(taken, metrics.accepted().saturating_sub(metrics.taken()));
             self.deliver(&mut outbox, turn.now, stop);
             self.journal.maintain();
             let work = self.engine.work() - work_before;
@@ -268,6 +267,7 @@ impl Worker {
             _ => return Some(message),
         };
         let (session, is_large) = (session.cloned(), self.is_large(&message));
+        session.iter().for_each(|session| self.gathering.note_session(session));
         self.lanes.pass(message, session, is_large, self.shared.metrics.taken() + taken, now)
     }
 

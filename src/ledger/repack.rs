@@ -5,9 +5,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::git::{Git, GitError};
+use crate::threads;
 
 /// Repack at this many packs. Every pack slows each read of the ledger down a little.
 const PACKS_MAX: usize = 32;
+
+/// Up to this many packs, repacking only has the time that nothing else on the machine wants.
+const PACKS_HURRY: usize = 8 * PACKS_MAX;
 
 /// After repacking, wait this many times its duration before the next time. This limits the CPU time that
 /// is taken from requests.
@@ -34,8 +38,14 @@ impl Repacker {
             return;
         }
         let path = path.to_owned();
-        // The thread and the program it starts inherit the low priority of this thread.
-        let started = std::thread::Builder::new().name("ledger repack".to_owned()).spawn(move || run(path));
+        let work = move || {
+            // Git inherits the priority. Where the processors were always busy, it has that of the flushes.
+            if packs < PACKS_HURRY {
+                threads::go_when_idle();
+            }
+            run(path)
+        };
+        let started = std::thread::Builder::new().name("ledger repack".to_owned()).spawn(work);
         self.running = started.ok();
     }
 

@@ -21,12 +21,20 @@ pub fn go_last(nice: i32) {
     let _ = nice;
 }
 
+/// From now on this thread, and every program that it starts, only has the time that no other thread of the machine wants.
+/// An ordinary thread that is woken takes its processor at once.
+pub fn go_when_idle() {
+    #[cfg(target_os = "linux")]
+    SchedulerAttributes { policy: libc::SCHED_IDLE as u32, nice: 19, ..SchedulerAttributes::default() }.set();
+}
+
 /// `struct sched_attr` of Linux, in its first version.
 #[cfg(target_os = "linux")]
 #[repr(C)]
 #[derive(Default)]
 struct SchedulerAttributes {
     size: u32,
+    /// By default that of an ordinary thread, `SCHED_OTHER`.
     policy: u32,
     flags: u64,
     nice: i32,
@@ -40,7 +48,7 @@ struct SchedulerAttributes {
 impl SchedulerAttributes {
     /// Changes the calling thread. If the system does not let it, the thread works as it did.
     fn set(mut self) {
-        (self.size, self.policy) = (size_of::<SchedulerAttributes>() as u32, libc::SCHED_OTHER as u32);
+        self.size = size_of::<SchedulerAttributes>() as u32;
         // SAFETY: the kernel reads `size` bytes of a live value.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const self, 0) };
     }
@@ -75,6 +83,11 @@ mod tests {
             attributes()
         });
         assert_eq!(computing.join().unwrap().nice, 19);
+        let idle = std::thread::spawn(|| {
+            go_when_idle();
+            attributes()
+        });
+        assert_eq!(idle.join().unwrap().policy, libc::SCHED_IDLE as u32);
         assert_eq!((attributes().runtime, attributes().nice), (before.runtime, before.nice));
     }
 }

@@ -12,8 +12,8 @@ use crate::etcd::messages::{KeyValue, RangeRequest, TxnRequest, TxnResponse};
 use crate::etcd::{EtcdError, after_prefix, create_is, get, is_absent, put, range, value_is};
 use crate::journal::JournalError;
 
-/// Appends the records, and returns how many bytes they take. `head` is none in a journal that nothing was appended to.
-pub fn append(place: &Place, head: Option<Head>, after: Seq, records: &[Record]) -> Result<u64, JournalError> {
+/// Appends the records, and returns them as they were written. `head` is none in a journal that nothing was appended to.
+pub fn append(place: &Place, head: Option<Head>, after: Seq, records: &[Record]) -> Result<Vec<u8>, JournalError> {
     let (first, last) = (records[0].seq, records[records.len() - 1].seq);
     let text = encode_records(records);
     let from_byte = head.map_or(0, |head| head.bytes);
@@ -41,7 +41,7 @@ pub fn append(place: &Place, head: Option<Head>, after: Seq, records: &[Record])
         failure: vec![get(&head_key), range(following)],
     };
     commit(place, after, &header.append, request)?;
-    Ok(text.len() as u64)
+    Ok(text)
 }
 
 /// Sends the transaction until its outcome is definite.

@@ -11,12 +11,13 @@ mod append;
 mod entry;
 mod keys;
 mod read;
+mod recent;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use keys::EtcdKeys;
@@ -28,6 +29,7 @@ use crate::etcd::messages::{
 };
 use crate::etcd::{EtcdError, KeyValueStore, create_is};
 use entry::Head;
+use recent::RecentAppends;
 
 /// The most bytes of one value. etcd accepts requests of 1.5 MiB, and a transaction is to have 1 MiB at the most.
 const VALUE_BYTES_MAX: usize = 960 * 1024;
@@ -74,6 +76,8 @@ struct Place {
     keys: Arc<EtcdKeys>,
     epoch: i64,
     leadership: Arc<dyn Leadership>,
+    /// What this node has appended last.
+    recent: Arc<Mutex<RecentAppends>>,
     /// Revisions at which snapshots were taken, with the time, for a later compaction.
     revisions: Arc<Mutex<VecDeque<(Instant, i64)>>>,
 }
@@ -86,7 +90,8 @@ impl EtcdJournal {
         epoch: i64,
         leadership: Arc<dyn Leadership>,
     ) -> Result<EtcdJournal, JournalError> {
-        let place = Place { store, keys: Arc::new(keys), epoch, leadership, revisions: Arc::default() };
+        let (recent, revisions) = (Arc::default(), Arc::default());
+        let place = Place { store, keys: Arc::new(keys), epoch, leadership, recent, revisions };
         let head = place.head(0)?;
         place.remove_unfinished_snapshots()?;
         Ok(EtcdJournal { place, has_head: head.is_some(), head: head.unwrap_or_default(), broken: false })
@@ -94,8 +99,8 @@ impl EtcdJournal {
 
     /// A reader for a program that leads nothing. It cannot store snapshots.
     pub fn read_only(store: Arc<dyn KeyValueStore>, keys: EtcdKeys) -> Result<Box<dyn JournalReader>, JournalError> {
-        let leadership = Arc::new(NoLeadership);
-        let place = Place { store, keys: Arc::new(keys), epoch: 0, leadership, revisions: Arc::default() };
+        let (leadership, recent, revisions) = (Arc::new(NoLeadership), Arc::default(), Arc::default());
+        let place = Place { store, keys: Arc::new(keys), epoch: 0, leadership, recent, revisions };
         Ok(Box::new(EtcdReader { place }))
     }
 
@@ -127,9 +132,10 @@ impl Journal for EtcdJournal {
         let Some(last) = records.last() else { return Ok(()) };
         let result = append::append(&self.place, self.has_head.then_some(self.head), after, records);
         match result {
-            Ok(bytes) => {
-                self.head = Head { seq: last.seq, bytes: self.head.bytes + bytes };
+            Ok(lines) => {
+                self.head = Head { seq: last.seq, bytes: self.head.bytes + lines.len() as u64 };
                 self.has_head = true;
+                self.place.recent().push(records[0].seq, last.seq, lines);
                 Ok(())
             }
             Err(error) => {
@@ -171,6 +177,10 @@ impl JournalReader for EtcdReader {
 }
 
 impl Place {
+    fn recent(&self) -> MutexGuard<'_, RecentAppends> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads again until the answer is clear.
     fn range(&self, doing: &'static str, request: RangeRequest) -> Result<RangeResponse, JournalError> {
         self.until_clear(doing, || self.store.range(request.clone()))
