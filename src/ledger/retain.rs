@@ -44,6 +44,10 @@ impl Journal for RetainingJournal {
         self.journal.confirm()
     }
 
+    fn maintain(&mut self) {
+        self.journal.maintain();
+    }
+
     fn sync_time(&self) -> Option<Duration> {
         self.journal.sync_time()
     }
@@ -72,5 +76,56 @@ impl JournalReader for RetainingReader {
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
         self.reader.save_snapshot(at, state, keep_from.min(self.status.last_written_seq().next()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::journal::MemoryJournal;
+
+    /// Writes down which calls it gets.
+    struct CalledJournal(MemoryJournal, Arc<Mutex<Vec<&'static str>>>);
+
+    impl Journal for CalledJournal {
+        fn load(&mut self, on: LoadCallback<'_>) -> Result<Seq, JournalError> {
+            self.0.load(on)
+        }
+
+        fn append(&mut self, after: Seq, records: &[Record]) -> Result<(), JournalError> {
+            self.0.append(after, records)
+        }
+
+        fn confirm(&mut self) -> Result<(), JournalError> {
+            self.1.lock().unwrap().push("confirm");
+            Ok(())
+        }
+
+        fn maintain(&mut self) {
+            self.1.lock().unwrap().push("maintain");
+        }
+
+        fn sync_time(&self) -> Option<Duration> {
+            self.1.lock().unwrap().push("sync_time");
+            None
+        }
+
+        fn reader(&self) -> Result<Box<dyn JournalReader>, JournalError> {
+            self.0.reader()
+        }
+    }
+
+    /// A call that was not passed on let the write-ahead log of every server with a ledger grow without end.
+    #[test]
+    fn calls_that_a_journal_need_not_have_are_passed_on() {
+        let calls = Arc::<Mutex<Vec<&'static str>>>::default();
+        let journal = CalledJournal(MemoryJournal::new(), calls.clone());
+        let mut retaining = RetainingJournal::new(Box::new(journal), Arc::default());
+        retaining.confirm().unwrap();
+        retaining.maintain();
+        retaining.sync_time();
+        assert_eq!(*calls.lock().unwrap(), ["confirm", "maintain", "sync_time"]);
     }
 }

@@ -26,6 +26,7 @@ mod kill;
 mod linear;
 mod nodes;
 mod partitions;
+mod pipeline;
 #[path = "../it/preload.rs"]
 #[expect(dead_code, reason = "only the library is used")]
 mod preload;

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use super::file;
 
 /// The log is copied each time about so many bytes were appended to it.
-pub(super) const CHECKPOINT_BYTES: u64 = 8 << 20;
+pub(super) const CHECKPOINT_BYTES: u64 = 16 << 20;
 
 /// An append also writes the inner pages of the table and their headers.
 const APPEND_OVERHEAD_BYTES: u64 = 8 << 10;
