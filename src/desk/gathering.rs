@@ -20,8 +20,8 @@ const WAIT_MAX: Duration = Duration::from_millis(2);
 /// The most sessions of a turn that are counted.
 const SESSIONS_MAX: usize = 4_096;
 
-/// A wait that brings less than this part of what is missing was in vain. After it, so many turns do not wait.
-const VAIN_PART: u64 = 4;
+/// After a wait that brings less than this part of what is missing, so many turns do not wait.
+const MISSING_PART: u64 = 4;
 const PAUSE_TURNS: u32 = 8;
 
 #[derive(Default)]
@@ -69,7 +69,8 @@ impl Gathering {
     /// Ends a turn that has taken so many messages, one at least.
     pub fn end_turn(&mut self, taken: u64) {
         self.pause = self.pause.saturating_sub(1);
-        if self.until.take().is_some() && (taken - self.taken_before) * VAIN_PART < self.expected - self.taken_before {
+        if self.until.take().is_some() && (taken - self.taken_before) * MISSING_PART < self.expected - self.taken_before
+        {
             self.pause = PAUSE_TURNS;
         }
         let [this, last] = &mut self.sessions;
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn clients_that_come_back_share_an_append() {
         let (mut gathering, now) = (slow(APPEND), Instant::now());
-        assert_eq!(gathering.time_left(1, now), None, "nobody was answered before");
+        assert_eq!(gathering.time_left(1, now), None, "no client was answered before");
         turn(&mut gathering, 0..3);
         turn(&mut gathering, 3..5);
         assert_eq!(gathering.time_left(2, now), Some(APPEND), "five sessions are active");
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_vain_is_not_repeated_at_once() {
+    fn a_wait_that_brings_little_is_not_repeated_at_once() {
         let (mut gathering, now) = (slow(Duration::from_millis(100)), Instant::now());
         turn(&mut gathering, 0..10);
         assert_eq!(gathering.time_left(1, now), Some(WAIT_MAX));

@@ -288,7 +288,10 @@ impl Worker {
         if let Ok(message) = messages.try_recv() {
             return Some(message);
         }
-        let left = self.gathering.time_left(taken, Instant::now()).filter(|_| appends && taken > 0)?;
+        if !appends || taken == 0 {
+            return None;
+        }
+        let left = self.gathering.time_left(taken, Instant::now())?;
         messages.recv_timeout(left).ok()
     }
 

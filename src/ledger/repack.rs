@@ -17,6 +17,9 @@ const PACKS_HURRY: usize = 8 * PACKS_MAX;
 /// is taken from requests.
 const PAUSE_FACTOR: u32 = 9;
 
+/// The longest pause: a repack that only has idle processors may take minutes.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// Repacks on another thread, one at a time.
 #[derive(Default)]
 pub struct Repacker {
@@ -32,7 +35,7 @@ impl Repacker {
             return;
         }
         if let Some(took) = self.running.take().and_then(|thread| thread.join().ok()) {
-            self.not_before = Some(Instant::now() + took * PAUSE_FACTOR);
+            self.not_before = Some(Instant::now() + (took * PAUSE_FACTOR).min(PAUSE_MAX));
         }
         if self.not_before.is_some_and(|until| Instant::now() < until) {
             return;

@@ -36,7 +36,7 @@ use connections::{Connections, SendError};
 use cut_body::CutBody;
 use hop::HopSecret;
 use pipeline::{PendingResponse, Pipelines};
-pub(super) use pipeline::{QuickSendError, STATUS_AT};
+pub(super) use pipeline::{QuickSendError, STATUS_AT, TAG, with_header};
 
 /// How long a request waits for a node to lead, while none does. Handing over takes less; a takeover takes longer.
 const LEADER_WAIT: Duration = Duration::from_secs(3);
@@ -308,6 +308,7 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let Some(forwarder) = &app.forwarder else { return next.run(request).await };
     let is_from_node = forwarder.is_from_node(request.method(), request.uri().path(), request.headers());
     request.headers_mut().remove(hop::HOP);
+    request.headers_mut().remove(TAG);
     let path = request.uri().path();
     if is_from_node && path == PROBE_PATH {
         let name = HeaderValue::from_str(forwarder.view.node()).expect("the name of a node fits a header");

@@ -1,9 +1,11 @@
 //! Plain requests of many clients, on one connection to the leader.
 //!
-//! Each goes as it was received, with the signature of this node. What arrives at about the same time is sent with one write;
-//! the leader works on all of it at once and answers in order ([`transport::pipelined`](crate::http::transport::pipelined)).
+//! Each goes as it was received, with the signature of this node and a tag. What arrives at about the same time is sent with one
+//! write; the leader works on all of it at once, and the tag of a response says whose it is
+//! ([`transport::pipelined`](crate::http::transport::pipelined)).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,11 +15,17 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::{CONNECT_TIME_MAX, Connections, IDLE_TIME_MAX, NodeStream};
 use crate::engine::Text;
 
+/// The header that a leader returns.
+pub const TAG: &str = "dibs-tag";
+
 /// Where a response has its status.
 pub const STATUS_AT: Range<usize> = 9..12;
 
 /// Requests that are sent with one write.
 const BATCH_MAX: usize = 256;
+
+/// How many bytes of responses are read at once.
+const READ_BYTES: usize = 64 * 1024;
 
 /// The longest response that is expected of a plain request. A leader that sends more is not understood.
 const RESPONSE_BYTES_MAX: usize = 16 << 20;
@@ -102,7 +110,7 @@ pub async fn run(
 ) {
     if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT_TIME_MAX, connections.open(&url)).await {
         let (reader, writer) = tokio::io::split(stream);
-        let connection = Connection { reader, writer, waiting: VecDeque::new(), output: Vec::new(), input: Vec::new() };
+        let connection = Connection::new(reader, writer);
         tokio::select! {
             () = connection.run(&mut requests) => {}
             () = deposed => {}
@@ -118,16 +126,37 @@ pub async fn run(
 struct Connection {
     reader: ReadHalf<Box<dyn NodeStream>>,
     writer: WriteHalf<Box<dyn NodeStream>>,
-    /// Who gets the next responses, in the order of the requests.
-    waiting: VecDeque<oneshot::Sender<Response>>,
+    /// Who gets the responses, by the tags of the requests.
+    waiting: BTreeMap<u64, oneshot::Sender<Response>>,
+    next_tag: u64,
     output: Vec<u8>,
+    /// Something was written that may still be in a buffer.
+    must_flush: bool,
     input: Vec<u8>,
+    /// The leader answers one request after the other from now on, because one was not plain for it.
+    is_serial: bool,
 }
 
 impl Connection {
+    fn new(reader: ReadHalf<Box<dyn NodeStream>>, writer: WriteHalf<Box<dyn NodeStream>>) -> Self {
+        let (waiting, output, input) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { reader, writer, waiting, next_tag: 0, output, must_flush: false, input, is_serial: false }
+    }
+
     async fn run(mut self, requests: &mut mpsc::UnboundedReceiver<Piped>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
+            // The next requests go to a new connection.
+            if self.is_serial && self.output.is_empty() {
+                requests.close();
+                while let Ok(Piped { respond, .. }) = requests.try_recv() {
+                    let _ = respond.send(Err(QuickSendError::NotSent));
+                }
+                if self.waiting.is_empty() {
+                    return;
+                }
+            }
+            self.input.reserve(READ_BYTES);
             tokio::select! {
                 biased;
                 read = self.reader.read_buf(&mut self.input) => {
@@ -135,11 +164,17 @@ impl Connection {
                         return;
                     }
                 }
-                written = self.writer.write(&self.output), if !self.output.is_empty() => match written {
-                    Ok(bytes) if bytes > 0 => drop(self.output.drain(..bytes)),
-                    _ => return,
-                },
-                count = requests.recv_many(&mut batch, BATCH_MAX), if self.output.is_empty() => {
+                written = write(&mut self.writer, &self.output), if self.must_flush || !self.output.is_empty() => {
+                    match written {
+                        Ok(0) if self.output.is_empty() => self.must_flush = false,
+                        Ok(bytes) if bytes > 0 => {
+                            self.output.drain(..bytes);
+                            self.must_flush = true;
+                        }
+                        _ => return,
+                    }
+                }
+                count = requests.recv_many(&mut batch, BATCH_MAX), if self.output.is_empty() && !self.is_serial => {
                     if count == 0 {
                         return;
                     }
@@ -149,8 +184,9 @@ impl Connection {
                         batch.push(piped);
                     }
                     for Piped { request, respond } in batch.drain(..) {
-                        self.output.extend_from_slice(&request);
-                        self.waiting.push_back(respond);
+                        self.output.extend_from_slice(&with_header(&request, TAG, &self.next_tag.to_string()));
+                        self.waiting.insert(self.next_tag, respond);
+                        self.next_tag += 1;
                     }
                 }
                 () = tokio::time::sleep(IDLE_TIME_MAX), if self.waiting.is_empty() => return,
@@ -164,8 +200,17 @@ impl Connection {
         loop {
             match response_length(&self.input[passed..]) {
                 Ok(Some(length)) => {
-                    let Some(respond) = self.waiting.pop_front() else { return false };
-                    let _ = respond.send(Ok(self.input[passed..passed + length].to_vec()));
+                    let (tag, response) = take_tag(&self.input[passed..passed + length]);
+                    let respond = match tag {
+                        Some(tag) => self.waiting.remove(&tag),
+                        // The leader answers the rest in order, each without a tag.
+                        None => {
+                            self.is_serial = true;
+                            self.waiting.pop_first().map(|(_, respond)| respond)
+                        }
+                    };
+                    let Some(respond) = respond else { return false };
+                    let _ = respond.send(Ok(response));
                     passed += length;
                 }
                 Ok(None) => break,
@@ -175,6 +220,11 @@ impl Connection {
         self.input.drain(..passed);
         self.input.len() <= RESPONSE_BYTES_MAX
     }
+}
+
+/// Writes some of the bytes and returns how many. Without any, it flushes what was written.
+async fn write(writer: &mut WriteHalf<Box<dyn NodeStream>>, bytes: &[u8]) -> io::Result<usize> {
+    if bytes.is_empty() { writer.flush().await.map(|()| 0) } else { writer.write(bytes).await }
 }
 
 /// The length of the response that the bytes begin with; none while it is incomplete. An error if it has no length.
@@ -195,7 +245,19 @@ fn response_length(bytes: &[u8]) -> Result<Option<usize>, ()> {
     Ok((end <= bytes.len()).then_some(end))
 }
 
-/// The request with one more header, after its first line.
+/// The tag of a response, and the response without it. The tag is its first header.
+fn take_tag(response: &[u8]) -> (Option<u64>, Vec<u8>) {
+    let tagged = response.iter().position(|byte| *byte == b'\n').and_then(|end| {
+        let (line, rest) = response.split_at(end + 1);
+        let value = rest.strip_prefix(TAG.as_bytes())?.strip_prefix(b": ")?;
+        let end = value.iter().position(|byte| *byte == b'\r')?;
+        let tag = std::str::from_utf8(&value[..end]).ok()?.parse().ok()?;
+        Some((tag, [line, value.get(end + 2..)?].concat()))
+    });
+    tagged.map_or_else(|| (None, response.to_vec()), |(tag, response)| (Some(tag), response))
+}
+
+/// The message with one more header, after its first line.
 pub fn with_header(request: &[u8], name: &str, value: &str) -> Vec<u8> {
     let line = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let mut bytes = Vec::with_capacity(request.len() + name.len() + value.len() + 4);
@@ -230,26 +292,37 @@ mod tests {
         assert_eq!(request, b"POST / HTTP/1.1\r\nx: 1\r\nHost: a\r\n\r\n{}");
     }
 
-    /// A leader that answers each request with its path.
-    async fn echo(stream: &mut tokio::io::DuplexStream, count: usize) {
-        let mut input = Vec::new();
+    #[test]
+    fn a_tag_is_taken_out_again() {
+        let tagged = with_header(RESPONSE, TAG, "17");
+        assert_eq!(take_tag(&tagged), (Some(17), RESPONSE.to_vec()));
+        assert_eq!(take_tag(RESPONSE), (None, RESPONSE.to_vec()));
+    }
+
+    /// A leader that answers requests with their paths: with tags and the last one first, or without and in order.
+    async fn answer(stream: &mut tokio::io::DuplexStream, count: usize, has_tags: bool) {
+        let (mut input, mut responses) = (Vec::new(), Vec::new());
         for _ in 0..count {
             while !input.windows(4).any(|end| end == b"\r\n\r\n") {
                 assert!(stream.read_buf(&mut input).await.unwrap() > 0);
             }
             let end = input.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
-            let path = std::str::from_utf8(&input[..end]).unwrap().split(' ').nth(1).unwrap().to_owned();
-            input.drain(..end);
-            let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{path}", path.len());
-            stream.write_all(response.as_bytes()).await.unwrap();
+            let head = String::from_utf8(input.drain(..end).collect()).unwrap();
+            let (path, tag) = (head.split(' ').nth(1).unwrap(), head.split("dibs-tag: ").nth(1).unwrap().trim());
+            let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{path}", path.len()).into_bytes();
+            responses.push(if has_tags { with_header(&response, TAG, tag) } else { response });
         }
+        if has_tags {
+            responses.reverse();
+        }
+        stream.write_all(&responses.concat()).await.unwrap();
     }
 
     #[tokio::test]
     async fn every_client_gets_its_own_response_and_a_cut_leaves_the_outcome_unknown() {
         let (near, mut far) = tokio::io::duplex(64);
         let (reader, writer) = tokio::io::split(Box::new(near) as Box<dyn NodeStream>);
-        let connection = Connection { reader, writer, waiting: VecDeque::new(), output: Vec::new(), input: Vec::new() };
+        let connection = Connection::new(reader, writer);
         let (requests, mut receiver) = mpsc::unbounded_channel();
         let sending = tokio::spawn(async move { connection.run(&mut receiver).await });
         let send = |path: String| {
@@ -259,15 +332,38 @@ mod tests {
             response
         };
         let responses: Vec<_> = (0..50).map(|n| send(format!("/{n}"))).collect();
-        echo(&mut far, 50).await;
+        answer(&mut far, 50, true).await;
         for (n, response) in responses.into_iter().enumerate() {
             let response = String::from_utf8(response.await.unwrap().unwrap()).unwrap();
-            assert!(response.ends_with(&format!("\r\n/{n}")), "{response}");
+            assert!(response.ends_with(&format!("\r\n/{n}")) && !response.contains(TAG), "{response}");
         }
         let cut = send("/cut".to_owned());
-        echo(&mut far, 0).await;
         drop(far);
         sending.await.unwrap();
         assert!(cut.await.is_err());
+    }
+
+    /// One request that the leader does not take for a plain one made all clients of a follower wait for each other.
+    #[tokio::test]
+    async fn a_leader_that_answers_in_order_gets_no_more_requests_on_this_connection() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let (reader, writer) = tokio::io::split(Box::new(near) as Box<dyn NodeStream>);
+        let connection = Connection::new(reader, writer);
+        let (requests, mut receiver) = mpsc::unbounded_channel();
+        let sending = tokio::spawn(async move { connection.run(&mut receiver).await });
+        let mut responses = Vec::new();
+        for n in 0..5 {
+            let (respond, response) = oneshot::channel();
+            assert!(
+                requests.send(Piped { request: format!("POST /{n} HTTP/1.1\r\n\r\n").into_bytes(), respond }).is_ok()
+            );
+            responses.push(response);
+        }
+        answer(&mut far, 5, false).await;
+        for (n, response) in responses.into_iter().enumerate() {
+            assert!(response.await.unwrap().unwrap().ends_with(format!("\r\n/{n}").as_bytes()));
+        }
+        sending.await.unwrap();
+        assert!(requests.is_closed());
     }
 }

@@ -62,7 +62,7 @@ impl LoginCodes {
     }
 
     /// Takes the claims that a code stands for. It does not work a second time, nor with other keys than it was made with: they are
-    /// replaced to lock somebody out.
+    /// replaced to lock a caller out.
     pub fn redeem(&self, text: &str, keys: &str, now: Instant) -> Option<Claims> {
         let mut state = self.state();
         state.drop_expired(now);

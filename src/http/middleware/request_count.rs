@@ -20,6 +20,8 @@ pub struct RequestCounts {
     routes: OnceLock<HashMap<String, RouteCounts>>,
     /// Requests whose path has no route.
     other: RouteCounts,
+    /// Requests that have arrived, answered or not.
+    begun: AtomicU64,
 }
 
 /// The counters of one route, by method and status.
@@ -51,9 +53,15 @@ impl RequestCounts {
 
     /// A request arrived. `route` is the matched route, if there is one.
     pub fn begin(&self, route: Option<&str>, method: &Method) -> CountedRequest<'_> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
         let known = route.and_then(|route| self.routes.get()?.get(route));
         let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
         CountedRequest { route: known.unwrap_or(&self.other), method }
+    }
+
+    /// How many requests have arrived so far.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// The sum of all counters.

@@ -47,10 +47,15 @@ pub enum QuickEnd {
     Close,
 }
 
-/// What bytes begin with that may have several requests.
+/// The first of several requests that follow each other.
 pub enum FirstCall {
-    /// The call, and the length of its request.
-    Call(QuickCall, usize),
+    Call {
+        call: QuickCall,
+        /// What the other node wants to recognise the reply by.
+        tag: String,
+        /// The length of the request.
+        length: usize,
+    },
     /// A part of a request.
     Incomplete,
     Other,
@@ -76,7 +81,9 @@ impl QuickCalls {
 
     /// The call that these bytes ask for, if they are one plain request which hyper's way would pass on to its handler.
     pub fn begin(&self, bytes: &[u8]) -> Option<QuickCall> {
-        self.begin_request(&PlainRequest::read(bytes)?, bytes)
+        // A tag belongs to requests of nodes.
+        let request = PlainRequest::read(bytes).filter(|request| request.tag.is_none())?;
+        self.begin_request(&request, bytes)
     }
 
     /// The first call of a node that sends one request after the other.
@@ -84,18 +91,21 @@ impl QuickCalls {
         match PlainRequest::read_first(bytes) {
             Ok((request, rest)) => {
                 let length = bytes.len() - rest.len();
-                let call = self.begin_request(&request, &bytes[..length]).filter(|_| request.hop.is_some());
-                call.map_or(FirstCall::Other, |call| FirstCall::Call(call, length))
+                let (Some(_), Some(tag)) = (request.hop, request.tag) else { return FirstCall::Other };
+                let call = self.begin_request(&request, &bytes[..length]);
+                call.map_or(FirstCall::Other, |call| FirstCall::Call { call, tag: tag.to_owned(), length })
             }
             Err(NotPlain::Incomplete) => FirstCall::Incomplete,
             Err(NotPlain::Other) => FirstCall::Other,
         }
     }
 
-    /// Whether the bytes begin with a plain request of another node.
+    /// Whether the bytes begin as a plain request of another node that does not wait for each reply. It may be incomplete.
     pub fn is_from_node(&self, bytes: &[u8]) -> bool {
-        let Ok((PlainRequest { path, hop: Some(hop), .. }, _)) = PlainRequest::read_first(bytes) else { return false };
-        self.app.forwarder.as_ref().is_some_and(|forwarder| forwarder.is_hop(&Method::POST, path, hop))
+        let (Some(forwarder), Some((path, hop))) = (&self.app.forwarder, plain_request::path_and_hop(bytes)) else {
+            return false;
+        };
+        forwarder.is_hop(&Method::POST, path, hop)
     }
 
     fn begin_request(&self, request: &PlainRequest<'_>, bytes: &[u8]) -> Option<QuickCall> {
@@ -185,7 +195,7 @@ impl QuickCalls {
     }
 }
 
-/// Sends the request to the leader; none if it may wait there for long, because others are sent on the same connection.
+/// Sends the request to the leader; none if it is not for the connection that all clients share.
 fn forward(
     forwarder: &Forwarder,
     repository: Text,
@@ -197,10 +207,19 @@ fn forward(
     if !request.is_answered_at_once() {
         return None;
     }
-    let sending = forwarder.send_quick(&repository, request.path, bytes)?;
+    let path = request.path.to_owned();
+    let mut sending = forwarder.send_quick(&repository, &path, bytes)?;
     let (app, bytes) = (app.clone(), bytes.to_vec());
     Some(Box::pin(async move {
-        match sending.wait().await {
+        let mut response = sending.wait().await;
+        // The connection was closed before the request was sent, and the next one is new.
+        if response == Err(QuickSendError::NotSent)
+            && let Some(again) = app.forwarder.as_ref().and_then(|to| to.send_quick(&repository, &path, &bytes))
+        {
+            sending = again;
+            response = sending.wait().await;
+        }
+        match response {
             Ok(reply) => {
                 let status = StatusCode::from_bytes(&reply[STATUS_AT]).unwrap_or(StatusCode::OK);
                 app.requests.begin(Some(route), &Method::POST).end(status);

@@ -22,6 +22,8 @@ pub struct PlainRequest<'a> {
     pub token: &'a str,
     /// The header that the nodes of a cluster sign.
     pub hop: Option<&'a str>,
+    /// What another node wants to recognise the reply by.
+    pub tag: Option<&'a str>,
     /// The `X-Request-Id` of the client.
     pub request_id: Option<&'a str>,
     pub body: &'a [u8],
@@ -94,6 +96,8 @@ impl<'a> PlainRequest<'a> {
                 self.request_id.replace(value).is_some()
             } else if is(b"dibs-hop") {
                 self.hop.replace(value).is_some()
+            } else if is(b"dibs-tag") {
+                self.tag.replace(value).is_some()
             } else {
                 let known = IGNORED_HEADERS.iter().position(|known| is(known)).ok_or(NotPlain::Other)?;
                 std::mem::replace(&mut is_ignored[known], true)
@@ -107,6 +111,16 @@ impl<'a> PlainRequest<'a> {
         };
         Ok((PlainRequest { host, token, ..self }, length, rest))
     }
+}
+
+/// The path and the signature of a request that another node has tagged. Both headers are its first ones.
+pub fn path_and_hop(bytes: &[u8]) -> Option<(&str, &str)> {
+    let (first, rest) = line(bytes).ok()?;
+    let (tag, rest) = line(rest).ok()?;
+    let (hop, _) = line(rest).ok()?;
+    let path = first.strip_prefix(METHOD)?.strip_suffix(LINE_END)?;
+    tag.strip_prefix("dibs-tag: ")?;
+    Some((path, hop.strip_prefix("dibs-hop: ")?))
 }
 
 /// The first line without its end, and what follows it. A line is printable ASCII.
@@ -151,7 +165,16 @@ mod tests {
         let text = format!("{HEAD}X-Request-ID: r1\r\nuser-agent: x\r\nconnection: Keep-Alive\r\n\r\n{{}}");
         let (session, call, host, token) = ("ana", "files/reserve", "localhost:1", "t.o.k");
         let path = "/api/sessions/ana/files/reserve";
-        let read = PlainRequest { path, session, call, host, token, hop: None, request_id: Some("r1"), body: b"{}" };
+        let read = PlainRequest {
+            path,
+            session,
+            call,
+            host,
+            token,
+            request_id: Some("r1"),
+            body: b"{}",
+            ..PlainRequest::default()
+        };
         assert_eq!(PlainRequest::read(text.as_bytes()), Some(read));
     }
 

@@ -41,7 +41,6 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 /// A URL may have 64 KiB.
 const BUFFER_BYTES_MAX: usize = 72 * 1024;
 
-/// What is needed to serve a connection.
 pub struct Connection {
     pub router: Router,
     /// The calls that are answered without hyper, if there are any.
@@ -101,6 +100,10 @@ impl Connection {
                 Input::Call(call) => call,
                 Input::Pipelined(received) => {
                     let mut pipelined = Pipelined::new(self.client, self.progress.clone(), received);
+                    tokio::select! {
+                        received = poll_fn(|context| pipelined.poll_serve(stream, quick, context)) => return received,
+                        _ = &mut stopped => pipelined.stop(),
+                    }
                     return poll_fn(|context| pipelined.poll_serve(stream, quick, context)).await;
                 }
                 Input::Other(received) => return Some(received),

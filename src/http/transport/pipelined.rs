@@ -1,25 +1,33 @@
 //! The connection of another node, which sends many plain requests without waiting for the replies.
 //!
-//! The node works on all of them at once and answers in their order, with one write for the replies that are ready together.
-//! Nothing that waits in a queue comes this way: the requests behind it would wait, too.
+//! The requests are worked on at once. A reply has the tag of its request and is sent as soon as it is ready, so no request waits
+//! behind another one. Replies that are ready together are sent with one write.
 
-use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::client_watch::ClientSocket;
 use super::progress::RequestProgress;
-use crate::http::quick::{FirstCall, QuickCall, QuickCalls, QuickEnd, QuickReply};
+use crate::http::forward::{TAG, with_header};
+use crate::http::quick::{FirstCall, QuickCalls, QuickEnd, QuickReply};
 
 /// How much is read at once, and how many bytes of requests that were not begun are kept.
 const READ_BYTES: usize = 16 * 1024;
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// The most requests that are worked on at once. More are left unread.
-const CALLS_MAX: usize = 1024;
+/// The most requests that are worked on at once; the others are left unread. A node has one for each of its connections.
+const CALLS_MAX: usize = 16 * 1024;
+
+/// When so many bytes of replies are not written yet, no more of them are taken, and nothing is read.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// How a call of another node ends, and the tag of its request.
+type TaggedCall = Pin<Box<dyn Future<Output = (QuickEnd, String)> + Send>>;
 
 /// The connection while its requests are plain.
 pub struct Pipelined {
@@ -29,7 +37,7 @@ pub struct Pipelined {
     input: Vec<u8>,
     /// The input begins with something else than a plain request, or the other node has closed.
     is_over: bool,
-    calls: VecDeque<Pin<Box<dyn Future<Output = QuickEnd> + Send>>>,
+    calls: FuturesUnordered<TaggedCall>,
     /// Replies to be written. Their permits are kept until then.
     output: Vec<u8>,
     written: usize,
@@ -39,7 +47,7 @@ pub struct Pipelined {
 impl Pipelined {
     /// `input` is what was read so far.
     pub fn new(client: ClientSocket, progress: RequestProgress, input: Vec<u8>) -> Self {
-        let (calls, replies) = (VecDeque::new(), Vec::new());
+        let (calls, replies) = (FuturesUnordered::new(), Vec::new());
         Self { client, progress, input, is_over: false, calls, output: Vec::new(), written: 0, replies }
     }
 
@@ -51,66 +59,61 @@ impl Pipelined {
         context: &mut Context<'_>,
     ) -> Poll<Option<Vec<u8>>> {
         loop {
-            self.begin_calls(quick, context);
-            if self.take_replies(context).is_err() {
-                return Poll::Ready(None);
-            }
-            let written = self.poll_write(stream, context);
-            match written {
+            let is_full = self.begin_calls(quick);
+            let Ok(is_long) = self.take_replies(context) else { return Poll::Ready(None) };
+            match self.poll_write(stream, context) {
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
+                // What was left because of a limit wakes no one again, so it has its turn now.
+                Poll::Ready(Ok(())) if is_long || (is_full && self.calls.len() < CALLS_MAX) => continue,
                 Poll::Ready(Ok(())) if self.is_over && self.calls.is_empty() => {
                     let input = std::mem::take(&mut self.input);
                     return Poll::Ready((!input.is_empty()).then_some(input));
                 }
+                Poll::Pending if is_long => return Poll::Pending,
                 _ => {}
             }
-            if self.is_over || self.calls.len() >= CALLS_MAX || self.input.len() >= INPUT_BYTES_MAX {
+            if self.is_over || is_full {
                 return Poll::Pending;
             }
             ready!(self.poll_read(stream, context));
         }
     }
 
-    /// Begins the calls of all complete requests.
-    fn begin_calls(&mut self, quick: &QuickCalls, context: &mut Context<'_>) {
+    /// Reads no more. What was begun is answered.
+    pub fn stop(&mut self) {
+        self.is_over = true;
+        self.input.clear();
+    }
+
+    /// Begins the calls of all complete requests. Returns whether some may be left because there are too many.
+    fn begin_calls(&mut self, quick: &QuickCalls) -> bool {
         let mut begun = 0;
-        while self.calls.len() < CALLS_MAX {
+        while !self.is_over && self.calls.len() < CALLS_MAX {
             match quick.begin_first(&self.input[begun..]) {
-                FirstCall::Call(call, length) => {
+                FirstCall::Call { call, tag, length } => {
                     begun += length;
-                    self.begin(call, context);
+                    if self.calls.is_empty() {
+                        self.progress.begin();
+                    }
+                    let call = self.client.serve(call);
+                    self.calls.push(Box::pin(async move { (call.await, tag) }));
                 }
                 FirstCall::Incomplete if self.input.len() - begun < INPUT_BYTES_MAX => break,
-                FirstCall::Incomplete | FirstCall::Other => {
-                    self.is_over = true;
-                    break;
-                }
+                FirstCall::Incomplete | FirstCall::Other => self.is_over = true,
             }
         }
         self.input.drain(..begun);
+        self.calls.len() >= CALLS_MAX
     }
 
-    fn begin(&mut self, call: QuickCall, context: &mut Context<'_>) {
-        if self.calls.is_empty() {
-            self.progress.begin();
-        }
-        let mut call = Box::pin(self.client.serve(call));
-        // The first poll submits the command.
-        let call: Pin<Box<dyn Future<Output = QuickEnd> + Send>> = match call.as_mut().poll(context) {
-            Poll::Ready(end) => Box::pin(std::future::ready(end)),
-            Poll::Pending => call,
-        };
-        self.calls.push_back(call);
-    }
-
-    /// Takes the replies that are ready, in order. An error means that the connection is to be closed.
-    fn take_replies(&mut self, context: &mut Context<'_>) -> Result<(), ()> {
-        while let Some(call) = self.calls.front_mut() {
-            let Poll::Ready(end) = call.as_mut().poll(context) else { break };
-            self.calls.pop_front();
+    /// Takes the replies that are ready. Returns whether some may be left because there are too many bytes to be written. An
+    /// error means that the connection is to be closed.
+    fn take_replies(&mut self, context: &mut Context<'_>) -> Result<bool, ()> {
+        while self.output.len() < OUTPUT_BYTES_MAX {
+            let Poll::Ready(Some((end, tag))) = self.calls.poll_next_unpin(context) else { return Ok(false) };
             match end {
                 QuickEnd::Reply(reply) => {
-                    self.output.extend_from_slice(&reply.bytes);
+                    self.output.extend_from_slice(&with_header(&reply.bytes, TAG, &tag));
                     self.replies.push(reply);
                 }
                 // A request of another node is not sent on.
@@ -120,7 +123,7 @@ impl Pipelined {
                 self.progress.end();
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn poll_write<S: AsyncWrite + Unpin>(

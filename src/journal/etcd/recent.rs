@@ -41,8 +41,8 @@ impl RecentAppends {
     /// The appends with the records after `after`, about `limit` of them; none if the first of these is not here.
     pub fn after(&self, after: Seq, limit: usize) -> Option<RecentPage> {
         let begin = self.appends.partition_point(|append| append.last <= after);
-        let first = self.appends.get(begin).filter(|append| append.first <= after.next())?;
-        let end = first.first.0.saturating_add(limit as u64);
+        self.appends.get(begin).filter(|append| append.first <= after.next())?;
+        let end = after.0.saturating_add(limit as u64);
         let appends = self.appends.range(begin..).take_while(|append| append.first.0 <= end).cloned().collect();
         Some(RecentPage { after, limit, appends })
     }
@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(numbers(&recent, 3, 10), None, "4 is not here");
         assert_eq!(numbers(&recent, 4, 10), Some((5..=12).collect()));
         assert_eq!(numbers(&recent, 6, 3), Some(vec![7, 8, 9]));
+        assert_eq!(numbers(&recent, 5, 4), Some(vec![6, 7, 8, 9]), "a full page, although it begins inside an append");
         assert_eq!(numbers(&recent, 12, 3), None, "nothing is newer");
         push(&mut recent, 20, 21);
         assert_eq!((numbers(&recent, 8, 3), numbers(&recent, 19, 3)), (None, Some(vec![20, 21])));

@@ -118,6 +118,7 @@ impl CopyThread {
                         break;
                     }
                 }
+                sync_database(&db);
                 shared.store(pages, Ordering::Release);
             }
         };
@@ -129,9 +130,36 @@ impl CopyThread {
 /// Copies what can be copied while others read and append. Returns how many pages of the log are left.
 pub(super) fn copy_log(db: &Connection) -> rusqlite::Result<u32> {
     db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        let (log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(u32::try_from(log - copied).unwrap_or(NOTHING_LEFT))
+        let (busy, log, copied): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        // While another connection copies, the numbers say nothing.
+        let is_known = busy == 0 && log >= 0;
+        Ok(if is_known { u32::try_from(log - copied).unwrap_or(NOTHING_LEFT) } else { NOTHING_LEFT })
     })
+}
+
+/// Syncs the database. SQLite does so only when all of the log is copied; without this, the thread that appends would sync what
+/// this thread has copied.
+fn sync_database(db: &Connection) {
+    use rusqlite::ffi;
+    let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
+    // SAFETY: the connection is open and used by this thread only. SQLite returns its own file, which lives as long as the
+    // connection, and whose methods are those of an open file. A second descriptor would end the locks of this process when it is
+    // closed, so it has to be this one.
+    unsafe {
+        let found = ffi::sqlite3_file_control(
+            db.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_FILE_POINTER,
+            (&raw mut file).cast(),
+        );
+        if found == ffi::SQLITE_OK
+            && let Some(methods) = file.as_ref().and_then(|file| file.pMethods.as_ref())
+            && let Some(sync) = methods.xSync
+        {
+            // If it fails, the checkpoint that ends the log syncs again, and says so.
+            sync(file, ffi::SQLITE_SYNC_NORMAL);
+        }
+    }
 }
 
 #[cfg(test)]
