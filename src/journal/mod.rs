@@ -113,8 +113,7 @@ pub enum LoadItem {
 pub struct RecordPage {
     /// Oldest first.
     pub records: Vec<Record>,
-    /// The oldest record that is still stored; if there is none, the number of the next one. A page of several records may
-    /// have the number of its first one instead, if nothing before it is missing.
+    /// The oldest record that is still stored; if there is none, the number of the next one.
     pub oldest: Seq,
 }
 

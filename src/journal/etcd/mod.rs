@@ -172,7 +172,9 @@ impl JournalReader for EtcdReader {
     }
 
     fn save_snapshot(&mut self, at: Seq, state: &[u8], keep_from: Seq) -> Result<(), JournalError> {
-        self.place.save_snapshot(at, state, keep_from)
+        let saved = self.place.save_snapshot(at, state, keep_from);
+        self.place.recent().oldest = None;
+        saved
     }
 }
 

@@ -74,10 +74,9 @@ impl Place {
     }
 
     pub(super) fn read(&self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
-        let recent = if limit > 1 { self.recent().after(after, limit) } else { None };
+        let recent = if limit > 0 { self.recent().after(after, limit) } else { None };
         if let Some(recent) = recent {
-            // Nothing between `after` and these is missing.
-            return Ok(RecordPage { records: recent.records()?, oldest: after.next() });
+            return Ok(RecordPage { records: recent.records()?, oldest: recent.oldest });
         }
         match self.try_read(after, limit) {
             // It took so long that the state it read is gone.
@@ -89,6 +88,7 @@ impl Place {
     fn try_read(&self, after: Seq, limit: usize) -> Result<RecordPage, JournalError> {
         let state = self.state()?;
         let oldest = self.oldest(state.revision)?.unwrap_or(state.head.seq.next());
+        self.recent().oldest = Some(oldest);
         let mut records = Vec::new();
         if limit > 0 && after < state.head.seq {
             self.each_record(after, state.revision, &mut |record| {

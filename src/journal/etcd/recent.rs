@@ -15,6 +15,8 @@ const BYTES_MAX: usize = 16 << 20;
 pub struct RecentAppends {
     appends: VecDeque<RecentAppend>,
     bytes: usize,
+    /// The oldest record that etcd stores, once a read has found it out. A snapshot drops records, and makes it unknown.
+    pub oldest: Option<Seq>,
 }
 
 #[derive(Clone)]
@@ -28,7 +30,7 @@ struct RecentAppend {
 impl RecentAppends {
     pub fn push(&mut self, first: Seq, last: Seq, lines: Vec<u8>) {
         if self.appends.back().is_some_and(|newest| newest.last.next() != first) || lines.len() > BYTES_MAX {
-            *self = Self::default();
+            *self = Self { oldest: self.oldest, ..Self::default() };
         }
         self.bytes += lines.len();
         self.appends.push_back(RecentAppend { first, last, lines: Arc::new(lines) });
@@ -38,13 +40,15 @@ impl RecentAppends {
         }
     }
 
-    /// The appends with the records after `after`, about `limit` of them; none if the first of these is not here.
+    /// The appends with the records after `after`, about `limit` of them; none if the first of these is not here, or may have been
+    /// dropped.
     pub fn after(&self, after: Seq, limit: usize) -> Option<RecentPage> {
         let begin = self.appends.partition_point(|append| append.last <= after);
         self.appends.get(begin).filter(|append| append.first <= after.next())?;
+        let oldest = self.oldest.filter(|oldest| *oldest <= after.next())?;
         let end = after.0.saturating_add(limit as u64);
         let appends = self.appends.range(begin..).take_while(|append| append.first.0 <= end).cloned().collect();
-        Some(RecentPage { after, limit, appends })
+        Some(RecentPage { after, limit, oldest, appends })
     }
 }
 
@@ -52,6 +56,7 @@ impl RecentAppends {
 pub struct RecentPage {
     after: Seq,
     limit: usize,
+    pub oldest: Seq,
     appends: Vec<RecentAppend>,
 }
 
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn only_records_without_a_gap_are_here() {
-        let mut recent = RecentAppends::default();
+        let mut recent = RecentAppends { oldest: Some(Seq(1)), ..RecentAppends::default() };
         assert_eq!(numbers(&recent, 0, 10), None);
         push(&mut recent, 5, 7);
         push(&mut recent, 8, 8);
@@ -98,11 +103,15 @@ mod tests {
         assert_eq!(numbers(&recent, 12, 3), None, "nothing is newer");
         push(&mut recent, 20, 21);
         assert_eq!((numbers(&recent, 8, 3), numbers(&recent, 19, 3)), (None, Some(vec![20, 21])));
+        recent.oldest = Some(Seq(21));
+        assert_eq!((numbers(&recent, 19, 3), numbers(&recent, 20, 3)), (None, Some(vec![21])), "20 was dropped");
+        recent.oldest = None;
+        assert_eq!(numbers(&recent, 20, 3), None);
     }
 
     #[test]
     fn they_are_bounded_in_bytes() {
-        let mut recent = RecentAppends::default();
+        let mut recent = RecentAppends { oldest: Some(Seq(1)), ..RecentAppends::default() };
         for number in 1..=20 {
             recent.push(Seq(number), Seq(number), vec![b'\n'; 1 << 20]);
         }
