@@ -65,11 +65,11 @@ fn a_wait_holds_no_other_client_of_a_follower_up() {
         let mut line = Connection::open(&world.at(follower)).unwrap();
         line.send(&request("POST", &format!("/api/sessions/{id}/files/reserve"), &headers, body.as_bytes())).unwrap();
         lines.push(line);
+        until("it waits", || {
+            let list = world.get("/api/waits", &world.reader()).ok();
+            (list["waits"].as_array()?.len() == number + 1).then_some(())
+        });
     }
-    until("both wait", || {
-        let list = world.get("/api/waits", &world.reader()).ok();
-        (list["waits"].as_array()?.len() == 2).then_some(())
-    });
     world.session("bo").post_at(follower, "files/reserve", reserve("b")).unwrap().ok();
     world.session("bo").post_at(follower, "heartbeat", json!({})).unwrap().ok();
     world.session("ana").post_at(follower, "files/release", json!({ "filePath": "a" })).unwrap().ok();

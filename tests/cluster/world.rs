@@ -225,7 +225,11 @@ impl World {
     #[track_caller]
     pub fn etcdctl(&self, args: &[&str]) -> String {
         let mut command = self.command("etcdctl");
-        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.members[0].url()]).args(args);
+        // On a crowded machine its own five seconds may be over before the members have elected one.
+        command
+            .env("ETCDCTL_API", "3")
+            .args(["--endpoints", &self.members[0].url(), "--command-timeout=60s"])
+            .args(args);
         let output = command.run();
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
