@@ -116,10 +116,14 @@ pub async fn run(
             () = deposed => {}
         }
     }
-    // What is still in the channel was not sent.
+    refuse_unsent(&mut requests);
+}
+
+/// Takes no more requests. Those that are still in the channel were not sent.
+fn refuse_unsent(requests: &mut mpsc::UnboundedReceiver<Piped>) {
     requests.close();
-    while let Ok(piped) = requests.try_recv() {
-        let _ = piped.respond.send(Err(QuickSendError::NotSent));
+    while let Ok(Piped { respond, .. }) = requests.try_recv() {
+        let _ = respond.send(Err(QuickSendError::NotSent));
     }
 }
 
@@ -148,10 +152,7 @@ impl Connection {
         loop {
             // The next requests go to a new connection.
             if self.is_serial && self.output.is_empty() {
-                requests.close();
-                while let Ok(Piped { respond, .. }) = requests.try_recv() {
-                    let _ = respond.send(Err(QuickSendError::NotSent));
-                }
+                refuse_unsent(requests);
                 if self.waiting.is_empty() {
                     return;
                 }

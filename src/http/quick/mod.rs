@@ -208,7 +208,7 @@ fn forward(
         return None;
     }
     let path = request.path.to_owned();
-    let mut sending = forwarder.send_quick(&repository, &path, bytes)?;
+    let sending = forwarder.send_quick(&repository, &path, bytes)?;
     let (app, bytes) = (app.clone(), bytes.to_vec());
     Some(Box::pin(async move {
         let mut response = sending.wait().await;
@@ -216,8 +216,7 @@ fn forward(
         if response == Err(QuickSendError::NotSent)
             && let Some(again) = app.forwarder.as_ref().and_then(|to| to.send_quick(&repository, &path, &bytes))
         {
-            sending = again;
-            response = sending.wait().await;
+            response = again.wait().await;
         }
         match response {
             Ok(reply) => {

@@ -27,7 +27,6 @@ use super::lingering_close::LingeringClose;
 use super::pipelined::Pipelined;
 use super::progress::{RequestBody, RequestProgress, StreamedBody};
 use super::read_timeout::ReadTimeout;
-use super::received::Received;
 use super::write_timeout::WriteTimeout;
 use crate::http::error::CloseWithoutReply;
 use crate::http::lfs::protocol::AnonymousCalls;
@@ -75,7 +74,10 @@ impl Connection {
             None => Some(Vec::new()),
         };
         match received {
-            Some(received) => self.serve_all(Received::new(received, stream)).await,
+            Some(received) => {
+                stream.put_back(received);
+                self.serve_all(stream).await;
+            }
             None => {
                 let _ = stream.shutdown().await;
             }

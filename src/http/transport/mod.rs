@@ -8,7 +8,6 @@ pub mod lingering_close;
 pub mod pipelined;
 pub mod progress;
 pub mod read_timeout;
-pub mod received;
 pub mod server;
 pub mod tls;
 pub mod unread;

@@ -16,6 +16,8 @@ use super::progress::RequestProgress;
 /// A stream whose reads fail when the client is late.
 pub struct ReadTimeout<S> {
     stream: S,
+    /// What was read and put back.
+    put_back: Vec<u8>,
     progress: RequestProgress,
     header_time: Duration,
     idle_time: Duration,
@@ -33,7 +35,13 @@ impl<S> ReadTimeout<S> {
         let now = Instant::now();
         progress.note_activity(now);
         let (head, alarm) = (Some((now + header_time, 0)), Box::pin(tokio::time::sleep_until(now + header_time)));
-        Self { stream, progress, header_time, idle_time, head, last_activity: now, alarm }
+        let put_back = Vec::new();
+        Self { stream, put_back, progress, header_time, idle_time, head, last_activity: now, alarm }
+    }
+
+    /// The next reads return these bytes again, which were read before.
+    pub fn put_back(&mut self, bytes: Vec<u8>) {
+        self.put_back = bytes;
     }
 
     /// The client's deadline; none while the server is answering.
@@ -87,6 +95,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadTimeout<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.put_back.is_empty() {
+            // These bytes were in time when they arrived.
+            let count = self.put_back.len().min(buffer.remaining());
+            buffer.put_slice(&self.put_back[..count]);
+            self.put_back = self.put_back.split_off(count);
+            return Poll::Ready(Ok(()));
+        }
         match Pin::new(&mut self.stream).poll_read(context, buffer) {
             Poll::Ready(read) => {
                 self.received();
@@ -138,5 +153,26 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadTimeout<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_put_back_comes_first() {
+        let (near, mut far) = tokio::io::duplex(64);
+        far.write_all(b"world").await.unwrap();
+        far.shutdown().await.unwrap();
+        let time = Duration::from_secs(60);
+        let mut stream = ReadTimeout::new(near, RequestProgress::default(), time, time);
+        stream.put_back(b"hello ".to_vec());
+        let (mut first, mut rest) = ([0; 2], String::new());
+        stream.read_exact(&mut first).await.unwrap();
+        stream.read_to_string(&mut rest).await.unwrap();
+        assert_eq!((&first, &*rest), (b"he", "llo world"));
     }
 }
