@@ -4,6 +4,8 @@
 //! is lost with the server, the client either repeats the request, as the contract allows, or lists what it holds now.
 //! The request may have happened as a whole or not at all, and nothing else may have changed. `DIBS_KILL_CYCLES` says
 //! how often the server is killed.
+//!
+//! Beside them work clients on other keys whose responses must have an order; see `linear`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::dice::{Dice, number_from_env};
 use crate::http::{Address, Connection, Response};
+use crate::linear::check_through_failures;
 use crate::mint;
 use crate::world::{World, text, until};
 
@@ -62,6 +65,26 @@ impl Field {
     /// Makes all clients use the server that runs now.
     pub fn go_to(&self, world: &World) {
         *self.addresses.write().unwrap() = [world.tcp(), world.unix()];
+    }
+
+    pub fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+
+    /// Connects a client once there is a server to connect to.
+    pub fn connect(&self, number: u64) -> Connection {
+        until("a server accepts the connection", || {
+            // Read before the address, which is that of the last server once this is true.
+            let over = self.is_over();
+            let address = self.addresses.read().unwrap()[number as usize % 2].clone();
+            match Connection::open(&address) {
+                Ok(line) => Some(line),
+                Err(error) => {
+                    assert!(!over, "the last server is gone: {error}");
+                    None
+                }
+            }
+        })
     }
 
     /// The clients have finished, or one of them has failed.
@@ -119,11 +142,16 @@ pub fn work_through_failures(mut world: World, times: u32, mut happens: impl FnM
         let _alarm = Alarm(field);
         let threads: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Client::new(field, number).work())).collect();
+        let in_order = scope.spawn(move || {
+            let _alarm = Alarm(field);
+            check_through_failures(field);
+        });
         for _ in 0..times {
             happens(&mut world, field);
             field.go_to(&world);
         }
         field.over.store(true, Ordering::SeqCst);
+        in_order.join().unwrap();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
 
@@ -155,7 +183,8 @@ fn as_told(world: &World, clients: &[Client<'_>]) {
 }
 
 pub fn check_exclusive_is_not_shared(list: &[Value]) {
-    let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).expect("one of ours").1;
+    // The keys of other clients cover none of these names.
+    let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).map_or(0, |(_, names)| *names);
     let mut fences = BTreeSet::new();
     for (n, one) in list.iter().enumerate() {
         assert!(fences.insert(one["fence"].as_u64().unwrap()), "a fence is there twice: {list:?}");
@@ -365,7 +394,7 @@ impl<'f> Client<'f> {
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
         let mut line = match self.line.take() {
             Some(line) => line,
-            None => self.connect(),
+            None => self.field.connect(self.number),
         };
         let answer = line.call(method, target, &headers, body)?;
         answer.check_ground_rules();
@@ -375,20 +404,5 @@ impl<'f> Client<'f> {
         self.field.acknowledged.fetch_add(1, Ordering::SeqCst);
         self.line = Some(line);
         Ok(answer)
-    }
-
-    fn connect(&self) -> Connection {
-        until("a server accepts the connection", || {
-            // Read before the address, which is that of the last server once this is true.
-            let over = self.field.over.load(Ordering::SeqCst);
-            let address = self.field.addresses.read().unwrap()[self.number as usize % 2].clone();
-            match Connection::open(&address) {
-                Ok(line) => Some(line),
-                Err(error) => {
-                    assert!(!over, "the last server is gone: {error}");
-                    None
-                }
-            }
-        })
     }
 }

@@ -1,13 +1,18 @@
 //! Clients that work at the same time, each on its own connection, and record every request and response with its time.
+//!
+//! They work with a server that answers every request, or with one that fails again and again. A client that misses a response
+//! ends its session and goes on as another one: after that, the request cannot happen any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lock::{Conflict, Did, Hold, KEYS, Key, Op, Outcome, Session};
+use super::lock::{Conflict, Did, Hold, KEYS, Key, Op, Outcome, Request, Session};
 use crate::dice::Dice;
 use crate::http::{Connection, Response};
+use crate::kill::Field;
+use crate::mint;
 use crate::world::{World, text};
 
 /// A reservation must not outlive its TTL by more than this. The promise is far less; a busy machine may need more.
@@ -28,11 +33,49 @@ pub struct Round {
     pub pause_ms: u64,
 }
 
+/// The server of a round.
+#[derive(Clone, Copy)]
+pub enum Reach<'w> {
+    /// It answers every request.
+    Steady(&'w World),
+    /// It fails again and again. The round takes as long as that.
+    Failing(&'w Field),
+}
+
+impl Reach<'_> {
+    fn connect(self, number: u64) -> Connection {
+        match self {
+            Reach::Steady(world) => world.connect(),
+            Reach::Failing(field) => field.connect(number),
+        }
+    }
+
+    fn token(self, claims: Value) -> String {
+        match self {
+            Reach::Steady(world) => world.token(claims),
+            Reach::Failing(field) => mint::hs256(&mint::claims(claims), field.secret()),
+        }
+    }
+
+    /// Whether a client that has made so many calls makes no more.
+    fn is_over(self, ops: usize, round: Round) -> bool {
+        match self {
+            Reach::Steady(_) => ops >= round.ops,
+            Reach::Failing(field) => field.is_over(),
+        }
+    }
+
+    /// A wait that ends with its server is tested elsewhere.
+    fn has_waits(self) -> bool {
+        matches!(self, Reach::Steady(_))
+    }
+}
+
 /// Lets the clients of a round work, and returns their history.
-pub fn work(world: &World, round: Round) -> Vec<Op> {
+pub fn work(server: Reach<'_>, round: Round) -> Vec<Op> {
     let start = Instant::now();
     let mut history: Vec<Op> = std::thread::scope(|scope| {
-        let client = |number| scope.spawn(move || Client::new(world, round, number, start).work());
+        let client = |number| scope.spawn(move || Client::new(server, round, number, start).work());
         let threads: Vec<_> = (0..round.clients).map(client).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
@@ -78,28 +121,32 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
 }
 
 struct Client<'w> {
-    world: &'w World,
+    server: Reach<'w>,
     round: Round,
+    number: u64,
     /// The number of its session; those it had before were lower.
     session: Session,
     token: String,
     reader: String,
-    line: Connection,
+    /// None until the first request, and after a response was lost.
+    line: Option<Connection>,
     dice: Dice,
     start: Instant,
     history: Vec<Op>,
 }
 
 impl<'w> Client<'w> {
-    fn new(world: &'w World, round: Round, number: u64, start: Instant) -> Self {
+    fn new(server: Reach<'w>, round: Round, number: u64, start: Instant) -> Self {
         let dice = Dice::new(round.seed.wrapping_mul(1_000_003) ^ (round.number << 32) ^ number);
         let session = number as Session * 1000;
-        let (token, reader) = (token(world, round, session), world.reader());
-        Client { world, round, session, token, reader, line: world.connect(), dice, start, history: Vec::new() }
+        let reader = server.token(json!({ "sub": "reader", "scope": "read" }));
+        let token = token(server, round, session);
+        Client { server, round, number, session, token, reader, line: None, dice, start, history: Vec::new() }
     }
 
     fn work(mut self) -> Vec<Op> {
-        for _ in 0..self.round.ops {
+        let mut ops = 0;
+        while !self.server.is_over(ops, self.round) {
             match self.dice.below(40) {
                 0 => self.end(),
                 1 => self.release_all(),
@@ -109,9 +156,13 @@ impl<'w> Client<'w> {
                 13..24 => self.release(),
                 _ => self.reserve(),
             }
+            ops += 1;
             if self.round.pause_ms > 0 {
                 std::thread::sleep(Duration::from_millis(self.dice.below(self.round.pause_ms)));
             }
+        }
+        if matches!(self.server, Reach::Failing(_)) {
+            self.end();
         }
         self.history
     }
@@ -119,7 +170,7 @@ impl<'w> Client<'w> {
     fn reserve(&mut self) {
         let keys = self.keys(3);
         let exclusive = self.dice.below(3) > 0;
-        let wait = self.dice.below(10) == 0;
+        let wait = self.dice.below(10) == 0 && self.server.has_waits();
         let body = json!({
             "filePaths": self.names(&keys),
             "mode": if exclusive { "exclusive" } else { "shared" },
@@ -127,6 +178,7 @@ impl<'w> Client<'w> {
             "waitSeconds": u8::from(wait),
         });
         let (from, answer, to) = self.ask("files/reserve", &body);
+        let Some(answer) = answer else { return self.lost(from, Request::Reserve { keys, exclusive }) };
         let body = answer.json();
         let came = match (answer.status, body["code"].as_str()) {
             (200, _) => Outcome::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
@@ -144,6 +196,7 @@ impl<'w> Client<'w> {
     fn release(&mut self) {
         let keys = self.keys(2);
         let (from, answer, to) = self.ask("files/release", &json!({ "filePaths": self.names(&keys) }));
+        let Some(answer) = answer else { return self.lost(from, Request::Release(keys)) };
         let count = match answer.status {
             403 => drop_body(answer.refused("LOCK_NOT_HELD"), None),
             _ => Some(answer.ok()["releasedCount"].as_u64().unwrap() as usize),
@@ -153,21 +206,38 @@ impl<'w> Client<'w> {
 
     fn release_all(&mut self) {
         let (from, answer, to) = self.ask("files/release-all", &json!({}));
+        let Some(answer) = answer else { return self.lost(from, Request::ReleaseAll) };
         let paths = list(&answer.ok()["releasedPaths"]).map(|path| self.key(path)).collect();
         self.note(from, to, Did::ReleaseAll(paths));
     }
 
+    /// Ends the session, and goes on as another one. To end it again has the same answer.
     fn end(&mut self) {
-        let (from, answer, to) = self.ask("end", &json!({}));
+        let begun = self.now();
+        let (answer, to) = loop {
+            if let (_, Some(answer), to) = self.ask("end", &json!({})) {
+                break (answer, to);
+            }
+        };
         let paths = list(&answer.ok()["releasedPaths"]).map(|path| self.key(path)).collect();
-        self.note(from, to, Did::ReleaseAll(paths));
+        self.note(begun, to, Did::ReleaseAll(paths));
         self.session += 1;
-        self.token = token(self.world, self.round, self.session);
+        self.token = token(self.server, self.round, self.session);
+    }
+
+    /// A response was lost. What was asked for happens before the end of the session, if it happens.
+    fn lost(&mut self, from: u64, request: Request) {
+        let place = self.history.len();
+        self.note(from, from, Did::Lost(request));
+        self.end();
+        self.history[place].to = self.now();
     }
 
     fn renew(&mut self) {
         let key = self.keys(1)[0];
         let (from, answer, to) = self.ask("files/renew", &json!({ "filePath": self.name(key) }));
+        // It changes nothing.
+        let Some(answer) = answer else { return };
         let fence = match answer.status {
             403 => drop_body(answer.refused("LOCK_NOT_HELD"), None),
             410 => drop_body(answer.refused("LOCK_TIMEOUT"), None),
@@ -179,15 +249,15 @@ impl<'w> Client<'w> {
     fn check(&mut self) {
         let keys = self.keys(4);
         let (from, answer, to) = self.ask("files/check-conflicts", &json!({ "paths": self.names(&keys) }));
+        let Some(answer) = answer else { return };
         let conflicts = self.conflicts(&answer.ok());
         self.note(from, to, Did::Check { keys, conflicts });
     }
 
     fn list(&mut self) {
         let bearer = format!("Bearer {}", self.reader);
-        let from = self.now();
-        let answer = self.line.call("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"").unwrap();
-        let to = self.now();
+        let answer = self.exchange("GET", "/api/reservations?limit=1000", &[("authorization", &bearer)], b"");
+        let (from, Some(answer), to) = answer else { return };
         let body = answer.ok();
         let own = list(&body["reservations"]).filter(|one| self.is_of_this_round(&one["sessionId"]));
         let hold = |one: &Value| Hold {
@@ -200,16 +270,34 @@ impl<'w> Client<'w> {
         self.note(from, to, Did::List(all));
     }
 
-    fn ask(&mut self, call: &str, body: &Value) -> (u64, Response, u64) {
+    fn ask(&mut self, call: &str, body: &Value) -> (u64, Option<Response>, u64) {
         let target = format!("/api/sessions/{}/{call}", name_of(self.round, self.session));
         let bearer = format!("Bearer {}", self.token);
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-        let body = body.to_string();
+        self.exchange("POST", &target, &headers, body.to_string().as_bytes())
+    }
+
+    /// When the request was sent, the response unless it was lost, and when that was known.
+    fn exchange(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u64, Option<Response>, u64) {
+        let mut line = self.line.take().unwrap_or_else(|| self.server.connect(self.number));
         let from = self.now();
-        let answer = self.line.call("POST", &target, &headers, body.as_bytes()).unwrap();
+        let answer = line.call(method, target, headers, body);
         let to = self.now();
+        let answer = match (answer, self.server) {
+            // A server that ends may have done it all the same.
+            (Err(_), Reach::Failing(_)) => return (from, None, to),
+            (Ok(answer), Reach::Failing(_)) if answer.status == 503 => return (from, None, to),
+            (answer, _) => answer.unwrap(),
+        };
         answer.check_ground_rules();
-        (from, answer, to)
+        self.line = Some(line);
+        (from, Some(answer), to)
     }
 
     fn now(&self) -> u64 {
@@ -270,8 +358,8 @@ fn session(name: &Value) -> Session {
     text(name).rsplit('-').next().unwrap().parse().unwrap()
 }
 
-fn token(world: &World, round: Round, session: Session) -> String {
-    world.token(json!({ "sub": name_of(round, session) }))
+fn token(server: Reach<'_>, round: Round, session: Session) -> String {
+    server.token(json!({ "sub": name_of(round, session) }))
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -29,6 +29,9 @@ pub type Key = u8;
 /// A number for each session.
 pub type Session = u16;
 
+/// The fence of a grant that its client was not told.
+const UNKNOWN_FENCE: u64 = 0;
+
 /// A reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hold {
@@ -59,6 +62,14 @@ pub enum Outcome {
     Deadlock,
 }
 
+/// A request whose response was lost.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    Reserve { keys: Vec<Key>, exclusive: bool },
+    Release(Vec<Key>),
+    ReleaseAll,
+}
+
 /// A request of a client with its response, or an expiry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Did {
@@ -83,6 +94,8 @@ pub enum Did {
         conflicts: BTreeSet<Conflict>,
     },
     List(BTreeSet<Hold>),
+    /// It has happened as a whole, or not at all.
+    Lost(Request),
     /// This reservation expires.
     Expire(Key, u64),
 }
@@ -140,8 +153,13 @@ impl Op {
             Did::Release { count, .. } => !count.is_some_and(|count| count > 0),
             Did::ReleaseAll(keys) => keys.is_empty(),
             Did::Renew(..) | Did::Check { .. } | Did::List(_) => true,
-            Did::Expire(..) => false,
+            Did::Lost(_) | Did::Expire(..) => false,
         }
+    }
+
+    /// Whether it need not have happened.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.did, Did::Lost(_))
     }
 }
 
@@ -200,26 +218,36 @@ impl Lock {
                     None => *came == Outcome::Deadlock,
                 }
             }
-            (Did::Release { keys, count }, _) => {
-                let foreign =
-                    |key: &Key| self.held(*session, *key).is_none() && self.holds.iter().any(|hold| hold.key == *key);
-                match count {
-                    None => keys.iter().any(foreign),
-                    Some(count) => {
-                        let freed = keys.iter().filter(|key| next.free(*session, **key)).count();
-                        !keys.iter().any(foreign) && freed == *count && next.seat(history)
-                    }
-                }
+            (Did::Release { keys, count: None }, _) => self.is_foreign(*session, keys),
+            (Did::Release { keys, count: Some(count) }, _) => {
+                let freed = keys.iter().filter(|key| next.free(*session, **key)).count();
+                !self.is_foreign(*session, keys) && freed == *count && next.seat(history)
             }
             (Did::ReleaseAll(released), _) => {
-                let own: BTreeSet<Key> =
-                    self.holds.iter().filter(|hold| hold.session == *session).map(|hold| hold.key).collect();
+                let own = self.held_by(*session);
                 let freed = own.iter().filter(|key| next.free(*session, **key)).count();
                 own == *released && freed == own.len() && next.seat(history)
             }
+            (Did::Lost(Request::Reserve { keys, exclusive }), _) => {
+                keys.iter().for_each(|key| next.grant_unseen(*session, *key, *exclusive));
+                let in_the_way = self.in_the_way(history, *session, keys, *exclusive, self.queue.len());
+                in_the_way.is_empty() && next.seat(history)
+            }
+            (Did::Lost(Request::Release(keys)), _) => {
+                for key in keys {
+                    next.free(*session, *key);
+                }
+                !self.is_foreign(*session, keys) && next.seat(history)
+            }
+            (Did::Lost(Request::ReleaseAll), _) => {
+                for key in self.held_by(*session) {
+                    next.free(*session, key);
+                }
+                next.seat(history)
+            }
             (Did::Renew(key, fence), _) => self.held(*session, *key).map(|hold| hold.fence) == *fence,
             (Did::Check { keys, conflicts }, _) => lists(conflicts, &self.blocked_by(*session, keys, true)),
-            (Did::List(all), _) => self.holds == *all,
+            (Did::List(all), _) => self.is_list(all),
             (Did::Expire(key, fence), _) => {
                 let running = self.held(*session, *key).is_some_and(|hold| hold.fence == *fence);
                 running && next.free(*session, *key) && next.seat(history)
@@ -230,6 +258,25 @@ impl Lock {
 
     fn held(&self, session: Session, key: Key) -> Option<&Hold> {
         self.holds.iter().find(|hold| hold.session == session && hold.key == key)
+    }
+
+    fn held_by(&self, session: Session) -> BTreeSet<Key> {
+        self.holds.iter().filter(|hold| hold.session == session).map(|hold| hold.key).collect()
+    }
+
+    /// Whether another session holds one of these keys and this one does not.
+    fn is_foreign(&self, session: Session, keys: &[Key]) -> bool {
+        keys.iter().any(|key| self.held(session, *key).is_none() && self.holds.iter().any(|hold| hold.key == *key))
+    }
+
+    /// Whether this is everything that is held.
+    fn is_list(&self, all: &BTreeSet<Hold>) -> bool {
+        let is_told = |(hold, told): (&Hold, &Hold)| {
+            let fence = if hold.fence == UNKNOWN_FENCE { told.fence } else { hold.fence };
+            Hold { fence, ..*hold } == *told
+        };
+        // The fence comes last in the order, and a session holds a key once.
+        self.holds.len() == all.len() && self.holds.iter().zip(all).all(is_told)
     }
 
     /// Reservations of others that cannot be held beside these keys.
@@ -297,6 +344,16 @@ impl Lock {
             self.fence = self.fence.max(fence);
             right && self.versions[key as usize] == version
         })
+    }
+
+    /// Gives a key to a session that was not told so.
+    fn grant_unseen(&mut self, session: Session, key: Key, exclusive: bool) {
+        let before = self.held(session, key).copied();
+        if let Some(hold) = before {
+            self.holds.remove(&hold);
+        }
+        let fence = before.map_or(UNKNOWN_FENCE, |hold| hold.fence);
+        self.holds.insert(Hold { key, session, exclusive, fence });
     }
 
     fn free(&mut self, session: Session, key: Key) -> bool {

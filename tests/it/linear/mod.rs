@@ -12,9 +12,10 @@ mod wrong;
 
 use std::collections::BTreeSet;
 
-use self::clients::{Round, work};
+use self::clients::{Reach, Round, work};
 use self::lock::{Did, Op, Outcome};
 use crate::dice::number_from_env;
+use crate::kill::Field;
 use crate::world::World;
 
 /// So many rounds go on at once, on keys that have nothing to do with each other: most of a round is waiting.
@@ -44,6 +45,16 @@ fn every_history_with_expiry_is_linearizable() {
     });
 }
 
+/// Lets clients work until the failures are over, and finds an order of what they saw. Each one waits a little between its calls:
+/// others load the server.
+pub fn check_through_failures(field: &Field) {
+    let round = Round { number: 0, seed: seed(), clients: 4, ops: 0, ttl_seconds: 300, pause_ms: 10 };
+    let history = work(Reach::Failing(field), round);
+    let lost = history.iter().filter(|op| op.is_lost()).count();
+    let calls = one_after_the_other(&history, round);
+    eprintln!("{calls} calls have an order, {lost} of them without a response (seed {})", round.seed);
+}
+
 fn in_rounds(rounds: u64, round: impl Fn(u64, u64) -> Round) {
     let (seed, world) = (seed(), World::new());
     let all: Vec<Round> = (0..rounds).map(|number| round(number, seed)).collect();
@@ -53,7 +64,7 @@ fn in_rounds(rounds: u64, round: impl Fn(u64, u64) -> Round) {
         calls += std::thread::scope(|scope| {
             let run = |round: &Round| {
                 let round = *round;
-                scope.spawn(move || one_after_the_other(&work(world, round), round))
+                scope.spawn(move || one_after_the_other(&work(Reach::Steady(world), round), round))
             };
             let threads: Vec<_> = some.iter().map(run).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::lock::{Did, Lock, Op, Part, overlap};
+use super::lock::{Did, Lock, Op, Part, Request, overlap};
 
 /// A step of a history: an operation, or a part of one.
 #[derive(Clone, Copy)]
@@ -67,9 +67,13 @@ impl Search<'_> {
                 continue;
             }
             let Step { op, part } = self.steps[step];
+            let happened = &self.history[op as usize];
+            if happened.is_lost() {
+                found.insert((lock, done));
+                continue;
+            }
             // What was released in time does not expire.
-            if matches!(self.history[op as usize].did, Did::Expire(..)) && lock.after(self.history, op, part).is_empty()
-            {
+            if matches!(happened.did, Did::Expire(..)) && lock.after(self.history, op, part).is_empty() {
                 found.insert((lock, done));
                 continue;
             }
@@ -121,7 +125,11 @@ pub fn groups(history: &[Op]) -> Vec<Vec<Op>> {
         (0..a).filter(|b| overlap(a, *b)).for_each(|b| join(a, b));
     }
     for op in history {
-        if let Did::Reserve { keys, .. } | Did::Release { keys, .. } | Did::Check { keys, .. } = &op.did {
+        if let Did::Reserve { keys, .. }
+        | Did::Release { keys, .. }
+        | Did::Check { keys, .. }
+        | Did::Lost(Request::Reserve { keys, .. } | Request::Release(keys)) = &op.did
+        {
             keys.windows(2).for_each(|pair| join(pair[0], pair[1]));
         }
     }
@@ -130,9 +138,13 @@ pub fn groups(history: &[Op]) -> Vec<Vec<Op>> {
         let inside = |key: u8| group[key as usize] == name;
         let part = |op: &Op| {
             let did = match &op.did {
-                Did::Reserve { keys, .. } | Did::Release { keys, .. } | Did::Check { keys, .. } => {
+                Did::Reserve { keys, .. }
+                | Did::Release { keys, .. }
+                | Did::Check { keys, .. }
+                | Did::Lost(Request::Reserve { keys, .. } | Request::Release(keys)) => {
                     inside(keys[0]).then(|| op.did.clone())
                 }
+                Did::Lost(Request::ReleaseAll) => Some(op.did.clone()),
                 Did::Renew(key, _) | Did::Expire(key, _) => inside(*key).then(|| op.did.clone()),
                 Did::ReleaseAll(keys) => {
                     Some(Did::ReleaseAll(keys.iter().copied().filter(|key| inside(*key)).collect()))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fences_that_shrink;
-use super::lock::{Conflict, Did, Hold, Key, Op, Outcome, Session};
+use super::lock::{Conflict, Did, Hold, Key, Op, Outcome, Request, Session};
 use super::search::{groups, impossible};
 
 const P0: Key = 0;
@@ -44,6 +44,10 @@ fn seen(holds: &[(Key, Session, u64)]) -> Did {
     Did::List(holds.iter().map(hold).collect())
 }
 
+fn lost_reserve(keys: &[Key]) -> Did {
+    Did::Lost(Request::Reserve { keys: keys.to_vec(), exclusive: true })
+}
+
 #[test]
 fn possible_histories_have_an_order() {
     let asked_together = [
@@ -69,7 +73,20 @@ fn possible_histories_have_an_order() {
         op(BO, 102, 103, Did::Expire(ALONE, 2)),
         op(CY, 101, 110, granted(&[P01], true, 7, 0)),
     ];
-    for history in [&asked_together[..], &waiting, &running_out] {
+    let lost_and_done = [
+        op(ANA, 0, 9, lost_reserve(&[P0, P1])),
+        op(BO, 2, 3, seen(&[])),
+        op(BO, 4, 5, seen(&[(P0, ANA, 7), (P1, ANA, 8)])),
+        op(ANA, 2, 9, Did::ReleaseAll([P0, P1].into())),
+        op(BO, 10, 11, granted(&[P0], true, 9, 1)),
+    ];
+    let lost_and_not_done = [
+        op(ANA, 0, 1, granted(&[P0], true, 1, 0)),
+        op(ANA, 2, 9, Did::Lost(Request::Release(vec![P0]))),
+        op(BO, 4, 5, refused(P0, P0, ANA)),
+        op(ANA, 3, 9, Did::ReleaseAll([P0].into())),
+    ];
+    for history in [&asked_together[..], &waiting, &running_out, &lost_and_done, &lost_and_not_done] {
         assert_eq!(impossible(history), None, "{history:?}");
     }
 }
@@ -201,6 +218,24 @@ fn impossible_histories_have_no_order() {
                 op(CY, 5, 6, granted(&[P1], true, 5, 0)),
                 op(CY, 7, 8, released(P1)),
                 op(ANA, 10, 11, released(P0)),
+            ],
+        ),
+        ("half of what was lost", &[op(ANA, 0, 9, lost_reserve(&[P0, P1])), op(BO, 1, 8, seen(&[(P0, ANA, 1)]))]),
+        (
+            "lost, done and undone",
+            &[
+                op(ANA, 0, 20, lost_reserve(&[P0])),
+                op(BO, 1, 2, seen(&[(P0, ANA, 1)])),
+                op(BO, 3, 4, seen(&[])),
+                op(ANA, 5, 20, Did::ReleaseAll([P0].into())),
+            ],
+        ),
+        (
+            "a lost release of what another session has",
+            &[
+                op(ANA, 0, 1, granted(&[P0], true, 1, 0)),
+                op(BO, 2, 20, Did::Lost(Request::Release(vec![P0]))),
+                op(CY, 3, 4, seen(&[])),
             ],
         ),
         (
