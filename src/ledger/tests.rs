@@ -575,6 +575,30 @@ fn the_status_shows_errors_and_the_lag() {
 }
 
 #[test]
+fn more_records_than_a_flush_takes_are_written_in_the_time_that_is_left() {
+    let mut world = LedgerFixture::new();
+    world.reserve("ana", &["first"]);
+    let status = std::sync::Arc::<LedgerStatus>::default();
+    let ledger = Ledger::start("test", world.path(), world.reader(), status.clone());
+    let written = |seq: Seq| {
+        let poll = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            (status.last_written_seq() == seq).then_some(())
+        };
+        (0..6_000).find_map(poll).expect("the ledger is written")
+    };
+    written(world.engine.head());
+    for hundred in 0..50 {
+        let keys = (0..100).map(|n| key(&format!("many/{hundred}/{n}"))).collect();
+        world.reserve_as("bo", keys, Mode::Exclusive);
+    }
+    written(world.engine.head());
+    ledger.stop(std::time::Instant::now() + std::time::Duration::from_secs(60));
+    assert_eq!((status.error(), status.lag()), (None, Lag::default()));
+    world.assert_tree_matches_engine();
+}
+
+#[test]
 fn a_tree_that_was_changed_by_hand_is_corrected() {
     for behind_a_snapshot in [false, true] {
         let mut world = LedgerFixture::new();

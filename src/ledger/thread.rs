@@ -1,4 +1,5 @@
-//! The ledger's thread: reads the journal twice a second and writes what is new.
+//! The ledger's thread: reads the journal twice a second and writes what is new. Under load it writes in the time that is left
+//! over.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,6 +22,11 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 /// of them again.
 const BYTES_PER_SECOND: usize = 2 << 20;
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// With so many records to write the server is busy, and the ledger only takes the time that no other thread of the machine
+/// wants. If that is not enough within this time, it goes on as an ordinary thread of low priority.
+const BUSY_RECORDS: u64 = 4096;
+const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How often a stopping server looks whether the thread has ended.
 const STOP_POLL: Duration = Duration::from_millis(5);
@@ -117,27 +123,44 @@ impl LedgerThread {
 
     /// Writes everything that is new. Returns how many bytes that took.
     fn catch_up(&mut self) -> Result<usize, LedgerError> {
-        self.status.set_head(self.journal.head()?);
+        let head = self.journal.head()?;
+        self.status.set_head(head);
+        let is_busy = self.writer.as_ref().is_some_and(|writer| head.count_since(writer.seq()) >= BUSY_RECORDS);
+        if !is_busy || self.stop_by.get().is_some() {
+            return Ok(self.write_new(None)?.bytes);
+        }
+        let until = Instant::now() + IDLE_TIME_MAX;
+        // In a thread of its own: without privileges, a thread cannot leave this priority again.
+        let written = std::thread::scope(|scope| {
+            let idle = scope.spawn(|| {
+                threads::go_when_idle();
+                self.write_new(Some(until))
+            });
+            idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        let rest = if written.more { self.write_new(None)?.bytes } else { 0 };
+        Ok(written.bytes + rest)
+    }
+
+    /// Writes what is new, as far as that is possible until a moment.
+    fn write_new(&mut self, until: Option<Instant>) -> Result<Written, LedgerError> {
         let mut writer = match self.writer.take() {
             // A ledger that was deleted is rebuilt.
             Some(writer) if exists(writer.store().path()) => writer,
             _ => Writer::open(&self.path, self.journal.as_mut())?,
         };
-        let mut bytes = 0;
+        let mut written = Written { bytes: 0, more: true };
         // A failed flush leaves the writer in an unknown state, so it is only kept after success.
-        loop {
+        while written.more && self.has_time() && until.is_none_or(|until| Instant::now() < until) {
             let flushed = writer.flush(self.journal.as_mut())?;
-            bytes += flushed.bytes;
+            written = Written { bytes: written.bytes + flushed.bytes, more: flushed.more };
             self.status.set_written(writer.seq());
             if flushed.events > 0 {
                 self.repacker.start_if_due(&self.path, writer.store().packs());
             }
-            if !flushed.more || !self.has_time() {
-                break;
-            }
         }
         self.writer = Some(writer);
-        Ok(bytes)
+        Ok(written)
     }
 
     /// Looks for damage in what was written before, and logs it once.
@@ -164,6 +187,13 @@ impl LedgerThread {
             None => tracing::info!(%ledger, "the ledger is being written"),
         }
     }
+}
+
+/// What was written at once.
+struct Written {
+    bytes: usize,
+    /// The journal may have more records.
+    more: bool,
 }
 
 /// How long to wait after so many bytes were written.
