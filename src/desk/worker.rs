@@ -32,8 +32,8 @@ const TURN_WORK: u64 = 10_000_000;
 const TURN_RECORDS: usize = 4096;
 const TURN_BYTES: usize = 4 << 20;
 
-/// The work after which the rest of the reads waits for the next turn: about half a millisecond.
-const READ_WORK: u64 = 125_000;
+/// The work after which the rest of the reads waits for the next turn: a fraction of a millisecond.
+const READ_WORK: u64 = 40_000;
 
 /// A message with more keys is large: it takes a few milliseconds or more. See [`Command::weight`].
 const LARGE_KEYS: usize = 500;

@@ -23,10 +23,10 @@ use crate::key::Key;
 use crate::wire::{self, Code, Encoding};
 
 /// Paths checked in one turn of the desk, and the work after which a turn takes no further path. The desk decides nothing
-/// else meanwhile, so a large check is cut into pieces of about half a millisecond. What is reserved between two pieces shows
-/// up in the later ones.
+/// else meanwhile, so a large check is cut into pieces of a fraction of a millisecond. What is reserved between two pieces
+/// shows up in the later ones.
 const PIECE_PATHS: usize = 2_000;
-const PIECE_WORK: u64 = 125_000;
+const PIECE_WORK: u64 = 40_000;
 
 /// Check which reservations are in the way of a session.
 ///
