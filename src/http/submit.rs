@@ -13,12 +13,17 @@ use super::transport::client_watch::unless_gone;
 
 /// Submits a command and waits for the reply. The command is carried out even if the client disconnects meanwhile.
 pub async fn submit(repo: &Repository, actor: Actor, command: Command) -> ApiResult<Reply> {
-    let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
-    repo.desk.submit(actor, command, repo.reply_channel.reply_to(sender, None))?;
-    let reply = receiver.await.map_err(|_| repo.desk.no_reply_error())?;
+    let reply = begin(repo, actor, command)?.receive().await?;
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
+}
+
+/// Submits a command. It is carried out whether or not the reply is received.
+pub fn begin(repo: &Repository, actor: Actor, command: Command) -> Result<PendingReply, SubmitError> {
+    let (sender, receiver) = oneshot::channel();
+    repo.desk.submit(actor, command, repo.reply_channel.reply_to(sender, None))?;
+    Ok(PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), request: None })
 }
 
 /// Submits a request that may wait in the queue. If the client disconnects while it waits, the request leaves the queue, and
@@ -29,39 +34,53 @@ pub async fn submit_and_wait(
     session: SessionId,
     command: Command,
 ) -> ApiResult<Reply> {
-    let (sender, receiver) = oneshot::channel();
     let line = Line::begin(&repo.desk, &actor, &command);
     let may_wait = matches!(&command, Command::Reserve(ask) if ask.wait.is_some());
-    let on_reply = repo.reply_channel.reply_to(sender, Some((repo.desk.clone(), session.clone())));
-    let ticket = repo.desk.submit(actor, command, on_reply)?;
-    let mut pending = PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), session, ticket };
-    let receiver = pending.receiver.as_mut().expect("set above");
-    let reply = if may_wait { unless_gone(async { Ok(receiver.await) }).await? } else { receiver.await };
-    pending.receiver = None;
-    let reply = reply.map_err(|_| repo.desk.no_reply_error())?;
+    let pending = begin_reserve(repo, actor, session, command)?;
+    let reply = if may_wait { unless_gone(pending.receive()).await? } else { pending.receive().await? };
     line.into_iter().for_each(|line| line.end(&reply));
     Ok(reply)
 }
 
+/// Submits a request for keys. Without a client for the reply, it leaves the queue, and what was granted is given back.
+pub fn begin_reserve(
+    repo: &Repository,
+    actor: Actor,
+    session: SessionId,
+    command: Command,
+) -> Result<PendingReply, SubmitError> {
+    let (sender, receiver) = oneshot::channel();
+    let on_reply = repo.reply_channel.reply_to(sender, Some((repo.desk.clone(), session.clone())));
+    let ticket = repo.desk.submit(actor, command, on_reply)?;
+    Ok(PendingReply { receiver: Some(receiver), desk: repo.desk.clone(), request: Some((session, ticket)) })
+}
+
 /// A reply that a client waits for. If it is dropped before the reply was received, the client has disconnected.
-struct PendingReply {
+pub struct PendingReply {
     /// None once the reply was received.
     receiver: Option<oneshot::Receiver<Reply>>,
     desk: Desk,
-    session: SessionId,
-    ticket: Ticket,
+    /// Of a request for keys.
+    request: Option<(SessionId, Ticket)>,
+}
+
+impl PendingReply {
+    pub async fn receive(mut self) -> ApiResult<Reply> {
+        let receiver = self.receiver.as_mut().expect("it is taken only here");
+        let reply = receiver.await;
+        self.receiver = None;
+        Ok(reply.map_err(|_| self.desk.no_reply_error())?)
+    }
 }
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        let Some(mut receiver) = self.receiver.take() else { return };
+        let (Some(mut receiver), Some((session, ticket))) = (self.receiver.take(), self.request.take()) else { return };
         receiver.close();
         match receiver.try_recv() {
-            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => {
-                self.desk.return_grants(self.session.clone(), grants)
-            }
+            Ok(Reply { outcome: Ok(Outcome::Granted(grants)), .. }) => self.desk.return_grants(session, grants),
             Ok(_) => {}
-            Err(_) => self.desk.cancel(self.ticket),
+            Err(_) => self.desk.cancel(ticket),
         }
     }
 }

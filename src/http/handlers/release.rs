@@ -12,11 +12,11 @@ use crate::http::error::ApiResult;
 use crate::http::extract::{At, Json, KEYS_BODY_MAX, LargeJson};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
-use crate::http::request_fields::named_keys;
-use crate::http::submit::submit;
+use crate::http::request_fields::{named_key, named_keys};
+use crate::http::submit::{begin, submit};
 use crate::key::Key;
 use crate::wire::limits::RELEASED_PATHS_MAX;
-use crate::wire::{self, Code};
+use crate::wire::{self, Code, OneOrMany};
 
 /// Release one key, or several.
 ///
@@ -40,6 +40,27 @@ pub async fn release(
     let (actor, session) = caller.act_for(&id)?;
     let keys = named_keys(&app, &caller, body.one_or_many()?, body.encoding).await?;
     let reply = submit(&caller.repo, actor, Command::Release { session, keys }).await?;
+    released(reply)
+}
+
+/// The same for one plain key: everything but the reply of the desk is known at once. None if the request is another one or is
+/// wrong, and nothing was done.
+pub fn release_plain_key(
+    caller: &Caller,
+    id: &str,
+    body: &wire::Release,
+) -> Option<impl Future<Output = ApiResult<Json<wire::Released>>> + Send + use<>> {
+    let OneOrMany::One(text) = body.one_or_many().ok()? else { return None };
+    if Key::is_pattern(text) || body.encoding.is_some() {
+        return None;
+    }
+    let (actor, session) = caller.act_for(id).ok()?;
+    let keys = Few::from_iter([named_key(&caller.repo, text, false).ok()?]);
+    let pending = begin(&caller.repo, actor, Command::Release { session, keys }).ok()?;
+    Some(async move { released(pending.receive().await?) })
+}
+
+fn released(reply: Reply) -> ApiResult<Json<wire::Released>> {
     let ReleasedKeys { count, lapsed, notices, .. } = ReleasedKeys::of(reply)?;
     let expired: Vec<String> = lapsed.iter().map(Key::shown).collect();
     let code = (!expired.is_empty()).then_some(Code::LockTimeout);

@@ -8,21 +8,22 @@ use axum::extract::State;
 use axum::response::Response;
 
 use crate::desk::Reply;
-use crate::engine::{Actor, Command, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Want};
+use crate::engine::{Actor, Command, Few, Grant, Mode, Outcome, Refusal, ReservationId, Reserve, SessionId, Want};
 use crate::http::app::App;
 use crate::http::background::without_blocking;
 use crate::http::byte_budget::{BytePermit, OverBudget};
 use crate::http::caller::Caller;
 use crate::http::conflict_list::reason_in_list;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::extract::{At, KEYS_BODY_MAX, LONG_LIST_KEYS, LONG_REPLY_ITEMS, LargeJson, list_reply};
+use crate::http::extract::{At, Json, KEYS_BODY_MAX, LONG_LIST_KEYS, LONG_REPLY_ITEMS, LargeJson, list_reply};
 use crate::http::ids::new_id;
 use crate::http::key_policy::KeyPolicy;
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::request_fields::{HoldTime, few_enough, mode, out_of_range, parse_key, reason};
-use crate::http::submit::submit_and_wait;
+use crate::http::submit::{begin_reserve, submit_and_wait};
+use crate::key::Key;
 use crate::wire::limits::WAIT_SECONDS_MAX;
 use crate::wire::{self, Code, Encoding, ErrorBody, OneOrMany};
 
@@ -112,9 +113,7 @@ pub async fn reserve_keys(
     let notices = outcome::notices(reply.notices);
     match reply.outcome {
         Ok(Outcome::Granted(grants)) if is_one => {
-            let grant = grants.first().expect("a grant has as many reservations as the request has keys");
-            let reserved = wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(&session, grant) };
-            Ok(wire::ReserveReply::One(reserved))
+            Ok(wire::ReserveReply::One(one_reserved(&session, &grants, asked_mode, notices)))
         }
         Ok(Outcome::Granted(grants)) => {
             let many = without_blocking(grants.len() > LONG_REPLY_ITEMS, move || {
@@ -135,6 +134,49 @@ pub async fn reserve_keys(
             Err(not_done(other, reply.now).with_reservation_ids(ids).with_notices(notices))
         }
     }
+}
+
+/// The same for one plain key, without a wait: everything but the reply of the desk is known at once. None if the request is
+/// another one or is wrong, and nothing was done.
+pub fn reserve_plain_key(
+    caller: &Caller,
+    id: &str,
+    body: &wire::Reserve,
+) -> Option<impl Future<Output = ApiResult<Json<wire::Reserved>>> + Send + use<>> {
+    let OneOrMany::One(text) = body.one_or_many().ok()? else { return None };
+    if Key::is_pattern(text) || body.wait_seconds.is_some() || body.encoding.is_some() {
+        return None;
+    }
+    let (actor, session) = caller.act_for(id).ok()?;
+    let (mode, asked_mode) = (mode(body.mode), body.mode.unwrap_or_default());
+    let hold = HoldTime::read(body.ttl_seconds, body.while_session, body.idle_seconds).ok()?;
+    let ask = Reserve {
+        session: session.clone(),
+        wants: Few::from_iter([want(&caller.repo.policy(), text, false, mode, hold).ok()?]),
+        mode,
+        reason: reason(body.reason.as_ref()).ok()?,
+        wait: None,
+        if_version: version(body.if_version).ok()?,
+    };
+    let pending = begin_reserve(&caller.repo, actor, session.clone(), Command::Reserve(ask)).ok()?;
+    Some(async move {
+        let reply = pending.receive().await?;
+        let notices = outcome::notices(reply.notices);
+        match reply.outcome {
+            Ok(Outcome::Granted(grants)) => Ok(Json(one_reserved(&session, &grants, asked_mode, notices))),
+            other => Err(not_done(other, reply.now).with_notices(notices)),
+        }
+    })
+}
+
+fn one_reserved(
+    session: &SessionId,
+    grants: &[Grant],
+    asked_mode: wire::Mode,
+    notices: Vec<wire::Notice>,
+) -> wire::Reserved {
+    let grant = grants.first().expect("a grant has as many reservations as the request has keys");
+    wire::Reserved { mode: asked_mode, notices, ..outcome::reserved(session, grant) }
 }
 
 /// The ids of these keys. A key that is named twice is wanted once.

@@ -18,7 +18,7 @@ use crate::http::login::cookie::Proof;
 use crate::wire::Code;
 
 /// Larger replies count.
-const UNCOUNTED_REPLY_BYTES: u64 = 256 * 1024;
+const UNCOUNTED_REPLY_BYTES: usize = 256 * 1024;
 
 /// The bytes of large replies in memory at once, to all callers and to one.
 pub const REPLIES_BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -29,7 +29,7 @@ const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Whether a reply counts.
 pub fn is_large(response: &Response) -> bool {
-    hyper::body::Body::size_hint(response.body()).exact().is_some_and(|bytes| bytes > UNCOUNTED_REPLY_BYTES)
+    hyper::body::Body::size_hint(response.body()).exact().is_some_and(|bytes| bytes > UNCOUNTED_REPLY_BYTES as u64)
 }
 
 /// Counts a large reply. If there is no room for it, the client is told to ask again; where the call may have changed
@@ -52,9 +52,14 @@ pub async fn count(response: Response, app: &App, caller: &HeaderMap, changes_no
     }
 }
 
+/// Whether a reply of so many bytes counts.
+pub fn counts(bytes: usize) -> bool {
+    bytes > UNCOUNTED_REPLY_BYTES
+}
+
 /// Waits until there is room for a reply of so many bytes to this caller; none if that takes too long.
 pub async fn room_for(app: &App, owner: &Text, bytes: usize) -> Option<BytePermit> {
-    if bytes as u64 <= UNCOUNTED_REPLY_BYTES {
+    if !counts(bytes) {
         return Some(BytePermit::default());
     }
     tokio::time::timeout(ROOM_TIME_MAX, app.replies.acquire(owner, bytes)).await.ok()

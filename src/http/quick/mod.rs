@@ -8,6 +8,7 @@
 mod plain_request;
 mod reply;
 
+use std::future::Ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -131,30 +132,37 @@ impl QuickCalls {
             return forward(forwarder, repository, request, route, bytes, &self.app);
         }
         match request.call {
-            "files/reserve" => self.call(request, route, |app, caller, At(id), body| async move {
-                reserve::reserve_keys(app, caller, &id, body, BytePermit::default()).await.map(Json)
-            }),
-            "files/release" => self.call(request, route, |app, caller, id, body| {
+            "files/reserve" => {
+                self.call(request, route, reserve::reserve_plain_key, |app, caller, At(id), body| async move {
+                    reserve::reserve_keys(app, caller, &id, body, BytePermit::default()).await.map(Json)
+                })
+            }
+            "files/release" => self.call(request, route, release::release_plain_key, |app, caller, id, body| {
                 release::release(State(app), caller, id, LargeJson(body, BytePermit::default()))
             }),
-            "files/renew" => self.call(request, route, |app, caller, id, body| {
+            "files/renew" => self.call(request, route, not_plain, |app, caller, id, body| {
                 renew::renew(State(app), caller, id, LargeJson(body, BytePermit::default()))
             }),
-            _ => self.call(request, route, |_, caller, id, body| sessions::heartbeat(caller, id, Json(body))),
+            _ => {
+                self.call(request, route, not_plain, |_, caller, id, body| sessions::heartbeat(caller, id, Json(body)))
+            }
         }
     }
 
-    /// Reads the body, finds out who calls, and prepares the call of the handler.
-    fn call<B, R, F>(
+    /// Reads the body, finds out who calls, and prepares the call: with `plain`, whose future is small, or with the handler.
+    fn call<B, P, PF, H, HF>(
         &self,
         request: &PlainRequest<'_>,
         route: &'static str,
-        handler: impl FnOnce(Arc<App>, Caller, At<String>, B) -> F,
+        plain: impl FnOnce(&Caller, &str, &B) -> Option<PF>,
+        handler: impl FnOnce(Arc<App>, Caller, At<String>, B) -> HF,
     ) -> Option<QuickCall>
     where
         B: DeserializeOwned,
-        R: Serialize + Send,
-        F: Future<Output = ApiResult<Json<R>>> + Send + 'static,
+        P: Serialize + Send + 'static,
+        PF: Future<Output = ApiResult<Json<P>>> + Send + 'static,
+        H: Serialize + Send + 'static,
+        HF: Future<Output = ApiResult<Json<H>>> + Send + 'static,
     {
         let app = self.app.clone();
         let (body_bytes, check_paths_max) = (app.limits().body_bytes, app.limits().keys_per_check);
@@ -166,33 +174,52 @@ impl QuickCalls {
         let caller = Caller::of_plain_request(&app, request.token, &SessionId::parse(request.session)?, now)?;
         let owner = caller.claims.subject.clone();
         let request_id = request_id::usable(request.request_id).map_or_else(request_id::new, str::to_owned);
+        if let Some(result) = plain(&caller, request.session, &body) {
+            return Some(Box::pin(answer(app, route, request_id, owner, result)));
+        }
         let result = handler(app.clone(), caller, At(request.session.to_owned()), body);
-        Some(Box::pin(async move {
-            let counted = app.requests.begin(Some(route), &Method::POST);
-            let (bytes, status) = match result.await {
-                Ok(Json(body)) => {
-                    let json = serde_json::to_vec(&body).expect("replies are plain data");
-                    let response = json_response(&json, &request_id, &app);
-                    (response, StatusCode::OK)
-                }
-                Err(error) => {
-                    let response = error.into_response();
-                    let status = response.status();
-                    if response.extensions().get::<CloseWithoutReply>().is_some() {
-                        counted.end(status);
-                        return QuickEnd::Close;
-                    }
-                    (bytes_of(response, &request_id, &app).await, status)
-                }
-            };
-            counted.end(status);
-            // Something may have changed, so there is no other reply if there is no room for this one.
-            match reply_room::room_for(&app, &owner, bytes.len()).await {
-                Some(permit) => QuickEnd::Reply(QuickReply { bytes, _permit: permit }),
-                None => QuickEnd::Close,
-            }
-        }))
+        Some(Box::pin(answer(app, route, request_id, owner, result)))
     }
+}
+
+/// For calls that have nothing but a handler.
+fn not_plain<B>(_: &Caller, _: &str, _: &B) -> Option<Ready<ApiResult<Json<()>>>> {
+    None
+}
+
+/// Writes the result of a call as the bytes of a reply.
+async fn answer<R: Serialize + Send>(
+    app: Arc<App>,
+    route: &'static str,
+    request_id: String,
+    owner: Text,
+    result: impl Future<Output = ApiResult<Json<R>>> + Send,
+) -> QuickEnd {
+    let counted = app.requests.begin(Some(route), &Method::POST);
+    let (bytes, status) = match result.await {
+        Ok(Json(body)) => {
+            let json = serde_json::to_vec(&body).expect("replies are plain data");
+            let response = json_response(&json, &request_id, &app);
+            (response, StatusCode::OK)
+        }
+        Err(error) => {
+            let response = error.into_response();
+            let status = response.status();
+            if response.extensions().get::<CloseWithoutReply>().is_some() {
+                counted.end(status);
+                return QuickEnd::Close;
+            }
+            // Boxed, so that it does not make every call larger.
+            (Box::pin(bytes_of(response, &request_id, &app)).await, status)
+        }
+    };
+    counted.end(status);
+    let permit = match reply_room::counts(bytes.len()) {
+        true => Box::pin(reply_room::room_for(&app, &owner, bytes.len())).await,
+        false => Some(BytePermit::default()),
+    };
+    // Something may have changed, so there is no other reply if there is no room for this one.
+    permit.map_or(QuickEnd::Close, |permit| QuickEnd::Reply(QuickReply { bytes, _permit: permit }))
 }
 
 /// Sends the request to the leader; none if it is not for the connection that all clients share.
