@@ -1,12 +1,12 @@
 //! Rebuilding the engine from the journal: at start, and on another thread for a snapshot.
 
 use super::Clock;
-use crate::engine::{Engine, Image, Policy, Record, Seq, Timestamp};
+use crate::engine::{Engine, Image, Policy, Record, ReservationImage, Seq, Timestamp};
 use crate::journal::{Journal, JournalError, JournalReader, Replay, replay};
 
 impl Replay for Engine {
-    fn restore(&mut self, image: Image) {
-        *self = Engine::restore(self.policy().clone(), image);
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
+        *self = Engine::restore_parts(self.policy().clone(), image, reservations);
     }
 
     fn apply(&mut self, record: &Record) {
@@ -55,8 +55,8 @@ struct RecoveredState {
 }
 
 impl Replay for RecoveredState {
-    fn restore(&mut self, image: Image) {
-        Replay::restore(&mut self.engine, image);
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
+        Replay::restore(&mut self.engine, image, reservations);
     }
 
     fn apply(&mut self, record: &Record) {

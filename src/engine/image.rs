@@ -23,7 +23,6 @@ pub struct Image {
     seq: Seq,
     pub(crate) sessions: Vec<SessionImage>,
     ended: Vec<SessionId>,
-    pub(crate) reservations: Vec<ReservationImage>,
     /// Reservations that are over, although their releases are not recorded yet: which record ended those of a session.
     /// Missing in images before format 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,6 +43,10 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     port_ranks: Vec<(u16, u16)>,
     totals: Totals,
+    /// The last field, so that a large image can be restored while they are still being read. Earlier versions wrote them
+    /// before others.
+    #[serde(default)]
+    reservations: Vec<ReservationImage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,8 +74,9 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// A reservation of an image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ReservationImage {
+pub struct ReservationImage {
     pub(crate) id: ReservationId,
     pub(crate) session: SessionId,
     pub(crate) key: Key,
@@ -93,6 +97,14 @@ struct WaiterImage {
     reason: Option<Text>,
     if_version: Option<u64>,
     since: Timestamp,
+}
+
+impl Image {
+    /// The image without its reservations, and these.
+    pub fn split(mut self) -> (Image, Vec<ReservationImage>) {
+        let reservations = std::mem::take(&mut self.reservations);
+        (self, reservations)
+    }
 }
 
 impl Engine {
@@ -149,7 +161,6 @@ impl Engine {
             seq: self.seq,
             sessions,
             ended: self.ended.values().map(|slot| id(*slot)).collect(),
-            reservations: live.collect(),
             over: over.collect(),
             waiters: waiters.collect(),
             requests,
@@ -160,11 +171,22 @@ impl Engine {
             committed: self.committed.list(),
             port_ranks: self.port_ranks(),
             totals,
+            reservations: live.collect(),
         }
     }
 
     /// An engine with this state. Deadlines start with [`Engine::resume`].
     pub fn restore(policy: Policy, image: Image) -> Engine {
+        let (image, reservations) = image.split();
+        Engine::restore_parts(policy, image, &mut reservations.into_iter())
+    }
+
+    /// The same with the parts of [`Image::split`].
+    pub fn restore_parts(
+        policy: Policy,
+        image: Image,
+        reservations: &mut dyn Iterator<Item = ReservationImage>,
+    ) -> Engine {
         let mut engine = Engine::new(policy);
         engine.seq = image.seq;
         engine.version_floor = image.version_floor;
@@ -194,7 +216,7 @@ impl Engine {
             session.segments.push(OverSegment { by, why });
             engine.sweeps.insert((by, slot));
         }
-        for held in image.reservations {
+        for held in reservations {
             let key = engine.compared(&held.key);
             let session = engine.session_ids[&held.session];
             let place = engine.index.find_or_insert(&key, engine.version_floor);

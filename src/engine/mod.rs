@@ -51,7 +51,7 @@ pub use command::{
 };
 pub use conflict::HOLDERS_LISTED;
 pub use ids::{ObjectId, ReservationId, SESSION_ID_MAX, Seq, SessionId, Text, Timestamp, Ttl, WaiterId};
-pub use image::Image;
+pub use image::{Image, ReservationImage};
 pub use over::RELEASED_LISTED;
 pub use ports::{PortGrant, PortRange};
 pub use push::{ANNOUNCED_PER_SESSION_MAX, ANNOUNCEMENT_TIME};

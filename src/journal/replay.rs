@@ -1,15 +1,30 @@
 //! Rebuilding state from a journal: the newest snapshot, then every record after it.
 //!
 //! This is the only place that turns an [`Image`] into the bytes of a snapshot and back. What images and records mean is
-//! up to the [`Replay`] that receives them.
+//! up to the [`Replay`] that receives them. A large image is restored while another thread still reads its reservations.
+
+use std::fmt;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use serde::Deserializer as _;
+use serde::de::{SeqAccess, Visitor};
 
 use super::{JournalError, LoadCallback, LoadItem};
-use crate::engine::{Image, Record, Seq};
+use crate::engine::{Image, Record, ReservationImage, Seq};
+
+/// What the text of an image has before its reservations, which are the last field. It is in no string, where quotes are
+/// escaped.
+const RESERVATIONS: &[u8] = b",\"reservations\":[";
+
+/// From this size on an image has a second thread, which is this many chunks of reservations ahead.
+const LARGE_IMAGE_BYTES: usize = 1 << 20;
+const CHUNK: usize = 4096;
+const CHUNKS_AHEAD: usize = 8;
 
 /// State that can be rebuilt from a journal.
 pub trait Replay {
-    /// Replaces the state with the state in a snapshot.
-    fn restore(&mut self, image: Image);
+    /// Replaces the state with the state in a snapshot: an image without reservations, and these.
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>);
 
     /// Adds the next record.
     fn apply(&mut self, record: &Record);
@@ -34,9 +49,10 @@ pub fn replay(
     let head = load(&mut |loaded| {
         match loaded {
             LoadItem::Snapshot { at, state: bytes } => {
-                let image = decode_image(at, &bytes)?;
-                drop(bytes);
-                state.restore(image);
+                restore_image(&bytes, state).map_err(|error| JournalError::Unreadable {
+                    what: format!("the snapshot at {at}"),
+                    why: error.to_string(),
+                })?;
                 snapshot = at;
             }
             LoadItem::Record(record) => state.apply(&record),
@@ -51,7 +67,115 @@ pub fn encode_image(image: &Image) -> Vec<u8> {
     serde_json::to_vec(image).expect("an image is plain data")
 }
 
-fn decode_image(at: Seq, bytes: &[u8]) -> Result<Image, JournalError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| JournalError::Unreadable { what: format!("the snapshot at {at}"), why: error.to_string() })
+fn restore_image(bytes: &[u8], state: &mut impl Replay) -> serde_json::Result<()> {
+    if bytes.len() >= LARGE_IMAGE_BYTES
+        && let Some((image, reservations)) = split_text(bytes)
+    {
+        let (chunks, received) = sync_channel(CHUNKS_AHEAD);
+        return std::thread::scope(|scope| {
+            let reading = scope.spawn(move || read_reservations(reservations, &chunks));
+            state.restore(image, &mut received.into_iter().flatten());
+            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+    }
+    let (image, reservations) = serde_json::from_slice::<Image>(bytes)?.split();
+    state.restore(image, &mut reservations.into_iter());
+    Ok(())
+}
+
+/// The image without its reservations, and the text of these; none if they are not the last field.
+fn split_text(bytes: &[u8]) -> Option<(Image, &[u8])> {
+    let start = bytes.windows(RESERVATIONS.len()).position(|window| window == RESERVATIONS)?;
+    let image = serde_json::from_slice(&[&bytes[..start], b"}"].concat()).ok()?;
+    let list = &bytes[start + RESERVATIONS.len() - 1..];
+    Some((image, list.strip_suffix(b"}")?))
+}
+
+/// Sends the reservations of a list in chunks.
+fn read_reservations(list: &[u8], chunks: &SyncSender<Vec<ReservationImage>>) -> serde_json::Result<()> {
+    let mut text = serde_json::Deserializer::from_slice(list);
+    text.deserialize_seq(Chunks(chunks))?;
+    text.end()
+}
+
+struct Chunks<'a>(&'a SyncSender<Vec<ReservationImage>>);
+
+impl<'de> Visitor<'de> for Chunks<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of reservations")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            while chunk.len() < CHUNK
+                && let Some(one) = list.next_element()?
+            {
+                chunk.push(one);
+            }
+            let is_last = chunk.len() < CHUNK;
+            // The receiver takes all of them.
+            let _ = self.0.send(chunk);
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{
+        Actor, Command, Engine, Mode, Policy, ReservationId, Reserve, SessionId, Timestamp, Ttl, Turn, Want,
+    };
+    use crate::key::{Key, KeyRules};
+
+    /// An image that is large enough for a second thread, with keys that look like the beginning of the reservations.
+    fn large_image() -> Image {
+        let (mut engine, session) = (Engine::new(Policy::default()), SessionId::parse("ana").unwrap());
+        let mut turn = Turn::at(Timestamp(0));
+        let admin = Actor::Admin("test".into());
+        let create = Command::Create { session: session.clone(), name: None, feature: None, owner: None };
+        engine.execute(&mut turn, &admin, create).unwrap();
+        let want = |n: usize| {
+            let text = format!("dir/,\"reservations\":[/{}/{n}", "long".repeat(40));
+            let key = Key::literal(text.as_bytes(), &KeyRules::default()).unwrap();
+            Want { id: ReservationId(uuid::Uuid::from_u128(n as u128)), key, ttl: Ttl::Plain(60) }
+        };
+        for part in 0..2 {
+            let wants = (0..CHUNK / 2 + part).map(|n| want(part * CHUNK + n)).collect();
+            let (session, reason) = (session.clone(), Some("because".into()));
+            let ask = Reserve { session, wants, mode: Mode::Exclusive, reason, wait: None, if_version: None };
+            engine.execute(&mut turn, &admin, Command::Reserve(ask)).unwrap();
+        }
+        engine.image()
+    }
+
+    #[test]
+    fn a_large_image_is_restored_while_it_is_read() {
+        let image = large_image();
+        let bytes = encode_image(&image);
+        assert!(bytes.len() >= LARGE_IMAGE_BYTES && split_text(&bytes).is_some(), "{}", bytes.len());
+        let mut engine = Engine::new(Policy::default());
+        restore_image(&bytes, &mut engine).unwrap();
+        assert!(engine.image() == image);
+        let broken = [&bytes[..bytes.len() - 40], b"]}"].concat();
+        assert!(restore_image(&broken, &mut engine).is_err());
+    }
+
+    #[test]
+    fn an_image_with_its_reservations_before_other_fields_is_restored() {
+        let image = large_image();
+        let mut fields = serde_json::to_value(&image).unwrap();
+        let totals = fields.as_object_mut().unwrap().shift_remove("totals").unwrap();
+        fields["totals"] = totals;
+        let bytes = serde_json::to_vec(&fields).unwrap();
+        assert!(split_text(&bytes).is_none());
+        let mut engine = Engine::new(Policy::default());
+        restore_image(&bytes, &mut engine).unwrap();
+        assert!(engine.image() == image);
+    }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
 use super::tree_path;
-use crate::engine::{Event, Image, Mode, Record, ReservationId, Seq, SessionId, Text, Timestamp};
+use crate::engine::{Event, Image, Mode, Record, ReservationId, ReservationImage, Seq, SessionId, Text, Timestamp};
 use crate::journal::Replay;
 use crate::key::Key;
 
@@ -102,14 +102,14 @@ pub struct Holdings {
 
 impl Holdings {
     /// What is held in a journal's snapshot.
-    pub fn of_image(image: Image) -> Holdings {
+    pub fn of_image(image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) -> Holdings {
         let mut holdings = Holdings::default();
         for session in image.sessions {
             if let (None, Some(name)) = (session.end, session.name) {
                 holdings.names.insert(session.id, name);
             }
         }
-        for held in image.reservations {
+        for held in reservations {
             holdings.insert(Holding {
                 name: holdings.names.get(&held.session).cloned(),
                 key: held.key,
@@ -237,8 +237,8 @@ impl Holdings {
 }
 
 impl Replay for Holdings {
-    fn restore(&mut self, image: Image) {
-        *self = Holdings::of_image(image);
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
+        *self = Holdings::of_image(image, reservations);
     }
 
     fn apply(&mut self, record: &Record) {
@@ -322,7 +322,8 @@ mod tests {
         for record in &records {
             holdings.apply(record);
         }
-        assert_eq!(holdings, Holdings::of_image(engine.image()));
+        let (image, reservations) = engine.image().split();
+        assert_eq!(holdings, Holdings::of_image(image, &mut reservations.into_iter()));
         assert_eq!(holdings.iter().count(), 4);
         assert_eq!(holdings.name(&SessionId::parse("ana").unwrap()).unwrap().as_ref(), "Ana");
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use git_dibs::engine::{
-    Actor, Command, Engine, Event, Mode, Outcome, Owner, Policy, Record, ReservationId, Reserve, Seq, SessionId,
-    SessionIdentity, Timestamp, Ttl, Turn, Want,
+    Actor, Command, Engine, Event, Image, Mode, Outcome, Owner, Policy, Record, ReservationId, ReservationImage,
+    Reserve, Seq, SessionId, SessionIdentity, Timestamp, Ttl, Turn, Want,
 };
 use git_dibs::etcd::messages::{
     Compare, Expected, KeyValue, Operation, OperationResult, RangeRequest, RangeResponse, RequestOp, ResponseHeader,
@@ -272,8 +272,8 @@ struct Node {
 struct Rebuilt(Engine);
 
 impl Replay for Rebuilt {
-    fn restore(&mut self, image: git_dibs::engine::Image) {
-        self.0 = Engine::restore(self.0.policy().clone(), image);
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
+        self.0 = Engine::restore_parts(self.0.policy().clone(), image, reservations);
     }
 
     fn apply(&mut self, record: &Record) {

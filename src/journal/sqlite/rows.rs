@@ -7,6 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::engine::{Record, Seq};
 use crate::journal::{JournalError, LoadCallback, LoadItem, RecordPage};
 
+/// The most memory that is taken for a snapshot before it is read.
+const CAPACITY_MAX: usize = 1 << 30;
+
 /// The last record ever appended.
 pub(in crate::journal) fn head(db: &Connection, path: &Path) -> Result<Seq, JournalError> {
     let head = db.prepare_cached("SELECT seq FROM head").and_then(|mut head| head.query_row([], |row| number(row, 0)));
@@ -96,7 +99,8 @@ pub(in crate::journal) fn snapshot(db: &Connection, path: &Path) -> Result<Optio
         .optional()
         .map_err(failed)?;
     let Some((at, pieces, bytes)) = newest else { return Ok(None) };
-    let mut state = Vec::new();
+    // Once, at its full size: it may be very large.
+    let mut state = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0).min(CAPACITY_MAX));
     let mut pieces_read = 0_i64;
     let mut statement = db.prepare("SELECT n, bytes FROM snapshot_piece WHERE at = ?1 ORDER BY n").map_err(failed)?;
     let mut rows = statement.query(params![sql(at)]).map_err(failed)?;
