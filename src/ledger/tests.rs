@@ -588,10 +588,9 @@ fn more_records_than_a_flush_takes_are_written_in_the_time_that_is_left() {
         (0..6_000).find_map(poll).expect("the ledger is written")
     };
     written(world.engine.head());
-    for hundred in 0..50 {
-        let keys = (0..100).map(|n| key(&format!("many/{hundred}/{n}"))).collect();
-        world.reserve_as("bo", keys, Mode::Exclusive);
-    }
+    // Appended together, so that the thread finds all of them.
+    let keys = (0..5_000).map(|n| key(&format!("many/{}/{n}", n / 100))).collect();
+    world.reserve_as("bo", keys, Mode::Exclusive);
     written(world.engine.head());
     ledger.stop(std::time::Instant::now() + std::time::Duration::from_secs(60));
     assert_eq!((status.error(), status.lag()), (None, Lag::default()));

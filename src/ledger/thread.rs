@@ -24,7 +24,7 @@ const BYTES_PER_SECOND: usize = 2 << 20;
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// With so many records to write the server is busy, and the ledger only takes the time that no other thread of the machine
-/// wants. If that is not enough within this time, it goes on as an ordinary thread of low priority.
+/// wants. After this time, and the flush that it is in by then, it goes on as an ordinary thread of low priority.
 const BUSY_RECORDS: u64 = 4096;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -138,11 +138,19 @@ impl LedgerThread {
             });
             idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
+        self.repack_if_due();
         let rest = if written.more { self.write_new(None)?.bytes } else { 0 };
         Ok(written.bytes + rest)
     }
 
-    /// Writes what is new, as far as that is possible until a moment.
+    /// Starts a repack. Not in a thread of the idle priority, which the repack would keep when it is urgent.
+    fn repack_if_due(&mut self) {
+        if let Some(writer) = &self.writer {
+            self.repacker.start_if_due(&self.path, writer.store().packs());
+        }
+    }
+
+    /// Writes what is new. In a thread of the idle priority, as far as that is possible until a moment or a stop.
     fn write_new(&mut self, until: Option<Instant>) -> Result<Written, LedgerError> {
         let mut writer = match self.writer.take() {
             // A ledger that was deleted is rebuilt.
@@ -151,11 +159,12 @@ impl LedgerThread {
         };
         let mut written = Written { bytes: 0, more: true };
         // A failed flush leaves the writer in an unknown state, so it is only kept after success.
-        while written.more && self.has_time() && until.is_none_or(|until| Instant::now() < until) {
+        let goes_on = |until: Instant| Instant::now() < until && self.stop_by.get().is_none();
+        while written.more && self.has_time() && until.is_none_or(goes_on) {
             let flushed = writer.flush(self.journal.as_mut())?;
             written = Written { bytes: written.bytes + flushed.bytes, more: flushed.more };
             self.status.set_written(writer.seq());
-            if flushed.events > 0 {
+            if flushed.events > 0 && until.is_none() {
                 self.repacker.start_if_due(&self.path, writer.store().packs());
             }
         }
