@@ -56,8 +56,8 @@ pub fn release_plain_key(
     }
     let (actor, session) = caller.act_for(id).ok()?;
     let keys = Few::from_iter([named_key(&caller.repo, text, false).ok()?]);
-    let pending = begin(&caller.repo, actor, Command::Release { session, keys }).ok()?;
-    Some(async move { released(pending.receive().await?) })
+    let pending = begin(&caller.repo, actor, Command::Release { session, keys });
+    Some(async move { released(pending?.receive().await?) })
 }
 
 fn released(reply: Reply) -> ApiResult<Json<wire::Released>> {

@@ -158,9 +158,9 @@ pub fn reserve_plain_key(
         wait: None,
         if_version: version(body.if_version).ok()?,
     };
-    let pending = begin_reserve(&caller.repo, actor, session.clone(), Command::Reserve(ask)).ok()?;
+    let pending = begin_reserve(&caller.repo, actor, session.clone(), Command::Reserve(ask));
     Some(async move {
-        let reply = pending.receive().await?;
+        let reply = pending?.receive().await?;
         let notices = outcome::notices(reply.notices);
         match reply.outcome {
             Ok(Outcome::Granted(grants)) => Ok(Json(one_reserved(&session, &grants, asked_mode, notices))),

@@ -21,23 +21,26 @@ pub struct WriteTimeout<S> {
     time_max: Duration,
     /// The bytes that were written in this turn.
     written: usize,
+    /// The turn of the others, which comes next.
+    pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Runs while a write is blocked.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
     pub fn new(stream: S, time_max: Duration) -> Self {
-        Self { stream, time_max, written: 0, timer: None }
+        Self { stream, time_max, written: 0, pause: None, timer: None }
     }
 
     /// How many bytes may be written now. Pending if other connections have their turn first.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<usize> {
-        if self.written < TURN_BYTES {
-            return Poll::Ready(TURN_BYTES - self.written);
+        if self.written >= TURN_BYTES {
+            // Unlike a wake of its own, this lets the runtime look for input first.
+            let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
+            ready!(pause.as_mut().poll(context));
+            (self.pause, self.written) = (None, 0);
         }
-        self.written = 0;
-        context.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(TURN_BYTES - self.written)
     }
 
     fn count(&mut self, written: &Poll<io::Result<usize>>) {
