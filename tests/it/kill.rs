@@ -94,7 +94,7 @@ impl Field {
 }
 
 /// Ends the test for all clients when one of them fails.
-struct Alarm<'f>(&'f Field);
+pub struct Alarm<'f>(pub &'f Field);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {

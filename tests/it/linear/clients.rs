@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::lock::{Conflict, Did, Hold, KEYS, Key, Op, Outcome, Request, Session};
 use crate::dice::Dice;
 use crate::http::{Connection, Response};
-use crate::kill::Field;
+use crate::kill::{Alarm, Field};
 use crate::mint;
+use crate::support::process::LIMIT;
 use crate::world::{World, text};
 
 /// A reservation must not outlive its TTL by more than this. The promise is far less; a busy machine may need more.
@@ -20,6 +21,9 @@ const LATE: Duration = Duration::from_secs(1);
 
 /// Times are told in milliseconds, so a time may run out by so much before somebody else's clock says so.
 const TICK: Duration = Duration::from_millis(1);
+
+/// The most sessions of one client.
+const SESSIONS: Session = 1_000_000;
 
 /// How one round of clients works.
 #[derive(Clone, Copy)]
@@ -42,7 +46,7 @@ pub enum Reach<'w> {
     Failing(&'w Field),
 }
 
-impl Reach<'_> {
+impl<'w> Reach<'w> {
     fn connect(self, number: u64) -> Connection {
         match self {
             Reach::Steady(world) => world.connect(),
@@ -62,6 +66,14 @@ impl Reach<'_> {
         match self {
             Reach::Steady(_) => ops >= round.ops,
             Reach::Failing(field) => field.is_over(),
+        }
+    }
+
+    /// Ends the test for all clients if this one fails.
+    fn alarm(self) -> Option<Alarm<'w>> {
+        match self {
+            Reach::Steady(_) => None,
+            Reach::Failing(field) => Some(Alarm(field)),
         }
     }
 
@@ -104,7 +116,7 @@ fn endings(history: &[Op], ttl: Duration) -> Vec<Op> {
                 last.retain(|(session, key), _| *session != op.session || !keys.contains(key));
                 continue;
             }
-            Did::ReleaseAll(keys) => {
+            Did::ReleaseAll(keys) | Did::End(keys) => {
                 last.retain(|(session, key), _| *session != op.session || !keys.contains(key));
                 continue;
             }
@@ -138,13 +150,14 @@ struct Client<'w> {
 impl<'w> Client<'w> {
     fn new(server: Reach<'w>, round: Round, number: u64, start: Instant) -> Self {
         let dice = Dice::new(round.seed.wrapping_mul(1_000_003) ^ (round.number << 32) ^ number);
-        let session = number as Session * 1000;
+        let session = number as Session * SESSIONS;
         let reader = server.token(json!({ "sub": "reader", "scope": "read" }));
         let token = token(server, round, session);
         Client { server, round, number, session, token, reader, line: None, dice, start, history: Vec::new() }
     }
 
     fn work(mut self) -> Vec<Op> {
+        let _alarm = self.server.alarm();
         let mut ops = 0;
         while !self.server.is_over(ops, self.round) {
             match self.dice.below(40) {
@@ -171,16 +184,19 @@ impl<'w> Client<'w> {
         let keys = self.keys(3);
         let exclusive = self.dice.below(3) > 0;
         let wait = self.dice.below(10) == 0 && self.server.has_waits();
-        let body = json!({
-            "filePaths": self.names(&keys),
+        let mut body = json!({
             "mode": if exclusive { "exclusive" } else { "shared" },
             "ttlSeconds": self.round.ttl_seconds,
-            "waitSeconds": u8::from(wait),
         });
+        self.name_keys(&mut body, &keys);
+        if wait {
+            body["waitSeconds"] = 1.into();
+        }
         let (from, answer, to) = self.ask("files/reserve", &body);
         let Some(answer) = answer else { return self.lost(from, Request::Reserve { keys, exclusive }) };
         let body = answer.json();
         let came = match (answer.status, body["code"].as_str()) {
+            (200, _) if keys.len() == 1 => Outcome::Granted(vec![self.granted(&body)]),
             (200, _) => Outcome::Granted(list(&body["reservations"]).map(|one| self.granted(one)).collect()),
             (409, Some("RESOURCE_LOCKED")) => Outcome::Refused(self.conflicts(&body)),
             (409, Some("LOCK_ACQUISITION_FAILED")) => Outcome::TimedOut(self.conflicts(&body)),
@@ -195,7 +211,9 @@ impl<'w> Client<'w> {
 
     fn release(&mut self) {
         let keys = self.keys(2);
-        let (from, answer, to) = self.ask("files/release", &json!({ "filePaths": self.names(&keys) }));
+        let mut body = json!({});
+        self.name_keys(&mut body, &keys);
+        let (from, answer, to) = self.ask("files/release", &body);
         let Some(answer) = answer else { return self.lost(from, Request::Release(keys)) };
         let count = match answer.status {
             403 => drop_body(answer.refused("LOCK_NOT_HELD"), None),
@@ -218,9 +236,10 @@ impl<'w> Client<'w> {
             if let (_, Some(answer), to) = self.ask("end", &json!({})) {
                 break (answer, to);
             }
+            assert!(self.start.elapsed() < Duration::from_nanos(begun) + 3 * LIMIT, "a session cannot be ended");
         };
         let paths = list(&answer.ok()["releasedPaths"]).map(|path| self.key(path)).collect();
-        self.note(begun, to, Did::ReleaseAll(paths));
+        self.note(begun, to, Did::End(paths));
         self.session += 1;
         self.token = token(self.server, self.round, self.session);
     }
@@ -319,6 +338,14 @@ impl<'w> Client<'w> {
 
     fn name(&self, key: Key) -> String {
         KEYS[key as usize].0.replace('@', &self.round.number.to_string())
+    }
+
+    /// One key is named alone, as most clients do.
+    fn name_keys(&self, body: &mut Value, keys: &[Key]) {
+        match keys {
+            [key] => body["filePath"] = self.name(*key).into(),
+            keys => body["filePaths"] = self.names(keys).into(),
+        }
     }
 
     fn names(&self, keys: &[Key]) -> Vec<String> {

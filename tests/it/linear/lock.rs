@@ -27,7 +27,7 @@ pub const KEYS: &[(&str, u16)] = &[
 pub type Key = u8;
 
 /// A number for each session.
-pub type Session = u16;
+pub type Session = u32;
 
 /// The fence of a grant that its client was not told.
 const UNKNOWN_FENCE: u64 = 0;
@@ -85,8 +85,9 @@ pub enum Did {
         keys: Vec<Key>,
         count: Option<usize>,
     },
-    /// Also by ending.
     ReleaseAll(BTreeSet<Key>),
+    /// The session ends, with what that released.
+    End(BTreeSet<Key>),
     /// The fence, where it was held.
     Renew(Key, Option<u64>),
     Check {
@@ -94,7 +95,7 @@ pub enum Did {
         conflicts: BTreeSet<Conflict>,
     },
     List(BTreeSet<Hold>),
-    /// It has happened as a whole, or not at all.
+    /// It has happened as a whole, or not at all. What was granted may be given back: no client took it.
     Lost(Request),
     /// This reservation expires.
     Expire(Key, u64),
@@ -130,6 +131,8 @@ pub struct Lock {
     /// The highest so far.
     fence: u64,
     versions: [u64; KEYS.len()],
+    /// Nothing happens in these sessions any more.
+    ended: BTreeSet<Session>,
 }
 
 pub fn overlap(a: Key, b: Key) -> bool {
@@ -140,7 +143,7 @@ impl Op {
     /// The parts it happens in.
     pub fn parts(&self) -> &'static [Part] {
         match &self.did {
-            Did::Reserve { wait: true, .. } => &[Part::Ask, Part::Settle],
+            Did::Reserve { wait: true, .. } | Did::Lost(Request::Reserve { .. }) => &[Part::Ask, Part::Settle],
             _ => &[Part::Whole],
         }
     }
@@ -153,7 +156,7 @@ impl Op {
             Did::Release { count, .. } => !count.is_some_and(|count| count > 0),
             Did::ReleaseAll(keys) => keys.is_empty(),
             Did::Renew(..) | Did::Check { .. } | Did::List(_) => true,
-            Did::Lost(_) | Did::Expire(..) => false,
+            Did::End(_) | Did::Lost(_) | Did::Expire(..) => false,
         }
     }
 
@@ -227,6 +230,23 @@ impl Lock {
                 let own = self.held_by(*session);
                 let freed = own.iter().filter(|key| next.free(*session, **key)).count();
                 own == *released && freed == own.len() && next.seat(history)
+            }
+            (Did::End(released), _) => {
+                let own = self.held_by(*session);
+                for key in &own {
+                    next.free(*session, *key);
+                }
+                next.ended.insert(*session);
+                own == *released && next.seat(history)
+            }
+            (Did::Lost(_), _) if self.ended.contains(session) => false,
+            (Did::Lost(Request::Reserve { .. }), Part::Settle) => {
+                let given_back = |hold: &&Hold| hold.session == *session && hold.fence == UNKNOWN_FENCE;
+                let keys: Vec<Key> = self.holds.iter().filter(given_back).map(|hold| hold.key).collect();
+                for key in &keys {
+                    next.free(*session, *key);
+                }
+                !keys.is_empty() && next.seat(history)
             }
             (Did::Lost(Request::Reserve { keys, exclusive }), _) => {
                 keys.iter().for_each(|key| next.grant_unseen(*session, *key, *exclusive));

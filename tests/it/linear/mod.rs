@@ -97,21 +97,31 @@ fn one_after_the_other(history: &[Op], round: Round) -> usize {
     history.iter().filter(|op| !matches!(op.did, Did::Expire(..))).count()
 }
 
-/// Two grants, one asked for after the other was heard of, whose fences say the opposite. This holds across all keys.
+/// Two grants, one asked for after the other was heard of or seen in a list, whose fences say the opposite. This holds across
+/// all keys.
 fn fences_that_shrink(history: &[Op]) -> Option<[&Op; 2]> {
-    let fences = |op: &Op| match &op.did {
+    let granted = |op: &Op| match &op.did {
         Did::Reserve { came: Outcome::Granted(grants), .. } => grants.iter().map(|(_, fence, _)| *fence).collect(),
         _ => Vec::new(),
     };
-    let mut grants: Vec<(u64, &Op)> =
-        history.iter().flat_map(|op| fences(op).into_iter().map(move |fence| (fence, op))).collect();
-    grants.sort_by_key(|(_, op)| op.to);
+    let listed = |op: &Op| match &op.did {
+        Did::List(all) => all.iter().map(|hold| hold.fence).collect(),
+        _ => Vec::new(),
+    };
+    let all = |fences: &dyn Fn(&Op) -> Vec<u64>| -> Vec<(u64, usize)> {
+        let of = |(at, op): (usize, &Op)| fences(op).into_iter().map(move |fence| (fence, at)).collect::<Vec<_>>();
+        history.iter().enumerate().flat_map(of).collect()
+    };
+    let mut grants = all(&granted);
+    grants.sort_by_key(|(_, at)| history[*at].to);
     // What is held keeps its fence when it is asked for again; the first to hear of it was granted it.
     let mut seen = BTreeSet::new();
     grants.retain(|(fence, _)| seen.insert(*fence));
-    let shrinks = |pair: &[(u64, &Op); 2]| pair[0].1.to < pair[1].1.from && pair[0].0 > pair[1].0;
-    let pairs = grants.iter().flat_map(|one| grants.iter().map(move |other| [*one, *other]));
-    pairs.into_iter().find(shrinks).map(|pair| pair.map(|(_, op)| op))
+    let heard = [grants.clone(), all(&listed)].concat();
+    heard.iter().find_map(|(before, one)| {
+        let shrinks = |(after, other): &&(u64, usize)| history[*one].to < history[*other].from && before > after;
+        grants.iter().find(shrinks).map(|(_, other)| [&history[*one], &history[*other]])
+    })
 }
 
 /// Ends every session, so that the next round finds nothing of this one.

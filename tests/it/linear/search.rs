@@ -145,6 +145,7 @@ pub fn groups(history: &[Op]) -> Vec<Vec<Op>> {
                     inside(keys[0]).then(|| op.did.clone())
                 }
                 Did::Lost(Request::ReleaseAll) => Some(op.did.clone()),
+                Did::End(keys) => Some(Did::End(keys.iter().copied().filter(|key| inside(*key)).collect())),
                 Did::Renew(key, _) | Did::Expire(key, _) => inside(*key).then(|| op.did.clone()),
                 Did::ReleaseAll(keys) => {
                     Some(Did::ReleaseAll(keys.iter().copied().filter(|key| inside(*key)).collect()))

@@ -77,16 +77,24 @@ fn possible_histories_have_an_order() {
         op(ANA, 0, 9, lost_reserve(&[P0, P1])),
         op(BO, 2, 3, seen(&[])),
         op(BO, 4, 5, seen(&[(P0, ANA, 7), (P1, ANA, 8)])),
-        op(ANA, 2, 9, Did::ReleaseAll([P0, P1].into())),
+        op(ANA, 2, 9, Did::End([P0, P1].into())),
         op(BO, 10, 11, granted(&[P0], true, 9, 1)),
+    ];
+    let lost_and_given_back = [
+        op(ANA, 0, 20, lost_reserve(&[P0])),
+        op(BO, 1, 2, seen(&[(P0, ANA, 7)])),
+        op(BO, 3, 4, granted(&[P0], true, 9, 1)),
+        op(ANA, 5, 20, Did::End([].into())),
     ];
     let lost_and_not_done = [
         op(ANA, 0, 1, granted(&[P0], true, 1, 0)),
         op(ANA, 2, 9, Did::Lost(Request::Release(vec![P0]))),
         op(BO, 4, 5, refused(P0, P0, ANA)),
-        op(ANA, 3, 9, Did::ReleaseAll([P0].into())),
+        op(ANA, 3, 9, Did::End([P0].into())),
     ];
-    for history in [&asked_together[..], &waiting, &running_out, &lost_and_done, &lost_and_not_done] {
+    let possible =
+        [&asked_together[..], &waiting, &running_out, &lost_and_done, &lost_and_given_back, &lost_and_not_done];
+    for history in possible {
         assert_eq!(impossible(history), None, "{history:?}");
     }
 }
@@ -227,7 +235,16 @@ fn impossible_histories_have_no_order() {
                 op(ANA, 0, 20, lost_reserve(&[P0])),
                 op(BO, 1, 2, seen(&[(P0, ANA, 1)])),
                 op(BO, 3, 4, seen(&[])),
-                op(ANA, 5, 20, Did::ReleaseAll([P0].into())),
+                op(ANA, 5, 20, Did::End([P0].into())),
+            ],
+        ),
+        (
+            "done after the session has ended",
+            &[
+                op(ANA, 0, 20, lost_reserve(&[P0])),
+                op(ANA, 5, 19, Did::End([].into())),
+                op(BO, 6, 7, seen(&[(P0, ANA, 1)])),
+                op(BO, 30, 31, seen(&[(P0, ANA, 1)])),
             ],
         ),
         (
@@ -269,6 +286,12 @@ fn impossible_histories_have_no_order() {
 fn fences_are_compared_across_all_keys() {
     let history = [op(ANA, 0, 1, granted(&[P0], true, 9, 0)), op(BO, 2, 3, granted(&[ALONE], true, 5, 0))];
     assert!(fences_that_shrink(&history).is_some());
+    let lost = [
+        op(ANA, 0, 9, lost_reserve(&[P0])),
+        op(BO, 1, 2, seen(&[(P0, ANA, 9)])),
+        op(CY, 3, 4, granted(&[ALONE], true, 5, 0)),
+    ];
+    assert!(fences_that_shrink(&lost).is_some());
     let at_once = [op(ANA, 0, 3, granted(&[P0], true, 9, 0)), op(BO, 2, 3, granted(&[ALONE], true, 5, 0))];
     assert!(fences_that_shrink(&at_once).is_none());
 }
