@@ -5,17 +5,17 @@
 const SHORT_SLICE_NS: u64 = 100_000;
 
 /// From now on this thread runs for short times, and soon after it is woken: before threads that compute for long. Linux has
-/// this since 6.12; elsewhere nothing changes.
+/// this since 6.12; elsewhere nothing changes. The thread keeps the priority that the process was started with.
 pub fn go_first() {
     #[cfg(target_os = "linux")]
-    SchedulerAttributes { runtime: SHORT_SLICE_NS, ..SchedulerAttributes::default() }.set();
+    SchedulerAttributes { nice: own_nice(), runtime: SHORT_SLICE_NS, ..SchedulerAttributes::default() }.set();
 }
 
 /// From now on this thread yields to ordinary ones. `nice` is 1 to 19; a higher value yields more.
 pub fn go_last(nice: i32) {
     // A thread has the slice of the one that started it.
     #[cfg(target_os = "linux")]
-    SchedulerAttributes { nice, ..SchedulerAttributes::default() }.set();
+    SchedulerAttributes { nice: nice.max(own_nice()), ..SchedulerAttributes::default() }.set();
     // Elsewhere a priority is that of the whole process.
     #[cfg(not(target_os = "linux"))]
     let _ = nice;
@@ -26,6 +26,12 @@ pub fn go_last(nice: i32) {
 pub fn go_when_idle() {
     #[cfg(target_os = "linux")]
     SchedulerAttributes { policy: libc::SCHED_IDLE as u32, nice: 19, ..SchedulerAttributes::default() }.set();
+}
+
+#[cfg(target_os = "linux")]
+fn own_nice() -> i32 {
+    // SAFETY: takes plain numbers. Zero is the calling thread.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS as _, 0) }
 }
 
 /// `struct sched_attr` of Linux, in its first version.
