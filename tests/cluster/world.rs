@@ -225,10 +225,10 @@ impl World {
     #[track_caller]
     pub fn etcdctl(&self, args: &[&str]) -> String {
         let mut command = self.command("etcdctl");
-        // On a crowded machine its own five seconds may be over before the members have elected one.
+        // On a crowded machine its own seconds for a connection and for a command may be over before the members have elected one.
         command
             .env("ETCDCTL_API", "3")
-            .args(["--endpoints", &self.members[0].url(), "--command-timeout=60s"])
+            .args(["--endpoints", &self.members[0].url(), "--dial-timeout=60s", "--command-timeout=60s"])
             .args(args);
         let output = command.run();
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
