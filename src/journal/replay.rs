@@ -16,10 +16,11 @@ use crate::engine::{Image, Record, ReservationImage, Seq};
 /// escaped.
 const RESERVATIONS: &[u8] = b",\"reservations\":[";
 
-/// From this size on an image has a second thread, which is this many chunks of reservations ahead.
+/// From this size on an image has a second thread, which is this many chunks of reservations ahead. Only a few: what is not kept
+/// of a chunk should be free again soon, while the thread still takes memory from the same pages.
 const LARGE_IMAGE_BYTES: usize = 1 << 20;
-const CHUNK: usize = 4096;
-const CHUNKS_AHEAD: usize = 8;
+const CHUNK: usize = 256;
+const CHUNKS_AHEAD: usize = 4;
 
 /// State that can be rebuilt from a journal.
 pub trait Replay {
@@ -49,7 +50,7 @@ pub fn replay(
     let head = load(&mut |loaded| {
         match loaded {
             LoadItem::Snapshot { at, state: bytes } => {
-                restore_image(&bytes, state).map_err(|error| JournalError::Unreadable {
+                restore_image(bytes, state).map_err(|error| JournalError::Unreadable {
                     what: format!("the snapshot at {at}"),
                     why: error.to_string(),
                 })?;
@@ -67,20 +68,36 @@ pub fn encode_image(image: &Image) -> Vec<u8> {
     serde_json::to_vec(image).expect("an image is plain data")
 }
 
-fn restore_image(bytes: &[u8], state: &mut impl Replay) -> serde_json::Result<()> {
+fn restore_image(bytes: Vec<u8>, state: &mut impl Replay) -> serde_json::Result<()> {
     if bytes.len() >= LARGE_IMAGE_BYTES
-        && let Some((image, reservations)) = split_text(bytes)
+        && let Some((image, reservations)) = split_text(&bytes)
     {
         let (chunks, received) = sync_channel(CHUNKS_AHEAD);
-        return std::thread::scope(|scope| {
+        let read = std::thread::scope(|scope| {
             let reading = scope.spawn(move || read_reservations(reservations, &chunks));
             state.restore(image, &mut received.into_iter().flatten());
             reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
+        give_back(bytes);
+        return read;
     }
-    let (image, reservations) = serde_json::from_slice::<Image>(bytes)?.split();
+    let (image, reservations) = serde_json::from_slice::<Image>(&bytes)?.split();
+    give_back(bytes);
     state.restore(image, &mut reservations.into_iter());
     Ok(())
+}
+
+/// Drops a text that may be very large. The allocator would keep its memory for later; the system has it at once.
+fn give_back(mut text: Vec<u8>) {
+    // SAFETY: asks for a number.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(usize::MAX);
+    let pages = text.as_mut_ptr_range();
+    let Some(start) = pages.start.addr().checked_next_multiple_of(page) else { return };
+    let end = pages.end.addr() / page * page;
+    if start < end {
+        // SAFETY: these pages are inside the buffer, which nothing else uses and nothing reads any more.
+        unsafe { libc::madvise(pages.start.with_addr(start).cast(), end - start, libc::MADV_DONTNEED) };
+    }
 }
 
 /// The image without its reservations, and the text of these; none if they are not the last field.
@@ -146,7 +163,7 @@ mod tests {
             Want { id: ReservationId(uuid::Uuid::from_u128(n as u128)), key, ttl: Ttl::Plain(60) }
         };
         for part in 0..2 {
-            let wants = (0..CHUNK / 2 + part).map(|n| want(part * CHUNK + n)).collect();
+            let wants = (0..2_100).map(|n| want(part * 10_000 + n)).collect();
             let (session, reason) = (session.clone(), Some("because".into()));
             let ask = Reserve { session, wants, mode: Mode::Exclusive, reason, wait: None, if_version: None };
             engine.execute(&mut turn, &admin, Command::Reserve(ask)).unwrap();
@@ -160,10 +177,10 @@ mod tests {
         let bytes = encode_image(&image);
         assert!(bytes.len() >= LARGE_IMAGE_BYTES && split_text(&bytes).is_some(), "{}", bytes.len());
         let mut engine = Engine::new(Policy::default());
-        restore_image(&bytes, &mut engine).unwrap();
-        assert!(engine.image() == image);
         let broken = [&bytes[..bytes.len() - 40], b"]}"].concat();
-        assert!(restore_image(&broken, &mut engine).is_err());
+        restore_image(bytes, &mut engine).unwrap();
+        assert!(engine.image() == image);
+        assert!(restore_image(broken, &mut engine).is_err());
     }
 
     #[test]
@@ -175,7 +192,7 @@ mod tests {
         let bytes = serde_json::to_vec(&fields).unwrap();
         assert!(split_text(&bytes).is_none());
         let mut engine = Engine::new(Policy::default());
-        restore_image(&bytes, &mut engine).unwrap();
+        restore_image(bytes, &mut engine).unwrap();
         assert!(engine.image() == image);
     }
 }
