@@ -1,8 +1,9 @@
-//! Waits a moment for the clients that were just answered, where an append takes long.
+//! Waits a moment for the clients that were just answered, where one append for all of them pays.
 //!
 //! Many clients send their next request as soon as they have a reply. Without a wait, those that are answered together find the
-//! desk busy with the requests that came meanwhile, and the clients take turns in two halves: every append carries half of
-//! them. With a wait all of them share one append. That pays where an append takes long, as with etcd or a slow disk.
+//! desk busy with the requests that came meanwhile, and the clients take turns: every append carries a part of them. With a wait
+//! they share one append. That pays where an append takes long, as with etcd or a slow disk, and where many clients are
+//! busy: then appends take the processors from those who serve the clients.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -11,11 +12,22 @@ use hashbrown::HashSet;
 
 use crate::engine::SessionId;
 
-/// Appends that take less are not worth a wait: to be woken takes a part of it.
+/// With such appends even a few clients wait for each other.
 const LONG_APPEND: Duration = Duration::from_micros(600);
 
-/// The longest wait. It is never longer than an append: fewer appends leave etcd more time for each.
+/// So many sessions wait for each other however quick an append is. Fewer do not: to be woken takes a part of a quick append.
+const MANY_SESSIONS: u64 = 16;
+
+/// The wait for many sessions ends when this part of them is here, or after so many appends.
+const MOST: (u64, u64) = (7, 8);
+const APPENDS: u32 = 4;
+
+/// The longest wait. Where appends are long it is never longer than one: fewer appends leave etcd more time for each.
 const WAIT_MAX: Duration = Duration::from_millis(2);
+
+/// The thread is woken for this part of the messages that a turn expects: it decides the first ones while the last ones
+/// are still on their way.
+const WAKE_PART: u64 = 4;
 
 /// The most sessions of a turn that are counted.
 const SESSIONS_MAX: usize = 4_096;
@@ -48,22 +60,31 @@ impl Gathering {
 
     /// Notes that the turn has taken a message of this session.
     pub fn note_session(&mut self, session: &SessionId) {
-        if self.appends[1] >= LONG_APPEND && self.sessions[0].len() < SESSIONS_MAX {
+        if self.sessions[0].len() < SESSIONS_MAX {
             self.sessions[0].insert(self.hasher.hash_one(session));
         }
     }
 
-    /// How long a turn that has taken so many messages waits for more of them; none if it does not wait.
-    pub fn time_left(&mut self, taken: u64, now: Instant) -> Option<Duration> {
+    /// How many messages more a turn that has taken so many waits for, and how long; none if it does not wait.
+    pub fn wait(&mut self, taken: u64, now: Instant) -> Option<(usize, Duration)> {
         let append = self.appends[0].min(self.appends[1]);
-        if append < LONG_APPEND || taken >= self.expected || self.pause > 0 {
+        let (wanted, time) = if append >= LONG_APPEND {
+            (self.expected, append)
+        } else if self.expected >= MANY_SESSIONS {
+            (self.expected * MOST.0 / MOST.1, append * APPENDS)
+        } else {
+            return None;
+        };
+        if taken >= wanted || self.pause > 0 {
             return None;
         }
         let until = *self.until.get_or_insert_with(|| {
             self.taken_before = taken;
-            now + append.min(WAIT_MAX)
+            now + time.min(WAIT_MAX)
         });
-        Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
+        let left = until.saturating_duration_since(now);
+        let next = (wanted - taken).min(self.expected.div_ceil(WAKE_PART));
+        (!left.is_zero()).then(|| (usize::try_from(next).expect("it is small"), left))
     }
 
     /// Ends a turn that has taken so many messages, one at least.
@@ -102,42 +123,55 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_come_back_share_an_append() {
+    fn clients_that_come_back_share_a_long_append() {
         let (mut gathering, now) = (slow(APPEND), Instant::now());
-        assert_eq!(gathering.time_left(1, now), None, "no client was answered before");
+        assert_eq!(gathering.wait(1, now), None, "no client was answered before");
         turn(&mut gathering, 0..3);
         turn(&mut gathering, 3..5);
-        assert_eq!(gathering.time_left(2, now), Some(APPEND), "five sessions are active");
+        assert_eq!(gathering.wait(2, now), Some((2, APPEND)), "five sessions are active");
         let later = now + Duration::from_micros(600);
-        assert_eq!(gathering.time_left(4, later), Some(Duration::from_micros(400)));
-        assert_eq!(gathering.time_left(5, later), None, "all are here");
+        assert_eq!(gathering.wait(4, later), Some((1, Duration::from_micros(400))));
+        assert_eq!(gathering.wait(5, later), None, "all are here");
         turn(&mut gathering, 0..5);
-        assert_eq!(gathering.time_left(1, now), Some(APPEND), "and no more than five");
-        assert_eq!(gathering.time_left(4, now + APPEND), None, "the time is over");
+        assert_eq!(gathering.wait(1, now), Some((2, APPEND)), "and no more than five");
+        assert_eq!(gathering.wait(4, now + APPEND), None, "the time is over");
+    }
+
+    #[test]
+    fn many_clients_share_a_quick_append() {
+        const QUICK: Duration = Duration::from_micros(100);
+        let (mut gathering, now) = (slow(QUICK), Instant::now());
+        turn(&mut gathering, 0..7);
+        turn(&mut gathering, 7..15);
+        assert_eq!(gathering.wait(1, now), None, "these are not many");
+        turn(&mut gathering, 15..39);
+        assert_eq!(gathering.wait(10, now), Some((8, QUICK * APPENDS)), "32 sessions are active");
+        assert_eq!(gathering.wait(27, now), Some((1, QUICK * APPENDS)));
+        assert_eq!(gathering.wait(28, now), None, "most are here");
     }
 
     #[test]
     fn a_wait_that_brings_little_is_not_repeated_at_once() {
         let (mut gathering, now) = (slow(Duration::from_millis(100)), Instant::now());
         turn(&mut gathering, 0..10);
-        assert_eq!(gathering.time_left(1, now), Some(WAIT_MAX));
+        assert_eq!(gathering.wait(1, now), Some((3, WAIT_MAX)));
         for _ in 0..PAUSE_TURNS {
             turn(&mut gathering, 0..2);
-            assert_eq!(gathering.time_left(1, now), None);
+            assert_eq!(gathering.wait(1, now), None);
         }
         turn(&mut gathering, 0..2);
-        assert!(gathering.time_left(1, now).is_some());
+        assert!(gathering.wait(1, now).is_some());
     }
 
     #[test]
-    fn quick_appends_and_single_clients_do_not_wait() {
+    fn few_clients_with_quick_appends_and_single_ones_do_not_wait() {
         let mut quick = slow(Duration::from_micros(300));
         quick.note_append(Duration::from_millis(50));
         turn(&mut quick, 0..10);
-        assert_eq!(quick.time_left(1, Instant::now()), None, "one slow append may be an exception");
+        assert_eq!(quick.wait(1, Instant::now()), None, "one slow append may be an exception");
         let mut slow = slow(APPEND);
         turn(&mut slow, 0..1);
         turn(&mut slow, 0..1);
-        assert_eq!(slow.time_left(1, Instant::now()), None);
+        assert_eq!(slow.wait(1, Instant::now()), None);
     }
 }

@@ -12,6 +12,7 @@ mod contenders;
 mod contention;
 mod feed;
 mod gathering;
+mod inbox;
 mod lanes;
 mod log;
 mod metrics;
@@ -25,7 +26,6 @@ mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -36,6 +36,8 @@ pub use log::{DECISIONS, is_on as logs_decisions, tame};
 pub use metrics::{Counts, Histogram, Metrics};
 pub use presence::Intake;
 pub use refusal_list::{RefusalKind, RefusedRequest};
+
+use inbox::{SendError, Sender};
 
 use crate::engine::{
     Actor, Command, Engine, Few, Grant, Notice, Outcome, Policy, Refusal, Seq, SessionId, Text, Timestamp,
@@ -50,7 +52,7 @@ pub const INBOX_MAX: usize = 8192;
 /// A handle to the desk of one repository. Cheap to clone; [`Desk::stop`] ends the thread.
 #[derive(Clone)]
 pub struct Desk {
-    inbox: SyncSender<DeskMessage>,
+    inbox: Sender<DeskMessage>,
     shared: Arc<Shared>,
 }
 
@@ -170,7 +172,7 @@ impl Desk {
         on_failure: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<(Desk, JoinHandle<()>), JournalError> {
         let (engine, snapshot) = recover::recover(journal.as_mut(), policy, clock.as_mut())?;
-        let (inbox, messages) = sync_channel(INBOX_MAX);
+        let (inbox, mut messages) = inbox::inbox(INBOX_MAX);
         let feed = Arc::new(Feed::new(journal.reader()?));
         let shared = Arc::new(Shared {
             name: name.into(),
@@ -184,7 +186,7 @@ impl Desk {
         worker.begin()?;
         let run = move || {
             threads::go_first();
-            if let Err(error) = worker.run(&messages) {
+            if let Err(error) = worker.run(&mut messages) {
                 on_failure(error);
             }
         };
@@ -279,8 +281,8 @@ impl Desk {
         self.inbox.try_send(message).map_err(|error| {
             self.shared.metrics.count_refused();
             match error {
-                TrySendError::Full(_) => SubmitError::Busy,
-                TrySendError::Disconnected(_) => SubmitError::Stopped,
+                SendError::Full => SubmitError::Busy,
+                SendError::Closed => SubmitError::Stopped,
             }
         })
     }

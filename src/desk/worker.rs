@@ -6,11 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::contention::{KEYS_OF_REQUEST_MAX, KeyBlockers};
 use super::gathering::Gathering;
+use super::inbox::{Inbox, Waited};
 use super::lanes::Lanes;
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
@@ -172,7 +172,7 @@ impl Worker {
         Ok(())
     }
 
-    pub fn run(&mut self, messages: &Receiver<DeskMessage>) -> Result<(), JournalError> {
+    pub fn run(&mut self, messages: &mut Inbox<DeskMessage>) -> Result<(), JournalError> {
         // Reused by every turn, so that a busy desk does not allocate.
         let (mut turn, mut outbox) = (Turn::default(), Outbox::default());
         let mut has_listened = false;
@@ -284,36 +284,39 @@ impl Worker {
     }
 
     /// A further message for a turn that has taken `taken` of them. A turn that appends may wait a moment for it.
-    fn next_of_turn(&mut self, messages: &Receiver<DeskMessage>, taken: u64, appends: bool) -> Option<DeskMessage> {
-        if let Ok(message) = messages.try_recv() {
+    fn next_of_turn(&mut self, messages: &mut Inbox<DeskMessage>, taken: u64, appends: bool) -> Option<DeskMessage> {
+        if let Some(message) = messages.try_next() {
             return Some(message);
         }
         if !appends || taken == 0 {
             return None;
         }
-        let left = self.gathering.time_left(taken, Instant::now())?;
-        messages.recv_timeout(left).ok()
+        let (wanted, left) = self.gathering.wait(taken, Instant::now())?;
+        match messages.await_messages(wanted, left) {
+            Waited::Message(message) => Some(message),
+            Waited::TimeOver | Waited::Abandoned => None,
+        }
     }
 
     /// The next message, or none when something is due; and how long the thread meant to sleep for it.
-    fn next_message(&self, messages: &Receiver<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
+    fn next_message(&self, messages: &mut Inbox<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
         let start = Instant::now();
         if has_reads || self.may_sweep(start) || !self.deferred.is_empty() || self.lanes.may_take(start) {
-            return (messages.try_recv().ok(), Duration::ZERO);
+            return (messages.try_next(), Duration::ZERO);
         }
         while self.last_taken <= POLL_TAKEN_MAX && start.elapsed() < POLL_TIME {
-            match messages.try_recv() {
-                Ok(message) => return (Some(message), Duration::ZERO),
+            match messages.try_next() {
+                Some(message) => return (Some(message), Duration::ZERO),
                 // Not a yield: Linux takes it for a wish to run later, and would let the thread wait for a tick, 4 ms, the next
                 // time that it is woken while others compute.
-                Err(_) => std::hint::spin_loop(),
+                None => std::hint::spin_loop(),
             }
         }
         let time = self.sleep_time();
-        let message = match messages.recv_timeout(time) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(DeskMessage::Stop),
+        let message = match messages.next_within(time) {
+            Waited::Message(message) => Some(message),
+            Waited::TimeOver => None,
+            Waited::Abandoned => Some(DeskMessage::Stop),
         };
         (message, time)
     }
