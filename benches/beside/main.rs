@@ -1,7 +1,7 @@
 //! git-dibs compared with its alternatives, in one run on one machine: `./bench` starts the others and this.
 //!
 //! `cargo bench --bench beside` alone works too and leaves out what is not running; words in [`main`] select some of
-//! the tables. The server is the real program in a process of its own; so are the bare handler and the echo, which are
+//! the tables, and numbers the numbers of connections. The server is the real program in a process of its own; so are the bare handler and the echo, which are
 //! this program started again. Everything compared takes turns, round by round.
 
 #[path = "../common/mod.rs"]
@@ -38,7 +38,8 @@ fn main() {
     if wants("throughput") || wants("latency") {
         let peers = peers::Peers::start(&place);
         if wants("throughput") {
-            throughput::measure(&place, &peers);
+            let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+            throughput::measure(&place, &peers, &numbers);
         }
         if wants("latency") {
             latency::measure(&peers);

@@ -7,18 +7,21 @@ use std::time::Duration;
 use crate::common::clock::{long, rounds, took};
 use crate::common::support::world::World;
 use crate::common::table;
-use crate::peers::Peers;
+use crate::peers::{CONNECTIONS_MAX, Peers};
 
 const ROUND: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 5;
 
-pub fn measure(place: &World, peers: &Peers) {
+const CONNECTIONS: [usize; 4] = [1, 8, 64, CONNECTIONS_MAX];
+
+/// With these numbers of connections, or with all that the table has.
+pub fn measure(place: &World, peers: &Peers, numbers: &[usize]) {
     table::head("Requests answered: durable reserve + release over HTTP with JWT");
     for name in &peers.missing {
         table::note(&format!("left out, because it does not run: {name}"));
     }
     table::fact("what durable costs here: 4 KiB written in place and synced", &table::time(sync_time(place)));
-    for connections in [1, 8, 64, 256] {
+    for connections in CONNECTIONS.into_iter().filter(|number| numbers.is_empty() || numbers.contains(number)) {
         let everybody = || peers.others.iter().chain([&peers.echo]);
         let mut rates = vec![Vec::new(); peers.others.len() + 1];
         for round in 0..=rounds(ROUNDS) {

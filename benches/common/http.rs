@@ -73,15 +73,25 @@ fn finish(head: &str, body: &str, out: &mut Vec<u8>) {
 
 /// The length of the response and its body, if it is complete.
 pub fn answer(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&bytes[..end]).expect("heads are text");
-    assert!(head.starts_with("HTTP/1.1 200"), "{}", String::from_utf8_lossy(bytes));
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().expect("a number"))
-    });
-    let length = end + length.expect("the answer says how long it is");
-    (bytes.len() >= length).then(|| (length, &bytes[end..length]))
+    const LENGTH: &[u8] = b"content-length: ";
+    assert!(bytes.starts_with(b"HTTP/1.1 200") || bytes.len() < 12, "{}", String::from_utf8_lossy(bytes));
+    let (mut rest, mut length) = (bytes, None);
+    loop {
+        // Every byte that the load looks at is time that the server does not have.
+        let line = rest.iter().position(|byte| *byte == b'\n')?;
+        let (head, tail) = rest.split_at(line + 1);
+        rest = tail;
+        match head {
+            b"\r\n" => break,
+            head if head.len() > LENGTH.len() && head[..LENGTH.len()].eq_ignore_ascii_case(LENGTH) => {
+                let digits = head[LENGTH.len()..].trim_ascii_end();
+                length = Some(digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')));
+            }
+            _ => {}
+        }
+    }
+    let body = rest.get(..length.expect("the answer says how long it is"))?;
+    Some((bytes.len() - rest.len() + body.len(), body))
 }
 
 /// One call on a connection that stays open. Returns the body.
