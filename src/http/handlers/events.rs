@@ -27,13 +27,14 @@ use crate::http::app::{App, Repository};
 use crate::http::background::in_background;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_texts::{BatchText, write_event, write_record};
+use crate::http::event_texts::{BatchText, TextPage, write_event, write_record};
 use crate::http::extract::QueryParams;
 use crate::http::live_events::LiveEvents;
 use crate::http::login::cookie::{OwnedProof, Proof};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::read_state;
+use crate::journal::JournalError;
 use crate::key::KeyPrefix;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
@@ -269,11 +270,12 @@ impl Stream {
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
-                    (FeedPage::Records(records), texts) => {
-                        self.write_records(&records, texts.as_ref(), JOURNAL_BLOCK_BYTES)?;
+                    JournalRead::Page(page) => {
+                        self.write_records(&page.records, Some(&page.texts), JOURNAL_BLOCK_BYTES)?;
                     }
-                    (FeedPage::Dropped, _) if self.is_new => self.reset("tooOld"),
-                    (FeedPage::Dropped, _) => {
+                    JournalRead::Records(records) => self.write_records(&records, None, JOURNAL_BLOCK_BYTES)?,
+                    JournalRead::Dropped if self.is_new => self.reset("tooOld"),
+                    JournalRead::Dropped => {
                         return Err(Some("the stream fell too far behind; reconnect with the last id"));
                     }
                 },
@@ -342,27 +344,31 @@ impl Stream {
         Ok(())
     }
 
-    /// The next records from the journal, and their texts if the stream has no filter.
-    async fn read_journal(&self) -> Result<(FeedPage, Option<BatchText>), StreamEnd> {
+    /// The next records from the journal, with their texts if the stream has no filter.
+    async fn read_journal(&self) -> Result<JournalRead, StreamEnd> {
         let (follower, after, has_filter) = (self.follower.clone(), self.after, !self.filter.is_empty());
         // Reading the journal blocks a thread. Streams beyond the limit wait here and not in a thread.
         let permit = self.app.journal_readers.clone().acquire_owned().await.map_err(|_| None)?;
+        let repo = self.repo.clone();
         let read = move || {
             // The thread keeps it: the stream may end while it reads.
             let _permit = permit;
-            follower.read_journal(after).map(|page| {
-                let texts = match &page {
-                    FeedPage::Records(records) if !has_filter => {
-                        Some(BatchText::of_first(records, JOURNAL_BLOCK_BYTES))
-                    }
-                    _ => None,
-                };
-                (page, texts)
+            let read = |after| follower.read_journal(after);
+            if !has_filter && let Some(page) = repo.event_texts.journal_page(after, read)? {
+                return Ok(JournalRead::Page(page));
+            }
+            Ok(match follower.read_journal(after)? {
+                FeedPage::Dropped => JournalRead::Dropped,
+                FeedPage::Records(records) if has_filter => JournalRead::Records(records),
+                FeedPage::Records(records) => {
+                    let texts = BatchText::of_first(&records, JOURNAL_BLOCK_BYTES);
+                    JournalRead::Page(Arc::new(TextPage { records, texts }))
+                }
             })
         };
         match in_background(read).await {
-            Some(Ok(page)) => Ok(page),
-            Some(Err(error)) => {
+            Some(Ok(read)) => Ok(read),
+            Some(Err::<_, JournalError>(error)) => {
                 tracing::warn!(%error, "could not read the journal for an event stream");
                 Err(Some("the journal cannot be read now"))
             }
@@ -408,6 +414,16 @@ impl Stream {
         }
         self.blocks.send(std::mem::take(&mut self.text).into()).await.map_err(|_| None)
     }
+}
+
+/// What a stream reads from the journal.
+enum JournalRead {
+    /// The records around the position, with their texts.
+    Page(Arc<TextPage>),
+    /// The next records.
+    Records(Vec<Record>),
+    /// A snapshot has dropped some of the next records.
+    Dropped,
 }
 
 /// Waits until the login of a browser ends; for ever, if the caller has a token.
