@@ -23,8 +23,8 @@ const BUFFER_MAX: usize = 16_384;
 /// The most bytes of keys in the buffer. Only requests with thousands of keys come near it.
 const BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// About how many records a follower gets at once.
-const PAGE: usize = 4096;
+/// About how many records a follower gets at once: a few blocks of text. The batches are collected under the lock of the buffer.
+const PAGE: usize = 256;
 
 /// The same from the journal, where each record is read and decoded for one follower.
 const JOURNAL_PAGE: usize = 512;

@@ -178,16 +178,20 @@ impl Engine {
     /// An engine with this state. Deadlines start with [`Engine::resume`].
     pub fn restore(policy: Policy, image: Image) -> Engine {
         let (image, reservations) = image.split();
-        Engine::restore_parts(policy, image, &mut reservations.into_iter())
+        let about = reservations.len();
+        Engine::restore_parts(policy, image, &mut reservations.into_iter(), about)
     }
 
-    /// The same with the parts of [`Image::split`].
+    /// The same with the parts of [`Image::split`]: the image without reservations, and about so many of them.
     pub fn restore_parts(
         policy: Policy,
         image: Image,
         reservations: &mut dyn Iterator<Item = ReservationImage>,
+        about: usize,
     ) -> Engine {
         let mut engine = Engine::new(policy);
+        engine.index.reserve(about + image.versions.len());
+        engine.reservations.reserve(about);
         engine.seq = image.seq;
         engine.version_floor = image.version_floor;
         for session in image.sessions {

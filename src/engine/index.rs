@@ -279,6 +279,15 @@ impl Index {
         self.places.iter().map(|(_, place)| place)
     }
 
+    /// Makes room for about so many more keys at once. To grow with them takes a third of the time of inserting them.
+    pub fn reserve(&mut self, keys: usize) {
+        let (nodes, places, hasher) = (&self.nodes, &self.places, &self.hasher);
+        self.edges.reserve(keys, |id| hasher.hash_one((nodes[*id].parent, &*nodes[*id].name)));
+        self.keys.reserve(keys, |id| hasher.hash_one(&places[*id].key));
+        self.nodes.0.reserve(keys);
+        self.places.reserve(keys);
+    }
+
     /// The place of this key. A new one gets the given version.
     pub fn find_or_insert(&mut self, key: &Key, version: u64) -> PlaceSlot {
         if let Some(id) = self.find(key) {

@@ -69,6 +69,11 @@ impl<S: Slot, T> Slab<S, T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, count: usize) {
+        self.slots.reserve(count);
+    }
+
     /// Makes the value directly in its slot, which saves moving it there.
     #[inline]
     pub fn insert_with(&mut self, make: impl FnOnce() -> T) -> S {

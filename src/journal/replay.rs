@@ -16,6 +16,10 @@ use crate::engine::{Image, Record, ReservationImage, Seq};
 /// escaped.
 const RESERVATIONS: &[u8] = b",\"reservations\":[";
 
+/// What the text of each reservation begins with, and from how much of the list their number is estimated.
+const RESERVATION: &[u8] = b"{\"id\":";
+const SAMPLE_BYTES: usize = 64 << 10;
+
 /// From this size on an image has a second thread, which is this many chunks of reservations ahead. Only a few: what is not kept
 /// of a chunk should be free again soon, while the thread still takes memory from the same pages.
 const LARGE_IMAGE_BYTES: usize = 1 << 20;
@@ -24,8 +28,8 @@ const CHUNKS_AHEAD: usize = 4;
 
 /// State that can be rebuilt from a journal.
 pub trait Replay {
-    /// Replaces the state with the state in a snapshot: an image without reservations, and these.
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>);
+    /// Replaces the state with the state in a snapshot: an image without reservations, and about so many of them.
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, about: usize);
 
     /// Adds the next record.
     fn apply(&mut self, record: &Record);
@@ -75,7 +79,7 @@ fn restore_image(bytes: Vec<u8>, state: &mut impl Replay) -> serde_json::Result<
         let (chunks, received) = sync_channel(CHUNKS_AHEAD);
         let read = std::thread::scope(|scope| {
             let reading = scope.spawn(move || read_reservations(reservations, &chunks));
-            state.restore(image, &mut received.into_iter().flatten());
+            state.restore(image, &mut received.into_iter().flatten(), estimate(reservations));
             reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         give_back(bytes);
@@ -83,7 +87,8 @@ fn restore_image(bytes: Vec<u8>, state: &mut impl Replay) -> serde_json::Result<
     }
     let (image, reservations) = serde_json::from_slice::<Image>(&bytes)?.split();
     give_back(bytes);
-    state.restore(image, &mut reservations.into_iter());
+    let about = reservations.len();
+    state.restore(image, &mut reservations.into_iter(), about);
     Ok(())
 }
 
@@ -106,6 +111,14 @@ fn split_text(bytes: &[u8]) -> Option<(Image, &[u8])> {
     let image = serde_json::from_slice(&[&bytes[..start], b"}"].concat()).ok()?;
     let list = &bytes[start + RESERVATIONS.len() - 1..];
     Some((image, list.strip_suffix(b"}")?))
+}
+
+/// About how many reservations a list has, if all of it is like its beginning.
+fn estimate(list: &[u8]) -> usize {
+    let sample = &list[..list.len().min(SAMPLE_BYTES)];
+    // This begins a reservation, and is in no string, where quotes are escaped.
+    let count = sample.windows(RESERVATION.len()).filter(|window| *window == RESERVATION).count();
+    count * (list.len() / sample.len().max(1))
 }
 
 /// Sends the reservations of a list in chunks.
@@ -176,6 +189,8 @@ mod tests {
         let image = large_image();
         let bytes = encode_image(&image);
         assert!(bytes.len() >= LARGE_IMAGE_BYTES && split_text(&bytes).is_some(), "{}", bytes.len());
+        let (held, about) = (image.clone().split().1.len(), estimate(split_text(&bytes).unwrap().1));
+        assert!((held / 2..=held).contains(&about), "{about} of {held}");
         let mut engine = Engine::new(Policy::default());
         let broken = [&bytes[..bytes.len() - 40], b"]}"].concat();
         restore_image(bytes, &mut engine).unwrap();

@@ -237,7 +237,7 @@ impl Holdings {
 }
 
 impl Replay for Holdings {
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, _about: usize) {
         *self = Holdings::of_image(image, reservations);
     }
 

@@ -272,8 +272,8 @@ struct Node {
 struct Rebuilt(Engine);
 
 impl Replay for Rebuilt {
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>) {
-        self.0 = Engine::restore_parts(self.0.policy().clone(), image, reservations);
+    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, about: usize) {
+        self.0 = Engine::restore_parts(self.0.policy().clone(), image, reservations, about);
     }
 
     fn apply(&mut self, record: &Record) {
