@@ -18,8 +18,10 @@ const LONG_APPEND: Duration = Duration::from_micros(600);
 /// So many sessions wait for each other however quick an append is. Fewer do not: to be woken takes a part of a quick append.
 const MANY_SESSIONS: u64 = 16;
 
-/// The wait for many sessions ends when this part of them is here, or after so many appends.
-const MOST: (u64, u64) = (7, 8);
+/// A wait ends when all but this part of the sessions are here, so that a slow one does not hold up the others.
+const LATE_PART: u64 = 8;
+
+/// The wait for many sessions, in appends.
 const APPENDS: u32 = 4;
 
 /// The longest wait. Where appends are long it is never longer than one: fewer appends leave etcd more time for each.
@@ -68,13 +70,14 @@ impl Gathering {
     /// How many messages more a turn that has taken so many waits for, and how long; none if it does not wait.
     pub fn wait(&mut self, taken: u64, now: Instant) -> Option<(usize, Duration)> {
         let append = self.appends[0].min(self.appends[1]);
-        let (wanted, time) = if append >= LONG_APPEND {
-            (self.expected, append)
+        let time = if append >= LONG_APPEND {
+            append
         } else if self.expected >= MANY_SESSIONS {
-            (self.expected * MOST.0 / MOST.1, append * APPENDS)
+            append * APPENDS
         } else {
             return None;
         };
+        let wanted = self.expected - self.expected / LATE_PART;
         if taken >= wanted || self.pause > 0 {
             return None;
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// An inbox that takes messages until so many are in it.
 pub(super) fn inbox<T>(room: usize) -> (Sender<T>, Inbox<T>) {
-    let queue = Queue { messages: VecDeque::new(), senders: 1, is_closed: false, wanted: 0, blocked: 0 };
+    let queue = Queue { messages: VecDeque::new(), is_abandoned: false, is_closed: false, wanted: 0, blocked: 0 };
     let shared = Shared {
         queue: Mutex::new(queue),
         room,
@@ -19,7 +19,7 @@ pub(super) fn inbox<T>(room: usize) -> (Sender<T>, Inbox<T>) {
         count: AtomicUsize::new(0),
     };
     let shared = Arc::new(shared);
-    (Sender(shared.clone()), Inbox { shared, taken: VecDeque::new() })
+    (Sender(Arc::new(Senders(shared.clone()))), Inbox { shared, taken: VecDeque::new() })
 }
 
 struct Shared<T> {
@@ -33,7 +33,8 @@ struct Shared<T> {
 
 struct Queue<T> {
     messages: VecDeque<T>,
-    senders: usize,
+    /// Nobody sends any more.
+    is_abandoned: bool,
     /// Nobody receives any more.
     is_closed: bool,
     /// With how many messages the receiving thread is to be woken; zero unless it waits.
@@ -49,7 +50,10 @@ pub(super) enum SendError {
     Closed,
 }
 
-pub(super) struct Sender<T>(Arc<Shared<T>>);
+pub(super) struct Sender<T>(Arc<Senders<T>>);
+
+/// What all senders share. It is dropped with the last of them.
+struct Senders<T>(Arc<Shared<T>>);
 
 /// The receiving end.
 pub(super) struct Inbox<T> {
@@ -91,48 +95,47 @@ impl<T> Shared<T> {
 impl<T> Sender<T> {
     /// Sends unless the inbox is full.
     pub fn try_send(&self, message: T) -> Result<(), SendError> {
-        let queue = self.0.lock();
+        let Senders(shared) = &*self.0;
+        let queue = shared.lock();
         if queue.is_closed {
             return Err(SendError::Closed);
         }
-        if queue.messages.len() >= self.0.room {
+        if queue.messages.len() >= shared.room {
             return Err(SendError::Full);
         }
-        self.0.push(queue, message);
+        shared.push(queue, message);
         Ok(())
     }
 
     /// Sends, and waits for room if the inbox is full.
     pub fn send(&self, message: T) -> Result<(), SendError> {
-        let mut queue = self.0.lock();
-        while queue.messages.len() >= self.0.room && !queue.is_closed {
+        let Senders(shared) = &*self.0;
+        let mut queue = shared.lock();
+        while queue.messages.len() >= shared.room && !queue.is_closed {
             queue.blocked += 1;
-            queue = self.0.emptied.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = shared.emptied.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.blocked -= 1;
         }
         if queue.is_closed {
             return Err(SendError::Closed);
         }
-        self.0.push(queue, message);
+        shared.push(queue, message);
         Ok(())
     }
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.0.lock().senders += 1;
         Self(self.0.clone())
     }
 }
 
-impl<T> Drop for Sender<T> {
+impl<T> Drop for Senders<T> {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
-        queue.senders -= 1;
-        if queue.senders == 0 {
-            queue.wanted = 0;
-            self.0.arrived.notify_one();
-        }
+        queue.is_abandoned = true;
+        drop(queue);
+        self.0.arrived.notify_one();
     }
 }
 
@@ -155,7 +158,7 @@ impl<T> Inbox<T> {
         // Far more than anybody waits, and it cannot overflow.
         let until = Instant::now() + time.min(Duration::from_secs(3600));
         let mut queue = self.shared.lock();
-        while self.taken.len() + queue.messages.len() < wanted.max(1) && queue.senders > 0 {
+        while self.taken.len() + queue.messages.len() < wanted.max(1) && !queue.is_abandoned {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -164,7 +167,7 @@ impl<T> Inbox<T> {
             queue = self.shared.arrived.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         queue.wanted = 0;
-        let is_abandoned = queue.senders == 0;
+        let is_abandoned = queue.is_abandoned;
         take_all(&mut self.taken, &self.shared, queue);
         match self.taken.pop_front() {
             Some(message) => Waited::Message(message),
@@ -235,12 +238,12 @@ mod tests {
     fn a_thread_that_waits_for_several_is_woken_once() {
         let (sender, mut inbox) = inbox(100);
         let waiting = std::thread::spawn(move || (inbox.await_messages(3, LONG), inbox));
-        while sender.0.lock().wanted == 0 {
+        while sender.0.0.lock().wanted == 0 {
             std::thread::yield_now();
         }
         sender.try_send(1).unwrap();
         sender.try_send(2).unwrap();
-        assert_eq!(sender.0.lock().wanted, 3, "it still waits");
+        assert_eq!(sender.0.0.lock().wanted, 3, "it still waits");
         sender.try_send(3).unwrap();
         let (first, mut inbox) = waiting.join().unwrap();
         assert_eq!((first, inbox.try_next(), inbox.try_next()), (Waited::Message(1), Some(2), Some(3)));
