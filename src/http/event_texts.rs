@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::event_json::event_json;
 use crate::desk::FeedPage;
 use crate::engine::{Record, Seq};
-use crate::journal::JournalError;
 
 /// The batches whose text is kept, and the bytes of their texts: as much as the feed buffers. A stream that is further behind
 /// makes its own text.
@@ -105,11 +104,11 @@ impl EventTexts {
     /// A page of the journal with the record after this one, and its text; none if a part of it was dropped, if it is not full
     /// yet, or has too much text. `read` gives the records after another one. Streams that ask at the same time wait for the
     /// first of them.
-    pub fn journal_page(
+    pub fn journal_page<E>(
         &self,
         after: Seq,
-        read: impl FnOnce(Seq) -> Result<FeedPage, JournalError>,
-    ) -> Result<Option<Arc<TextPage>>, JournalError> {
+        read: impl FnOnce(Seq) -> Result<FeedPage, E>,
+    ) -> Result<Option<Arc<TextPage>>, E> {
         let before = Seq(after.0 - after.0 % PAGE_RECORDS);
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, page)) = pages.iter().find(|(known, _)| *known == before) {
@@ -180,13 +179,14 @@ mod tests {
     fn a_page_of_the_journal_is_read_once_for_streams_that_are_a_little_apart() {
         let texts = EventTexts::default();
         let page = |after| {
-            let read = |before: Seq| Ok(FeedPage::Records(batch(before.0 + 1, PAGE_RECORDS)));
+            let read = |before: Seq| Ok::<_, ()>(FeedPage::Records(batch(before.0 + 1, PAGE_RECORDS)));
             texts.journal_page(Seq(after), read).unwrap().expect("it is whole")
         };
         let first = page(PAGE_RECORDS);
         assert_eq!((first.records[0].seq, first.records.len() as u64), (Seq(PAGE_RECORDS + 1), PAGE_RECORDS));
         assert!(first.texts.of_record(first.records.len() - 1).is_some());
-        let again = |after| texts.journal_page(Seq(after), |_| panic!("it is known")).unwrap().expect("it is known");
+        let again =
+            |after| texts.journal_page::<()>(Seq(after), |_| panic!("it is known")).unwrap().expect("it is known");
         assert!(Arc::ptr_eq(&first, &again(2 * PAGE_RECORDS - 1)));
         (0..PAGES_MAX as u64).for_each(|n| assert_eq!(page(PAGE_RECORDS * (n + 2)).records[0].seq.0 % PAGE_RECORDS, 1));
         assert_eq!(texts.pages.lock().unwrap().len(), PAGES_MAX);
@@ -196,11 +196,12 @@ mod tests {
     #[test]
     fn a_page_that_is_not_whole_is_not_shared() {
         let texts = EventTexts::default();
-        let page = |records: Vec<Record>| texts.journal_page(Seq(700), |_| Ok(FeedPage::Records(records))).unwrap();
+        let page =
+            |records: Vec<Record>| texts.journal_page::<()>(Seq(700), |_| Ok(FeedPage::Records(records))).unwrap();
         assert!(page(batch(513, PAGE_RECORDS - 1)).is_none(), "more records will follow");
         assert!(page(batch(514, PAGE_RECORDS)).is_none(), "the first one was dropped");
         assert!(page(Vec::new()).is_none());
-        assert!(texts.journal_page(Seq(700), |_| Ok(FeedPage::Dropped)).unwrap().is_none());
+        assert!(texts.journal_page::<()>(Seq(700), |_| Ok(FeedPage::Dropped)).unwrap().is_none());
         assert!(texts.pages.lock().unwrap().is_empty());
     }
 

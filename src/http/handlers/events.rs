@@ -27,14 +27,13 @@ use crate::http::app::{App, Repository};
 use crate::http::background::in_background;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_texts::{BatchText, TextPage, write_event, write_record};
+use crate::http::event_texts::{BatchText, EventTexts, TextPage, write_event, write_record};
 use crate::http::extract::QueryParams;
 use crate::http::live_events::LiveEvents;
 use crate::http::login::cookie::{OwnedProof, Proof};
 use crate::http::openapi::{params, refusals};
 use crate::http::outcome;
 use crate::http::submit::read_state;
-use crate::journal::JournalError;
 use crate::key::KeyPrefix;
 use crate::token::{Claims, LEEWAY_SECONDS};
 use crate::wire::{self, Code, ErrorBody};
@@ -353,22 +352,11 @@ impl Stream {
         let read = move || {
             // The thread keeps it: the stream may end while it reads.
             let _permit = permit;
-            let read = |after| follower.read_journal(after);
-            if !has_filter && let Some(page) = repo.event_texts.journal_page(after, read)? {
-                return Ok(JournalRead::Page(page));
-            }
-            Ok(match follower.read_journal(after)? {
-                FeedPage::Dropped => JournalRead::Dropped,
-                FeedPage::Records(records) if has_filter => JournalRead::Records(records),
-                FeedPage::Records(records) => {
-                    let texts = BatchText::of_first(&records, JOURNAL_BLOCK_BYTES);
-                    JournalRead::Page(Arc::new(TextPage { records, texts }))
-                }
-            })
+            read_records(&repo.event_texts, after, has_filter, |after| follower.read_journal(after))
         };
         match in_background(read).await {
             Some(Ok(read)) => Ok(read),
-            Some(Err::<_, JournalError>(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(%error, "could not read the journal for an event stream");
                 Err(Some("the journal cannot be read now"))
             }
@@ -424,6 +412,26 @@ enum JournalRead {
     Records(Vec<Record>),
     /// A snapshot has dropped some of the next records.
     Dropped,
+}
+
+/// Reads the records after this one with `read`, and makes their texts unless the stream has a filter.
+fn read_records<E>(
+    texts: &EventTexts,
+    after: Seq,
+    has_filter: bool,
+    read: impl Fn(Seq) -> Result<FeedPage, E>,
+) -> Result<JournalRead, E> {
+    if !has_filter && let Some(page) = texts.journal_page(after, &read)? {
+        return Ok(JournalRead::Page(page));
+    }
+    Ok(match read(after)? {
+        FeedPage::Dropped => JournalRead::Dropped,
+        FeedPage::Records(records) if has_filter => JournalRead::Records(records),
+        FeedPage::Records(records) => {
+            let texts = BatchText::of_first(&records, JOURNAL_BLOCK_BYTES);
+            JournalRead::Page(Arc::new(TextPage { records, texts }))
+        }
+    })
 }
 
 /// Waits until the login of a browser ends; for ever, if the caller has a token.
