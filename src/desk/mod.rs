@@ -1,11 +1,11 @@
 //! One thread per repository: execute → append → publish → reply. The only clock.
 //!
 //! There is no HTTP and no git here. A caller submits a command with a closure for the reply; the closure is called once
-//! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; messages arrive in `inbox`, the loop is
-//! in `worker`, which messages go first in `lanes`, which ones share an append in `gathering`, start-up in `recover`, snapshots in
-//! `snapshot`, the stream of durable records in `feed`, counts of refusals and waits in `contention`, the sessions that
-//! compete for a key in `contenders`, and the list of refusals in `refusal_list`. `presence` sees to it that time in which the
-//! desk did not listen counts against no deadline.
+//! the records behind the reply are durable. Start at [`Desk::open`] and [`Desk::submit`]; messages arrive in `inbox`, the
+//! loop is in `worker`, which messages go first in `lanes`, which ones share an append in `gathering`, start-up in
+//! `recover`, snapshots in `snapshot`, the stream of durable records in `feed`, counts of refusals and waits in `contention`,
+//! the sessions that compete for a key in `contenders`, and the list of refusals in `refusal_list`. `presence` sees to it
+//! that time in which the desk did not listen counts against no deadline.
 
 mod clock;
 mod contenders;
