@@ -17,6 +17,7 @@ pub(super) fn inbox<T>(room: usize) -> (Sender<T>, Inbox<T>) {
         arrived: Condvar::new(),
         emptied: Condvar::new(),
         count: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
     };
     let shared = Arc::new(shared);
     (Sender(Arc::new(Senders(shared.clone()))), Inbox { shared, taken: VecDeque::new() })
@@ -29,13 +30,15 @@ struct Shared<T> {
     emptied: Condvar,
     /// The number of messages in the queue, to be read without the lock.
     count: AtomicUsize,
+    /// The number of messages that the receiver has taken out of the queue and not received yet.
+    taken: AtomicUsize,
 }
 
 struct Queue<T> {
     messages: VecDeque<T>,
-    /// Nobody sends any more.
+    /// All senders are gone.
     is_abandoned: bool,
-    /// Nobody receives any more.
+    /// The receiver is gone.
     is_closed: bool,
     /// With how many messages the receiving thread is to be woken; zero unless it waits.
     wanted: usize,
@@ -93,14 +96,14 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends unless the inbox is full.
+    /// Sends unless the inbox is full. What the receiver has taken at once and not received yet counts too.
     pub fn try_send(&self, message: T) -> Result<(), SendError> {
         let Senders(shared) = &*self.0;
         let queue = shared.lock();
         if queue.is_closed {
             return Err(SendError::Closed);
         }
-        if queue.messages.len() >= shared.room {
+        if queue.messages.len() + shared.taken.load(Ordering::Relaxed) >= shared.room {
             return Err(SendError::Full);
         }
         shared.push(queue, message);
@@ -145,7 +148,13 @@ impl<T> Inbox<T> {
         if self.taken.is_empty() && self.shared.count.load(Ordering::Acquire) > 0 {
             take_all(&mut self.taken, &self.shared, self.shared.lock());
         }
-        self.taken.pop_front()
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let message = self.taken.pop_front();
+        self.shared.taken.store(self.taken.len(), Ordering::Relaxed);
+        message
     }
 
     /// The next message. Waits at most this long for it.
@@ -155,7 +164,11 @@ impl<T> Inbox<T> {
 
     /// Waits until so many messages are here, at most this long. Returns the first of them.
     pub fn await_messages(&mut self, wanted: usize, time: Duration) -> Waited<T> {
-        // Far more than anybody waits, and it cannot overflow.
+        // If enough is here, the queue stays as it is: the receiver must not take messages faster than it receives them.
+        if self.taken.len() >= wanted.max(1) {
+            return self.pop().map_or(Waited::TimeOver, Waited::Message);
+        }
+        // Longer than any wait, and it cannot overflow.
         let until = Instant::now() + time.min(Duration::from_secs(3600));
         let mut queue = self.shared.lock();
         while self.taken.len() + queue.messages.len() < wanted.max(1) && !queue.is_abandoned {
@@ -169,7 +182,7 @@ impl<T> Inbox<T> {
         queue.wanted = 0;
         let is_abandoned = queue.is_abandoned;
         take_all(&mut self.taken, &self.shared, queue);
-        match self.taken.pop_front() {
+        match self.pop() {
             Some(message) => Waited::Message(message),
             None if is_abandoned => Waited::Abandoned,
             None => Waited::TimeOver,
@@ -184,6 +197,7 @@ fn take_all<T>(taken: &mut VecDeque<T>, shared: &Shared<T>, mut queue: MutexGuar
         taken.append(&mut queue.messages);
     }
     shared.count.store(0, Ordering::Release);
+    shared.taken.store(taken.len(), Ordering::Relaxed);
     if queue.blocked > 0 {
         shared.emptied.notify_all();
     }
@@ -193,7 +207,7 @@ impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.is_closed = true;
-        // What nobody receives is dropped without the lock: a message may hold a sender.
+        // What is not received is dropped without the lock: a message may hold a sender.
         let messages = std::mem::take(&mut queue.messages);
         drop(queue);
         self.shared.emptied.notify_all();
@@ -224,6 +238,7 @@ mod tests {
         sender.try_send(1).unwrap();
         sender.try_send(2).unwrap();
         assert_eq!(sender.try_send(3), Err(SendError::Full));
+        let sender_too = sender.clone();
         let waiting = std::thread::spawn(move || sender.send(3));
         while inbox.shared.lock().blocked == 0 {
             std::thread::yield_now();
@@ -232,6 +247,21 @@ mod tests {
         assert_eq!(inbox.try_next(), Some(2));
         assert_eq!(inbox.next_within(LONG), Waited::Message(3));
         waiting.join().unwrap().unwrap();
+        assert_eq!(sender_too.try_send(4), Ok(()), "there is room again");
+    }
+
+    #[test]
+    fn messages_that_were_taken_and_not_received_count_as_well() {
+        let (sender, mut inbox) = inbox(3);
+        (0..3).for_each(|n| sender.try_send(n).unwrap());
+        assert_eq!(inbox.try_next(), Some(0), "the others were taken with it");
+        sender.try_send(3).unwrap();
+        assert_eq!(sender.try_send(4), Err(SendError::Full));
+        for n in 1..50 {
+            assert_eq!(inbox.next_within(LONG), Waited::Message(n));
+            sender.try_send(n + 3).unwrap();
+            assert_eq!(sender.try_send(0), Err(SendError::Full), "there are never more than three");
+        }
     }
 
     #[test]
