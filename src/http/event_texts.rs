@@ -10,10 +10,9 @@ use serde::Serialize;
 
 use super::event_json::event_json;
 use crate::desk::FeedPage;
-use crate::engine::{Record, Seq};
+use crate::engine::{Event, Record, Seq, SessionId};
 
-/// The batches whose text is kept, and the bytes of their texts: as much as the feed buffers. A stream that is further behind
-/// makes its own text.
+/// The batches whose text is kept, and the bytes of their texts: as much as the feed buffers.
 const BATCHES_MAX: usize = 16_384;
 const BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -32,13 +31,54 @@ pub struct EventTexts {
     pages: Mutex<Pages>,
 }
 
-/// Pages of the journal and the records before them, in the order in which they were read.
-type Pages = VecDeque<(Seq, Arc<TextPage>)>;
+/// Pages of the journal and the records before them, in the order in which they were read; none for a page with too much text.
+type Pages = VecDeque<(Seq, Option<Arc<TextPage>>)>;
 
-/// Records with their text.
+/// The text of some records, and what a stream must know of them besides. The records themselves may be far larger.
 pub struct TextPage {
-    pub records: Vec<Record>,
+    pub events: Vec<PageEvent>,
     pub texts: BatchText,
+}
+
+/// A record of a page.
+pub struct PageEvent {
+    pub seq: Seq,
+    /// The session that ended with it.
+    pub ended: Option<SessionId>,
+}
+
+impl TextPage {
+    /// The first records, as many as give this number of bytes of text.
+    pub fn of_first(records: &[Record], bytes: usize) -> TextPage {
+        let texts = BatchText::of_first(records, bytes);
+        let events = records[..texts.ends.len()].iter().map(|record| PageEvent {
+            seq: record.seq,
+            ended: match &record.event {
+                Event::Ended { session, .. } => Some(session.clone()),
+                _ => None,
+            },
+        });
+        TextPage { events: events.collect(), texts }
+    }
+}
+
+/// What [`EventTexts::journal_page`] found.
+pub enum JournalPage {
+    /// The page of the next record.
+    Shared(Arc<TextPage>),
+    /// There is no page to share; these are the next records.
+    Records(Vec<Record>),
+    /// A snapshot has dropped some of the next records.
+    Dropped,
+}
+
+impl JournalPage {
+    fn not_shared<E>(read: Result<FeedPage, E>) -> Result<JournalPage, E> {
+        Ok(match read? {
+            FeedPage::Records(records) => JournalPage::Records(records),
+            FeedPage::Dropped => JournalPage::Dropped,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -63,7 +103,7 @@ impl BatchText {
     }
 
     /// The text of the first records, as many as give this number of bytes.
-    pub fn of_first(records: &[Record], bytes: usize) -> BatchText {
+    fn of_first(records: &[Record], bytes: usize) -> BatchText {
         let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(records.len()));
         for record in records {
             if text.len() >= bytes {
@@ -101,36 +141,45 @@ impl EventTexts {
         text
     }
 
-    /// A page of the journal with the record after this one, and its text; none if a part of it was dropped, if it is not full
-    /// yet, or has too much text. `read` gives the records after another one. Streams that ask at the same time wait for the
-    /// first of them.
-    pub fn journal_page<E>(
-        &self,
-        after: Seq,
-        read: impl FnOnce(Seq) -> Result<FeedPage, E>,
-    ) -> Result<Option<Arc<TextPage>>, E> {
+    /// The page of the journal that has the record after this one. A page is not shared while it is not full, if a part of it was
+    /// dropped, and if it has too much text. `read` gives the records after another one. Streams that ask at the same time
+    /// wait for the first of them.
+    pub fn journal_page<E>(&self, after: Seq, read: impl Fn(Seq) -> Result<FeedPage, E>) -> Result<JournalPage, E> {
         let before = Seq(after.0 - after.0 % PAGE_RECORDS);
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, page)) = pages.iter().find(|(known, _)| *known == before) {
-            return Ok(Some(page.clone()));
+        match pages.iter().find(|(known, _)| *known == before) {
+            Some((_, Some(page))) => return Ok(JournalPage::Shared(page.clone())),
+            Some((_, None)) => {
+                drop(pages);
+                return JournalPage::not_shared(read(after));
+            }
+            None => {}
         }
-        let FeedPage::Records(records) = read(before)? else { return Ok(None) };
+        let mut records = match read(before)? {
+            FeedPage::Records(records) => records,
+            FeedPage::Dropped => {
+                drop(pages);
+                // The record after this one may still be there.
+                return if before < after { JournalPage::not_shared(read(after)) } else { Ok(JournalPage::Dropped) };
+            }
+        };
         let is_whole = records.len() as u64 == PAGE_RECORDS
             && records.first().is_some_and(|first| first.seq == before.next())
             && records.last().is_some_and(|last| last.seq.0 == before.0 + PAGE_RECORDS);
-        if !is_whole {
-            return Ok(None);
+        if is_whole {
+            let page = Some(TextPage::of_first(&records, PAGE_BYTES_MAX))
+                .filter(|page| page.events.len() == records.len() && page.texts.text.len() <= PAGE_BYTES_MAX)
+                .map(Arc::new);
+            if pages.len() == PAGES_MAX {
+                pages.pop_front();
+            }
+            pages.push_back((before, page.clone()));
+            if let Some(page) = page {
+                return Ok(JournalPage::Shared(page));
+            }
         }
-        let texts = BatchText::of_first(&records, PAGE_BYTES_MAX);
-        if texts.ends.len() < records.len() {
-            return Ok(None);
-        }
-        let page = Arc::new(TextPage { records, texts });
-        if pages.len() == PAGES_MAX {
-            pages.pop_front();
-        }
-        pages.push_back((before, page.clone()));
-        Ok(Some(page))
+        records.drain(..records.partition_point(|record| record.seq <= after));
+        Ok(JournalPage::Records(records))
     }
 }
 
@@ -154,7 +203,8 @@ pub fn write_event(text: &mut Vec<u8>, id: Option<Seq>, name: &str, data: &impl 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{EndState, Event, SessionId, Timestamp};
+    use crate::engine::{EndState, ReservationId, Timestamp};
+    use crate::key::{Key, KeyRules};
 
     fn batch(first: u64, count: u64) -> Vec<Record> {
         let event = Event::Ended { session: SessionId::parse("ana").unwrap(), state: EndState::Completed };
@@ -175,34 +225,81 @@ mod tests {
         }
     }
 
+    fn shared(page: Result<JournalPage, ()>) -> Arc<TextPage> {
+        match page {
+            Ok(JournalPage::Shared(page)) => page,
+            _ => panic!("the page is not shared"),
+        }
+    }
+
     #[test]
     fn a_page_of_the_journal_is_read_once_for_streams_that_are_a_little_apart() {
         let texts = EventTexts::default();
         let page = |after| {
-            let read = |before: Seq| Ok::<_, ()>(FeedPage::Records(batch(before.0 + 1, PAGE_RECORDS)));
-            texts.journal_page(Seq(after), read).unwrap().expect("it is whole")
+            let read = |before: Seq| Ok(FeedPage::Records(batch(before.0 + 1, PAGE_RECORDS)));
+            shared(texts.journal_page(Seq(after), read))
         };
         let first = page(PAGE_RECORDS);
-        assert_eq!((first.records[0].seq, first.records.len() as u64), (Seq(PAGE_RECORDS + 1), PAGE_RECORDS));
-        assert!(first.texts.of_record(first.records.len() - 1).is_some());
-        let again =
-            |after| texts.journal_page::<()>(Seq(after), |_| panic!("it is known")).unwrap().expect("it is known");
+        assert_eq!((first.events[0].seq, first.events.len() as u64), (Seq(PAGE_RECORDS + 1), PAGE_RECORDS));
+        assert_eq!(first.events[0].ended, SessionId::parse("ana"));
+        assert!(first.texts.of_record(first.events.len() - 1).is_some());
+        let again = |after| shared(texts.journal_page(Seq(after), |_| panic!("it is known")));
         assert!(Arc::ptr_eq(&first, &again(2 * PAGE_RECORDS - 1)));
-        (0..PAGES_MAX as u64).for_each(|n| assert_eq!(page(PAGE_RECORDS * (n + 2)).records[0].seq.0 % PAGE_RECORDS, 1));
+        (0..PAGES_MAX as u64).for_each(|n| assert_eq!(page(PAGE_RECORDS * (n + 2)).events[0].seq.0 % PAGE_RECORDS, 1));
         assert_eq!(texts.pages.lock().unwrap().len(), PAGES_MAX);
         assert!(!Arc::ptr_eq(&first, &page(PAGE_RECORDS)), "the oldest page was dropped");
     }
 
     #[test]
-    fn a_page_that_is_not_whole_is_not_shared() {
+    fn a_page_that_is_not_whole_is_not_shared_and_read_once() {
         let texts = EventTexts::default();
-        let page =
-            |records: Vec<Record>| texts.journal_page::<()>(Seq(700), |_| Ok(FeedPage::Records(records))).unwrap();
-        assert!(page(batch(513, PAGE_RECORDS - 1)).is_none(), "more records will follow");
-        assert!(page(batch(514, PAGE_RECORDS)).is_none(), "the first one was dropped");
-        assert!(page(Vec::new()).is_none());
-        assert!(texts.journal_page::<()>(Seq(700), |_| Ok(FeedPage::Dropped)).unwrap().is_none());
+        let first = |records: Vec<Record>| {
+            let reads = std::cell::Cell::new(0);
+            let read = |_| {
+                reads.set(reads.get() + 1);
+                Ok::<_, ()>(FeedPage::Records(records.clone()))
+            };
+            let Ok(JournalPage::Records(rest)) = texts.journal_page(Seq(700), read) else {
+                panic!("the page is shared");
+            };
+            assert_eq!(reads.get(), 1);
+            rest.first().map(|record| record.seq)
+        };
+        assert_eq!(first(batch(513, PAGE_RECORDS - 1)), Some(Seq(701)), "more records will follow");
+        assert_eq!(first(batch(514, PAGE_RECORDS)), Some(Seq(701)), "the first one is not there");
+        assert_eq!(first(Vec::new()), None);
         assert!(texts.pages.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn where_the_beginning_of_a_page_was_dropped_the_rest_is_found() {
+        let texts = EventTexts::default();
+        let read = |after: Seq| {
+            Ok::<_, ()>(if after < Seq(600) { FeedPage::Dropped } else { FeedPage::Records(batch(after.0 + 1, 9)) })
+        };
+        let page = texts.journal_page(Seq(700), read);
+        assert!(matches!(page, Ok(JournalPage::Records(records)) if records[0].seq == Seq(701)));
+        assert!(matches!(texts.journal_page(Seq(599), read), Ok(JournalPage::Dropped)));
+        assert!(matches!(texts.journal_page(Seq(512), read), Ok(JournalPage::Dropped)));
+    }
+
+    #[test]
+    fn a_page_whose_last_record_has_too_much_text_is_not_shared_and_its_text_made_once() {
+        let texts = EventTexts::default();
+        let mut records = batch(1, PAGE_RECORDS);
+        records.last_mut().unwrap().event = Event::UnlockRequested {
+            request: uuid::Uuid::nil(),
+            reservation: ReservationId(uuid::Uuid::nil()),
+            key: Key::parse("file:a", &KeyRules::default()).unwrap(),
+            session: SessionId::parse("ana").unwrap(),
+            reason: "x".repeat(PAGE_BYTES_MAX).into(),
+        };
+        for after in [0, 7] {
+            let read = |before: Seq| Ok::<_, ()>(FeedPage::Records(records[before.0 as usize..].to_vec()));
+            let page = texts.journal_page(Seq(after), read);
+            assert!(matches!(page, Ok(JournalPage::Records(records)) if records[0].seq == Seq(after + 1)));
+            assert!(matches!(*texts.pages.lock().unwrap().make_contiguous(), [(Seq(0), None)]), "no text is kept");
+        }
     }
 
     #[test]

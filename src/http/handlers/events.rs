@@ -27,7 +27,7 @@ use crate::http::app::{App, Repository};
 use crate::http::background::in_background;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_texts::{BatchText, EventTexts, TextPage, write_event, write_record};
+use crate::http::event_texts::{BatchText, EventTexts, JournalPage, TextPage, write_event, write_record};
 use crate::http::extract::QueryParams;
 use crate::http::live_events::LiveEvents;
 use crate::http::login::cookie::{OwnedProof, Proof};
@@ -269,9 +269,7 @@ impl Stream {
                     }
                 }
                 BufferPage::TooOld => match self.read_journal().await? {
-                    JournalRead::Page(page) => {
-                        self.write_records(&page.records, Some(&page.texts), JOURNAL_BLOCK_BYTES)?;
-                    }
+                    JournalRead::Page(page) => self.write_page(&page, JOURNAL_BLOCK_BYTES)?,
                     JournalRead::Records(records) => self.write_records(&records, None, JOURNAL_BLOCK_BYTES)?,
                     JournalRead::Dropped if self.is_new => self.reset("tooOld"),
                     JournalRead::Dropped => {
@@ -332,15 +330,40 @@ impl Stream {
                 }
                 self.sent_id = record.seq;
             }
-            self.after = record.seq;
-            if let (Event::Ended { session, .. }, Some(own)) = (&record.event, &self.session)
-                && session == own
-                && record.seq > self.head
-            {
-                return Err(Some("the session has ended"));
-            }
+            let ended = match &record.event {
+                Event::Ended { session, .. } => Some(session),
+                _ => None,
+            };
+            self.handled(record.seq, ended)?;
         }
         Ok(())
+    }
+
+    /// The same for the events of a page, for a stream without a filter.
+    fn write_page(&mut self, page: &TextPage, text_max: usize) -> Result<(), StreamEnd> {
+        self.is_new = false;
+        let handled = page.events.partition_point(|event| event.seq <= self.after);
+        for (position, event) in page.events.iter().enumerate().skip(handled) {
+            if self.text.len() >= text_max {
+                return Ok(());
+            }
+            let Some(text) = page.texts.of_record(position) else { return Ok(()) };
+            self.text.extend_from_slice(text);
+            self.sent_id = event.seq;
+            self.handled(event.seq, event.ended.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a record was handled, and the session that ended with it.
+    fn handled(&mut self, seq: Seq, ended: Option<&SessionId>) -> Result<(), StreamEnd> {
+        self.after = seq;
+        match ended {
+            Some(session) if self.session.as_ref() == Some(session) && seq > self.head => {
+                Err(Some("the session has ended"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The next records from the journal, with their texts if the stream has no filter.
@@ -421,16 +444,16 @@ fn read_records<E>(
     has_filter: bool,
     read: impl Fn(Seq) -> Result<FeedPage, E>,
 ) -> Result<JournalRead, E> {
-    if !has_filter && let Some(page) = texts.journal_page(after, &read)? {
-        return Ok(JournalRead::Page(page));
+    if has_filter {
+        return Ok(match read(after)? {
+            FeedPage::Dropped => JournalRead::Dropped,
+            FeedPage::Records(records) => JournalRead::Records(records),
+        });
     }
-    Ok(match read(after)? {
-        FeedPage::Dropped => JournalRead::Dropped,
-        FeedPage::Records(records) if has_filter => JournalRead::Records(records),
-        FeedPage::Records(records) => {
-            let texts = BatchText::of_first(&records, JOURNAL_BLOCK_BYTES);
-            JournalRead::Page(Arc::new(TextPage { records, texts }))
-        }
+    Ok(match texts.journal_page(after, read)? {
+        JournalPage::Dropped => JournalRead::Dropped,
+        JournalPage::Shared(page) => JournalRead::Page(page),
+        JournalPage::Records(records) => JournalRead::Page(Arc::new(TextPage::of_first(&records, JOURNAL_BLOCK_BYTES))),
     })
 }
 
