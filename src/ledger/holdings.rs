@@ -237,7 +237,12 @@ impl Holdings {
 }
 
 impl Replay for Holdings {
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, _about: usize) {
+    fn restore(
+        &mut self,
+        image: Image,
+        reservations: &mut dyn Iterator<Item = ReservationImage>,
+        _expected_count: usize,
+    ) {
         *self = Holdings::of_image(image, reservations);
     }
 

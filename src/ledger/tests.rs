@@ -88,8 +88,13 @@ impl LedgerFixture {
             opened => Some(opened.unwrap()),
         };
         let mut writer = (0..1_000).find_map(open).expect("no other process writes this ledger");
-        while writer.flush(self.reader().as_mut()).unwrap().more {}
+        while self.flush(&mut writer).more {}
         writer
+    }
+
+    /// Writes the next records as one commit.
+    fn flush(&self, writer: &mut Writer) -> FlushReport {
+        writer.flush(self.reader().as_mut()).unwrap()
     }
 
     /// The output of git in the ledger.
@@ -161,10 +166,10 @@ fn git_shows_past_and_current_holders() {
     world.reserve("ana", &["src/a.rs", "src/b.rs", "docs/", "db:schema:slot"]);
     let mut writer = world.write();
     world.release("ana", "src/a.rs");
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     world.reserve("bo", &["src/a.rs"]);
-    writer.flush(world.reader().as_mut()).unwrap();
-    assert_eq!(writer.flush(world.reader().as_mut()).unwrap(), FlushReport { events: 0, bytes: 0, more: false });
+    world.flush(&mut writer);
+    assert_eq!(world.flush(&mut writer), FlushReport { events: 0, bytes: 0, more: false });
 
     let subjects = "reserve src/a.rs (+1) by Name of bo\nrelease src/a.rs by Name of ana\n\
                     reserve src/a.rs (+4) by Name of ana\n";
@@ -219,12 +224,12 @@ fn unusual_names_are_in_the_tree_too() {
     // A directory becomes a file, and a file becomes a directory.
     world.release("ana", "both/below/further");
     world.end("bo");
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     world.assert_tree_matches_engine();
     assert_eq!(world.git(&["show", "ledger:both/below"]).lines().count(), 1);
     world.end("ana");
     world.reserve("dan", &["caf", "both", "a"]);
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     world.assert_tree_matches_engine();
     assert_eq!(world.git(&["show", "ledger:both"]).lines().count(), 1);
     world.git(&["fsck", "--strict", "--no-dangling"]);
@@ -240,7 +245,7 @@ fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
     let mut writer = world.write();
     assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
     world.reserve("ana", &["a/b/c"]);
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     for text in ["a/b", "a/b/c"] {
         let blob = world.git(&["show", &format!("ledger:{}", path_of(&world, text).unwrap())]);
         let held: serde_json::Value = serde_json::from_str(&blob).unwrap();
@@ -248,7 +253,7 @@ fn show_path_of_a_path_that_is_also_a_directory_is_where_its_holder_is_found() {
     }
     assert_eq!(path_of(&world, "a").unwrap(), ".dibs/path/a", "where it would be");
     world.release("ana", "a/b/c");
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     assert_eq!(path_of(&world, "a/b").unwrap(), "a/b");
 }
 
@@ -327,7 +332,7 @@ fn holdings_before_the_oldest_record_are_computed_backwards() {
     let mut paths: Vec<_> = writer.paths().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
     paths.sort();
     assert_eq!(paths, ["changes", "goes", "stays"]);
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     world.assert_tree_matches_engine();
 }
 
@@ -367,9 +372,9 @@ fn each_year_has_its_own_root_commit() {
     let old = world.git(&["rev-parse", "ledger"]);
     world.now = Timestamp(1_800_000_000_000);
     world.reserve("ana", &["b"]);
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     world.reserve("ana", &["c"]);
-    writer.flush(world.reader().as_mut()).unwrap();
+    world.flush(&mut writer);
     assert_eq!(world.git(&["rev-list", "--count", "ledger"]).trim(), "2");
     assert_eq!(world.git(&["rev-parse", "ledger-2026"]), old);
     let reader = LedgerReader::open(&world.path()).unwrap();

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::pack_check::PackCheck;
 use super::repack::Repacker;
-use super::writer::Writer;
+use super::writer::{FlushReport, Writer};
 use super::{LedgerError, LedgerStatus};
-use crate::journal::JournalReader;
+use crate::journal::{JournalReader, RecordPage};
 use crate::threads;
 
 /// How often the journal is read. Everything in between becomes one commit.
@@ -129,47 +129,38 @@ impl LedgerThread {
         if !is_busy || self.stop_by.get().is_some() {
             return Ok(self.write_new(None)?.bytes);
         }
-        let until = Instant::now() + IDLE_TIME_MAX;
-        // In a thread of its own: without privileges, a thread cannot leave this priority again.
-        let written = std::thread::scope(|scope| {
-            let idle = scope.spawn(|| {
-                threads::go_when_idle();
-                self.write_new(Some(until))
-            });
-            idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })?;
-        self.repack_if_due();
-        let rest = if written.more { self.write_new(None)?.bytes } else { 0 };
-        Ok(written.bytes + rest)
+        let idle = self.write_new(Some(Instant::now() + IDLE_TIME_MAX))?;
+        let rest = if idle.more { self.write_new(None)?.bytes } else { 0 };
+        Ok(idle.bytes + rest)
     }
 
-    /// Starts a repack. Not in a thread of the idle priority, which the repack would keep when it is urgent.
-    fn repack_if_due(&mut self) {
-        if let Some(writer) = &self.writer {
-            self.repacker.start_if_due(&self.path, writer.store().packs());
-        }
-    }
-
-    /// Writes what is new. In a thread of the idle priority, as far as that is possible until a moment or a stop.
-    fn write_new(&mut self, until: Option<Instant>) -> Result<Written, LedgerError> {
+    /// Writes what is new. With a time only until then or a stop, and at the idle priority.
+    fn write_new(&mut self, idle_until: Option<Instant>) -> Result<FlushReport, LedgerError> {
         let mut writer = match self.writer.take() {
             // A ledger that was deleted is rebuilt.
             Some(writer) if exists(writer.store().path()) => writer,
             _ => Writer::open(&self.path, self.journal.as_mut())?,
         };
-        let mut written = Written { bytes: 0, more: true };
+        let mut total = FlushReport { more: true, ..FlushReport::default() };
         // A failed flush leaves the writer in an unknown state, so it is only kept after success.
         let goes_on = |until: Instant| Instant::now() < until && self.stop_by.get().is_none();
-        while written.more && self.has_time() && until.is_none_or(goes_on) {
-            let flushed = writer.flush(self.journal.as_mut())?;
-            written = Written { bytes: written.bytes + flushed.bytes, more: flushed.more };
+        while total.more && self.has_time() && idle_until.is_none_or(goes_on) {
+            let flush = match idle_until {
+                Some(_) => {
+                    let page = writer.read(self.journal.as_mut())?;
+                    write_when_idle(&mut writer, page)?
+                }
+                None => writer.flush(self.journal.as_mut())?,
+            };
+            let (events, bytes) = (total.events + flush.events, total.bytes + flush.bytes);
+            total = FlushReport { events, bytes, more: flush.more };
             self.status.set_written(writer.seq());
-            if flushed.events > 0 && until.is_none() {
+            if flush.events > 0 {
                 self.repacker.start_if_due(&self.path, writer.store().packs());
             }
         }
         self.writer = Some(writer);
-        Ok(written)
+        Ok(total)
     }
 
     /// Looks for damage in what was written before, and logs it once.
@@ -198,11 +189,21 @@ impl LedgerThread {
     }
 }
 
-/// What was written at once.
-struct Written {
-    bytes: usize,
-    /// The journal may have more records.
-    more: bool,
+/// Writes a page at the idle priority, in a thread of its own: without privileges, a thread cannot leave this priority again.
+/// The page was read before. That thread may be without a processor for seconds, so it must hold no lock of the journal.
+fn write_when_idle(writer: &mut Writer, page: RecordPage) -> Result<FlushReport, LedgerError> {
+    let mut page = Some(page);
+    let mut write = || page.take().map_or_else(|| Ok(FlushReport::default()), |page| writer.write(page));
+    let written = std::thread::scope(|scope| {
+        let idle = || {
+            threads::go_when_idle();
+            write()
+        };
+        let thread = std::thread::Builder::new().name("idle ledger".into()).spawn_scoped(scope, idle).ok()?;
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    // Without a thread it is written here.
+    written.unwrap_or_else(write)
 }
 
 /// How long to wait after so many bytes were written.

@@ -17,7 +17,7 @@ use super::store::{BRANCH, Commit, LedgerStore};
 use super::tree::Tree;
 use super::tree_path::EVENTS;
 use crate::engine::{Event, Seq, Timestamp};
-use crate::journal::JournalReader;
+use crate::journal::{JournalReader, RecordPage};
 
 /// The most records in one commit; more would make a message that is hard to read. Where every commit writes much, because
 /// a directory with very many entries changes, there may be more.
@@ -87,14 +87,25 @@ impl Writer {
         &self.store
     }
 
-    /// Writes the next records as one commit, if there are any.
+    /// Reads the next records and writes them as one commit, if there are any.
     pub fn flush(&mut self, journal: &mut dyn JournalReader) -> Result<FlushReport, LedgerError> {
+        let page = self.read(journal)?;
+        self.write(page)
+    }
+
+    /// Reads the next records for [`Writer::write`].
+    pub fn read(&self, journal: &mut dyn JournalReader) -> Result<RecordPage, LedgerError> {
         let page = journal.read(self.seq, self.flush_max)?;
         if page.begins_late(self.seq) {
             return Err(LedgerError::RecordsDropped { after: self.seq });
         }
+        Ok(page)
+    }
+
+    /// Writes these records as one commit, if there are any.
+    pub fn write(&mut self, page: RecordPage) -> Result<FlushReport, LedgerError> {
         if page.records.is_empty() && !self.rebuilt_tree && self.gap.is_none() {
-            return Ok(FlushReport { events: 0, bytes: 0, more: false });
+            return Ok(FlushReport::default());
         }
         let mut pack = Pack::new();
         let mut changed = Vec::new();
@@ -174,7 +185,7 @@ impl Writer {
 }
 
 /// What a flush has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct FlushReport {
     /// The number of records in the commit.
     pub events: usize,
