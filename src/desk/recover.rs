@@ -5,8 +5,13 @@ use crate::engine::{Engine, Image, Policy, Record, ReservationImage, Seq, Timest
 use crate::journal::{Journal, JournalError, JournalReader, Replay, replay};
 
 impl Replay for Engine {
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, about: usize) {
-        *self = Engine::restore_parts(self.policy().clone(), image, reservations, about);
+    fn restore(
+        &mut self,
+        image: Image,
+        reservations: &mut dyn Iterator<Item = ReservationImage>,
+        expected_count: usize,
+    ) {
+        *self = Engine::restore_parts(self.policy().clone(), image, reservations, expected_count);
     }
 
     fn apply(&mut self, record: &Record) {
@@ -55,8 +60,13 @@ struct RecoveredState {
 }
 
 impl Replay for RecoveredState {
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, about: usize) {
-        Replay::restore(&mut self.engine, image, reservations, about);
+    fn restore(
+        &mut self,
+        image: Image,
+        reservations: &mut dyn Iterator<Item = ReservationImage>,
+        expected_count: usize,
+    ) {
+        Replay::restore(&mut self.engine, image, reservations, expected_count);
     }
 
     fn apply(&mut self, record: &Record) {

@@ -178,20 +178,20 @@ impl Engine {
     /// An engine with this state. Deadlines start with [`Engine::resume`].
     pub fn restore(policy: Policy, image: Image) -> Engine {
         let (image, reservations) = image.split();
-        let about = reservations.len();
-        Engine::restore_parts(policy, image, &mut reservations.into_iter(), about)
+        let expected_count = reservations.len();
+        Engine::restore_parts(policy, image, &mut reservations.into_iter(), expected_count)
     }
 
-    /// The same with the parts of [`Image::split`]: the image without reservations, and about so many of them.
+    /// The same with the parts of [`Image::split`]: the image without reservations, and these. Their number is an estimate.
     pub fn restore_parts(
         policy: Policy,
         image: Image,
         reservations: &mut dyn Iterator<Item = ReservationImage>,
-        about: usize,
+        expected_count: usize,
     ) -> Engine {
         let mut engine = Engine::new(policy);
-        engine.index.reserve(about + image.versions.len());
-        engine.reservations.reserve(about);
+        engine.index.reserve(expected_count + image.versions.len());
+        engine.reservations.reserve(expected_count);
         engine.seq = image.seq;
         engine.version_floor = image.version_floor;
         for session in image.sessions {

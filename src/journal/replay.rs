@@ -28,8 +28,13 @@ const CHUNKS_AHEAD: usize = 4;
 
 /// State that can be rebuilt from a journal.
 pub trait Replay {
-    /// Replaces the state with the state in a snapshot: an image without reservations, and about so many of them.
-    fn restore(&mut self, image: Image, reservations: &mut dyn Iterator<Item = ReservationImage>, about: usize);
+    /// Replaces the state with the state in a snapshot: an image without reservations, and these. Their number is an estimate.
+    fn restore(
+        &mut self,
+        image: Image,
+        reservations: &mut dyn Iterator<Item = ReservationImage>,
+        expected_count: usize,
+    );
 
     /// Adds the next record.
     fn apply(&mut self, record: &Record);
@@ -78,17 +83,28 @@ fn restore_image(bytes: Vec<u8>, state: &mut impl Replay) -> serde_json::Result<
     {
         let (chunks, received) = sync_channel(CHUNKS_AHEAD);
         let read = std::thread::scope(|scope| {
-            let reading = scope.spawn(move || read_reservations(reservations, &chunks));
-            state.restore(image, &mut received.into_iter().flatten(), estimate(reservations));
-            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let read = move || read_reservations(reservations, &chunks);
+            match std::thread::Builder::new().name("snapshot".into()).spawn_scoped(scope, read) {
+                Ok(reading) => {
+                    state.restore(image, &mut received.into_iter().flatten(), estimate(reservations));
+                    reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
+                // The system has no thread to give, so this one does both, one after the other.
+                Err(_) => {
+                    let list: Vec<ReservationImage> = serde_json::from_slice(reservations)?;
+                    let expected_count = list.len();
+                    state.restore(image, &mut list.into_iter(), expected_count);
+                    Ok(())
+                }
+            }
         });
         give_back(bytes);
         return read;
     }
     let (image, reservations) = serde_json::from_slice::<Image>(&bytes)?.split();
     give_back(bytes);
-    let about = reservations.len();
-    state.restore(image, &mut reservations.into_iter(), about);
+    let expected_count = reservations.len();
+    state.restore(image, &mut reservations.into_iter(), expected_count);
     Ok(())
 }
 
