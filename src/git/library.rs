@@ -114,6 +114,16 @@ impl Library {
         self.0.lock().ok()?.config().ok()?.get_string(name).ok()
     }
 
+    /// Whether the repository's own file has this setting.
+    pub fn has_local_setting(&self, name: &str) -> Option<bool> {
+        let config = self.0.lock().ok()?.config().ok()?.open_level(git2::ConfigLevel::Local).ok()?;
+        match config.get_entry(name) {
+            Ok(_) => Some(true),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Some(false),
+            Err(_) => None,
+        }
+    }
+
     /// The configured remotes: the name and the URLs of each.
     pub fn remotes(&self) -> Option<Vec<(String, Vec<String>)>> {
         let repo = self.0.lock().ok()?;

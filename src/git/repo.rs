@@ -136,6 +136,11 @@ impl Repo {
         named.map_or_else(|| self.git_dir.join("index"), PathBuf::from)
     }
 
+    /// Whether the repository's own file has this setting, without starting git; none if only git can tell.
+    pub fn has_local_setting(&self, name: &str) -> Option<bool> {
+        self.library()?.has_local_setting(name)
+    }
+
     /// The repository in libgit2; none if libgit2 could not open it.
     pub(super) fn library(&self) -> Option<&Library> {
         self.library.as_ref()

@@ -29,8 +29,9 @@ fn started(world: &World, dir: &str, script: &str, variables: &[(&str, &str)]) -
 /// The same script starts the same processes with our hooks as without any.
 fn starts_nothing(world: &World, dir: &str, script: &str, variables: &[(&str, &str)]) {
     let before = world.snapshot();
-    let off = [variables, &[("DIBS_ENFORCE", "off")]].concat();
-    let without = started(world, dir, script, &off);
+    let no_hooks =
+        [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "core.hooksPath"), ("GIT_CONFIG_VALUE_0", "/dev/null")];
+    let without = started(world, dir, script, &[variables, &no_hooks].concat());
     before.restore();
     let with = started(world, dir, script, variables);
     before.restore();

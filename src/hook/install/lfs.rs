@@ -27,8 +27,9 @@ pub fn installed(repo: &Repo) -> Option<String> {
     get(repo, INSTALLED).ok().flatten()
 }
 
+/// Whether there is such an address. Each push asks this.
 pub fn is_installed(repo: &Repo) -> bool {
-    installed(repo).is_some()
+    repo.has_local_setting(INSTALLED).unwrap_or_else(|| installed(repo).is_some())
 }
 
 /// The value of git's setting that calls us as a credential helper.
