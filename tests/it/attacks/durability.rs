@@ -230,6 +230,36 @@ fn a_start_behind_the_ledger_gives_out_no_number_twice() {
     assert_eq!(next >> 40, last >> 40);
 }
 
+/// An empty journal beside a ledger that could not be read began with number 1 again.
+#[test]
+fn a_lost_journal_beside_a_damaged_ledger_begins_no_numbers_again() {
+    let mut world = World::new();
+    let first = fence(&world.session("ana").hold("a"));
+    caught_up(&world);
+    world.stop();
+    let packs = fs::read_dir(ledger(&world).join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    for pack in packs.filter(|path| path.extension().is_some_and(|ending| ending == "pack")) {
+        let size = fs::metadata(&pack).unwrap().len() as usize;
+        fs::remove_file(&pack).unwrap();
+        fs::write(&pack, vec![0; size]).unwrap();
+    }
+    // The journal itself knows its numbers.
+    world.start();
+    let second = fence(&world.session("ana").hold("b"));
+    assert!(second > first && second >> 40 == 0, "{second} after {first}");
+    world.stop();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(journal(&world, suffix));
+    }
+    let refused = world.command(crate::world::PROGRAM, "repo").args(["serve", "--json"]).run();
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let sentence = said(&refused);
+    assert!(sentence.contains("the journal is lost") && sentence.contains("git dibs db restore"), "{sentence}");
+    fs::rename(ledger(&world), world.path("aside")).unwrap();
+    world.start();
+    assert_eq!(world.held(), [""; 0]);
+}
+
 /// A file system of its own, mounted for one test.
 struct Mounted(PathBuf);
 
