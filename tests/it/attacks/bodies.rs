@@ -112,7 +112,7 @@ fn a_waiting_request_keeps_no_body_and_a_session_cannot_wait_with_much() {
     let ana = world.session("ana");
     ana.hold("held");
     // One more than `most` of them is more than one session may wait with.
-    let (sessions, count, length) = numbers((1, 1_000, 4_000), (7, 1_000, 4_000));
+    let (sessions, count, length) = numbers((1, 1_000, 4_000), (3, 1_000, 4_000));
     let keys = |n: usize| -> Vec<String> {
         let deep = "d".repeat(200) + "/";
         let name = |k: usize| format!("w{n}/{}{}{k}", deep.repeat(length / 201 - 1), "f".repeat(30));
