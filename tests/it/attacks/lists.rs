@@ -41,9 +41,9 @@ fn every_reservation_of_a_long_list_appears_once_and_in_order() {
     let count: usize = numbers(9_000, 1_000_000);
     let names: Vec<String> =
         (0..count).map(|n| format!("{}/{n}", if n % 1000 == 0 { "rare" } else { "src" })).collect();
-    bo.hold("first");
+    hold_many(&bo, &["first".to_owned()]);
     hold_many(&ana, &names);
-    bo.hold("last");
+    hold_many(&bo, &["last".to_owned()]);
     let all = pages(&world, "/api/reservations?limit=1000", &reader, "reservations");
     let expected: Vec<&str> = ["first"].into_iter().chain(names.iter().map(String::as_str)).chain(["last"]).collect();
     assert_eq!(paths(&all), expected);
