@@ -28,11 +28,18 @@ const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 5;
 const CONNECTIONS: usize = 4;
 
-const ALL_AT_ONCE: &str = "the same after all of them at once, with as much held as may be";
+const ALL_AT_ONCE: &str = "the same after all of them at once, with 410,000 keys held besides";
 
-/// How long all kinds of load work at once, and the sessions that hold 100,000 keys meanwhile.
+/// How long all kinds of load work at once.
 const MIX: Duration = Duration::from_secs(8);
-const FULL_SESSIONS: usize = 5;
+
+/// How many requests of 10,000 keys fill the repository meanwhile, and how many of them a session may have. What is left of
+/// the limit is for the load, which would only be refused otherwise.
+const FULL_PARTS: usize = 41;
+const PARTS_OF_SESSION: usize = 10;
+
+/// The patterns that are held.
+const HELD_PATTERNS: usize = 1_000;
 
 /// One kind of load: its name, and what one connection of it does over and over.
 type Kind = (&'static str, fn(&Neighbour, usize));
@@ -53,11 +60,13 @@ fn main() {
     let world = scratch();
     let server = serve(&world, "repo", &[]);
     let address = server.tcp();
-    Neighbour::new(address, "holder").prepare();
+    let holder = Neighbour::new(address, "holder");
+    holder.prepare();
     table::head("p99 of a session's reserve + release while another session does its worst, beside the same alone");
     for (name, work) in KINDS.iter().filter(|(name, _)| name.contains(&filter)) {
         let pairs: Vec<table::Pair> = (0..rounds(ROUNDS))
             .map(|_| {
+                holder.renew();
                 let alone = quiet_p99(address);
                 (beside(address, *work), alone)
             })
@@ -67,6 +76,7 @@ fn main() {
     let peak = peak_memory(server.pid());
     table::fact("peak memory of the server after all of these", &format!("{} MB", peak / 1024));
     if ALL_AT_ONCE.contains(&filter) {
+        holder.renew();
         fill(address);
         let works: Vec<_> = KINDS.iter().map(|(_, work)| *work).collect();
         with_load(address, &works, || std::thread::sleep(long(MIX)));
@@ -75,16 +85,13 @@ fn main() {
     }
 }
 
-/// Holds as much as the limits of a repository allow.
+/// Holds almost as much as the limits of a repository allow.
 fn fill(address: SocketAddr) {
-    for session in 0..FULL_SESSIONS {
-        let holder = Neighbour::new(address, &format!("full-{session}"));
-        for part in 0..10 {
-            let directory = format!("full/{session}/{part}/{}", "d".repeat(60));
-            let keys = array((0..10_000).map(|n| format!("{directory}/{}/file-{n:05}.rs", n / 100)));
-            let body = format!(r#"{{"filePaths":[{keys}],"ttlSeconds":300}}"#);
-            holder.exchange(&holder.bytes("files/reserve", &body), Duration::from_secs(20));
-        }
+    for part in 0..FULL_PARTS {
+        let holder = Neighbour::new(address, &format!("full-{}", part / PARTS_OF_SESSION));
+        let directory = format!("full/{part}/{}", "d".repeat(60));
+        let keys = array((0..10_000).map(|n| format!("{directory}/{}/file-{n:05}.rs", n / 100)));
+        holder.accepted("files/reserve", &format!(r#"{{"filePaths":[{keys}],"ttlSeconds":600}}"#));
     }
 }
 
@@ -147,15 +154,33 @@ impl Neighbour {
         Neighbour { address, session, bearer, requests: RefCell::default() }
     }
 
-    /// 1,000 patterns with long reasons, for the kinds of load that meet them.
+    /// Patterns with long reasons, for the kinds of load that meet them. They are exclusive, so that every other pattern must be
+    /// compared with them.
     fn prepare(&self) {
         for part in 0..10 {
-            let keys: Vec<String> = (0..100).map(|n| format!(r#""held/**/{part}*{n}*.rs""#)).collect();
+            let keys = array((0..HELD_PATTERNS / 10).map(|n| format!("held/**/{part}*{n}*.rs")));
             let reason = "r".repeat(900);
-            let body =
-                format!(r#"{{"filePaths":[{}],"ttlSeconds":300,"mode":"shared","reason":"{reason}"}}"#, keys.join(","));
-            self.exchange(&self.bytes("files/reserve", &body), Duration::from_secs(20));
+            let body = format!(r#"{{"filePaths":[{keys}],"ttlSeconds":600,"reason":"{reason}"}}"#);
+            self.accepted("files/reserve", &body);
         }
+    }
+
+    /// Renews the patterns, which must all be held still.
+    fn renew(&self) {
+        let reply = self.accepted("heartbeat", "{}");
+        assert!(reply.contains(&format!(r#""renewedCount":{HELD_PATTERNS}"#)), "the patterns are not held: {reply}");
+    }
+
+    /// Sends a request that must be served, and returns the reply.
+    fn accepted(&self, call: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("the server listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        stream.write_all(&self.bytes(call, body)).expect("the server reads");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("the server replies");
+        let head: String = reply.chars().take(600).collect();
+        assert!(reply.starts_with("HTTP/1.1 200 "), "{} for {call}: {head}", self.session);
+        reply
     }
 
     fn headers(&self) -> [(&str, &str); 3] {
@@ -195,7 +220,7 @@ fn array(elements: impl Iterator<Item = String>) -> String {
 fn patterns(neighbour: &Neighbour, number: usize) {
     neighbour.post("files/reserve", || {
         let keys = array((0..999).map(|n| format!("held/**/*{n}*{number}*/{{a,b}}*.rs")));
-        format!(r#"{{"filePaths":[{keys}],"mode":"shared"}}"#)
+        format!(r#"{{"filePaths":[{keys}]}}"#)
     });
     neighbour.post("files/release-all", || "{}".to_owned());
 }

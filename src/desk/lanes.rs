@@ -1,6 +1,7 @@
 //! Large messages wait here, so that the small messages of other sessions go ahead of them.
 //!
-//! A message that brings thousands of keys takes the desk for tens of milliseconds, and a session may send many of them.
+//! A message that brings thousands of keys takes the desk for tens of milliseconds, and a session may send many of them. So
+//! does one with a pattern that is to be compared with everything that is held.
 //!
 //! * A small message is decided in the turn that takes it from the inbox.
 //! * A large one waits in the lane of its session, and what the session sends after it waits behind it. So the messages of
@@ -32,11 +33,12 @@ const ACTIVE_TIME: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Lanes {
-    held: HashMap<SessionId, VecDeque<HeldMessage>>,
+    /// By session. Callers without one share a lane.
+    held: HashMap<Option<SessionId>, VecDeque<HeldMessage>>,
     /// The sessions with messages here, the next one first.
-    order: VecDeque<SessionId>,
+    order: VecDeque<Option<SessionId>>,
     /// The sessions of the waits here. They can be cancelled.
-    waits: HashMap<Ticket, SessionId>,
+    waits: HashMap<Ticket, Option<SessionId>>,
     rest_until: Option<Instant>,
     sweep_rest_until: Option<Instant>,
     /// The session that sent the last small message, and the last one of another session. None is a caller without one.
@@ -60,8 +62,10 @@ impl Lanes {
         number: u64,
         now: Instant,
     ) -> Option<DeskMessage> {
-        match session {
-            Some(session) if is_large || self.held.contains_key(&session) => {
+        // A small message of a caller without a session follows no other.
+        let is_behind = session.is_some() && self.held.contains_key(&session);
+        match is_large || is_behind {
+            true => {
                 if let Some(ticket) = ticket_of_wait(&message) {
                     self.waits.insert(ticket, session.clone());
                 }
@@ -72,7 +76,7 @@ impl Lanes {
                 lane.push_back(HeldMessage { message, is_large, number });
                 None
             }
-            session => {
+            false => {
                 self.note_active(session, now);
                 Some(message)
             }
@@ -93,8 +97,12 @@ impl Lanes {
 
     /// Whether the next large message may be decided now.
     pub fn may_take(&self, now: Instant) -> bool {
-        let is_over = self.rest_until.is_none_or(|until| now >= until);
-        self.order.front().is_some_and(|session| is_over || !self.is_another_active(Some(session), now))
+        self.order.front().is_some_and(|session| self.is_rested(session.as_ref(), now))
+    }
+
+    /// Whether a large message of this session may be decided now.
+    pub fn is_rested(&self, session: Option<&SessionId>, now: Instant) -> bool {
+        self.rest_until.is_none_or(|until| now >= until) || !self.is_another_active(session, now)
     }
 
     /// Whether a slice of releases may be recorded now.

@@ -143,6 +143,8 @@ enum DeskMessage {
     },
     Read {
         actor: Actor,
+        /// It takes long, so it has a turn of its own.
+        is_large: bool,
         on_read: ReadCallback,
     },
     Cancel(Ticket),
@@ -204,7 +206,13 @@ impl Desk {
     /// Reads the state between two turns. Like every call of a session, it keeps the session alive.
     pub fn read(&self, actor: Actor, on_read: ReadCallback) -> Result<(), SubmitError> {
         self.shared.metrics.count_sent();
-        self.send(DeskMessage::Read { actor, on_read })
+        self.send(DeskMessage::Read { actor, is_large: false, on_read })
+    }
+
+    /// The same for what takes long: it waits behind the small messages of all other sessions.
+    pub fn read_large(&self, actor: Actor, on_read: ReadCallback) -> Result<(), SubmitError> {
+        self.shared.metrics.count_sent();
+        self.send(DeskMessage::Read { actor, is_large: true, on_read })
     }
 
     /// The repository's name.

@@ -43,6 +43,35 @@ fn reserve(session: &str, key: &str) -> (Actor, Command) {
     )
 }
 
+/// A request for the files `0` to `keys - 1` of a directory. It does not wait.
+fn reserve_many(session: &str, directory: &str, keys: usize) -> (Actor, Command) {
+    let (actor, command) = reserve(session, directory);
+    let Command::Reserve(ask) = command else { unreachable!("it is one") };
+    let key = |n: usize| Key::parse(&format!("{directory}/{n}"), &KeyRules::default()).unwrap();
+    let want = |n: usize| Want { id: ReservationId(Uuid::now_v7()), key: key(n), ttl: Ttl::Plain(60) };
+    (actor, Command::Reserve(Reserve { wants: (0..keys).map(want).collect(), wait: None, ..ask }))
+}
+
+/// Submits a command; the reply arrives in the channel.
+fn send(desk: &Desk, (actor, command): (Actor, Command)) -> Receiver<Reply> {
+    let (sender, receiver) = channel();
+    desk.submit(actor, command, Box::new(move |reply: Reply| sender.send(reply).unwrap())).unwrap();
+    receiver
+}
+
+/// Stops the desk in the middle of a turn until something is sent. What is submitted meanwhile is decided in one turn.
+fn block(desk: &Desk) -> std::sync::mpsc::Sender<()> {
+    let (open_gate, gate) = channel::<()>();
+    let (entered, enters) = channel();
+    let blocked = move |_: StateRead<'_>| {
+        entered.send(()).unwrap();
+        gate.recv().unwrap();
+    };
+    desk.read(Actor::Reader, Box::new(blocked)).unwrap();
+    enters.recv().unwrap();
+    open_gate
+}
+
 /// Submits a reservation that may wait; the reply arrives in the channel.
 fn submit(desk: &Desk, session: &str, key: &str) -> Receiver<Reply> {
     let (sender, receiver) = channel();
@@ -391,11 +420,7 @@ fn small_messages_of_others_go_ahead_of_large_ones_and_each_session_keeps_its_or
     desk.read(Actor::Reader, Box::new(blocked)).unwrap();
     let (sender, replies) = channel();
     let send = |name: &'static str, session: &str, keys: usize| {
-        let (actor, command) = reserve(session, &format!("{name}/0"));
-        let Command::Reserve(ask) = command else { unreachable!("it is one") };
-        let key = |n: usize| Key::parse(&format!("{name}/{n}"), &KeyRules::default()).unwrap();
-        let want = |n: usize| Want { id: ReservationId(Uuid::now_v7()), key: key(n), ttl: Ttl::Plain(60) };
-        let command = Command::Reserve(Reserve { wants: (0..keys).map(want).collect(), ..ask });
+        let (actor, command) = reserve_many(session, name, keys);
         let sender = sender.clone();
         let on_reply = move |reply: Reply| sender.send((name, reply.outcome.is_ok(), reply.seq)).unwrap();
         desk.submit(actor, command, Box::new(on_reply)).unwrap();
@@ -420,4 +445,110 @@ fn small_messages_of_others_go_ahead_of_large_ones_and_each_session_keeps_its_or
     thread.join().unwrap();
     let names: Vec<&str> = replies.iter().take(2).map(|(name, ..)| name).collect();
     assert_eq!(names, ["dora large", "dora small"]);
+}
+
+/// A desk with room for ten reservations, which ends two in one step.
+fn small_desk(clock: &ManualClock) -> Desk {
+    let policy = Policy { reservations: 10, reservations_per_session: 10, records_per_slice: 2, ..Policy::default() };
+    let journal = Box::new(MemoryJournal::new());
+    Desk::open("test", journal, Box::new(clock.clone()), policy, |error| panic!("{error}")).unwrap().0
+}
+
+/// Reservations that a session had just released counted in the quotas until their releases were recorded, slices later.
+#[test]
+fn a_request_is_not_refused_for_what_is_released_already() {
+    let desk = small_desk(&ManualClock::new(Timestamp(1_000_000)));
+    assert!(send(&desk, reserve_many("ana", "a", 10)).recv().unwrap().outcome.is_ok());
+    let open_gate = block(&desk);
+    let (actor, session) = (reserve("ana", "a").0, SessionId::parse("ana").unwrap());
+    let released = send(&desk, (actor, Command::ReleaseAll { session }));
+    let granted = send(&desk, reserve_many("bo", "b", 10));
+    open_gate.send(()).unwrap();
+    assert!(matches!(released.recv().unwrap().outcome, Ok(Outcome::Released { count: 10, .. })));
+    assert!(matches!(granted.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
+    let refused = send(&desk, reserve_many("carl", "c", 1));
+    assert!(matches!(refused.recv().unwrap().outcome, Err(Refusal::OverQuota { limit: 10, .. })), "bo has all of it");
+}
+
+/// The same for reservations whose deadline had passed, and whose expiry came slices later.
+#[test]
+fn a_request_is_not_refused_for_what_is_overdue() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let desk = small_desk(&clock);
+    assert!(send(&desk, reserve_many("ana", "a", 10)).recv().unwrap().outcome.is_ok());
+    let open_gate = block(&desk);
+    clock.advance(MINUTE);
+    // What is overdue is its own.
+    let again = send(&desk, reserve_many("ana", "b", 10));
+    open_gate.send(()).unwrap();
+    assert!(matches!(again.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
+    let refused = send(&desk, reserve_many("bo", "c", 1));
+    assert!(matches!(refused.recv().unwrap().outcome, Err(Refusal::OverQuota { limit: 10, .. })));
+}
+
+/// A server that stops answers the requests that wait for room.
+#[test]
+fn a_request_without_room_is_decided_when_the_desk_stops() {
+    let desk = small_desk(&ManualClock::new(Timestamp(1_000_000)));
+    assert!(send(&desk, reserve_many("ana", "a", 10)).recv().unwrap().outcome.is_ok());
+    let open_gate = block(&desk);
+    let (actor, session) = (reserve("ana", "a").0, SessionId::parse("ana").unwrap());
+    let _released = send(&desk, (actor, Command::ReleaseAll { session }));
+    let reply = send(&desk, reserve_many("bo", "b", 10));
+    desk.stop();
+    open_gate.send(()).unwrap();
+    assert!(matches!(reply.recv().unwrap().outcome, Err(Refusal::OverQuota { .. })));
+}
+
+/// One pattern that is compared with very much took a turn that others shared.
+#[test]
+fn a_pattern_that_takes_long_waits_behind_small_messages() {
+    let desk = desk();
+    let name = "n".repeat(240);
+    let (actor, command) = reserve_many("ana", "src", 10_000);
+    let Command::Reserve(mut ask) = command else { unreachable!("it is one") };
+    for (n, want) in ask.wants.iter_mut().enumerate() {
+        want.key = Key::parse(&format!("src/{n:06}{name}"), &KeyRules::default()).unwrap();
+    }
+    assert!(send(&desk, (actor, Command::Reserve(ask))).recv().unwrap().outcome.is_ok());
+    let open_gate = block(&desk);
+    let (sender, order) = channel();
+    for (session, key) in [("bo", "**/*x"), ("carl", "a"), ("bo", "b"), ("dora", "c")] {
+        let sender = sender.clone();
+        let (actor, command) = reserve(session, key);
+        let on_reply = move |reply: Reply| sender.send((key, reply.outcome.is_ok())).unwrap();
+        desk.submit(actor, command, Box::new(on_reply)).unwrap();
+    }
+    let (looked, looks) = channel();
+    let broad = Key::parse("**/*y", &KeyRules::default()).unwrap();
+    let look = move |read: StateRead<'_>| {
+        let (_, report) =
+            read.engine.measured(true, |engine| engine.check(None, 0, &broad, crate::engine::Intent::Look));
+        looked.send(report.is_exhausted).unwrap();
+    };
+    desk.read_large(Actor::Reader, Box::new(look)).unwrap();
+    open_gate.send(()).unwrap();
+    let order: Vec<_> = order.iter().take(4).collect();
+    assert_eq!(order, [("a", true), ("c", true), ("**/*x", true), ("b", true)]);
+    assert!(!looks.recv().unwrap(), "a large read may take as long");
+}
+
+/// Only a slice of what is overdue expires in one turn, but what is in the way of a request goes first.
+#[test]
+fn a_request_for_something_overdue_is_granted_although_expiry_lags() {
+    let clock = ManualClock::new(Timestamp(1_000_000));
+    let policy = Policy { records_per_slice: 2, ..Policy::default() };
+    let journal = Box::new(MemoryJournal::new());
+    let (desk, _) = Desk::open("test", journal, Box::new(clock.clone()), policy, |error| panic!("{error}")).unwrap();
+    assert!(send(&desk, reserve_many("ana", "a", 100)).recv().unwrap().outcome.is_ok());
+    let open_gate = block(&desk);
+    clock.advance(MINUTE);
+    let (actor, Command::Reserve(ask)) = reserve("bo", "a/99") else { unreachable!("it is one") };
+    let granted = send(&desk, (actor, Command::Reserve(Reserve { wait: None, ..ask })));
+    let (counted, counts) = channel();
+    let count = move |read: StateRead<'_>| counted.send(read.engine.numbers().reservations).unwrap();
+    desk.read(Actor::Reader, Box::new(count)).unwrap();
+    open_gate.send(()).unwrap();
+    assert!(matches!(granted.recv().unwrap().outcome, Ok(Outcome::Granted(_))));
+    assert!(counts.recv().unwrap() > 90, "the others were not looked at yet");
 }

@@ -24,8 +24,8 @@ use crate::journal::{Journal, JournalError};
 /// The largest number of messages in one turn. They share one sync, so the first one waits for the last one.
 const BATCH_MAX: u64 = 4096;
 
-/// The work after which a turn takes no further message: tens of milliseconds. See [`Engine::work`].
-const TURN_WORK: u64 = 10_000_000;
+/// The work after which a turn takes no further message: some milliseconds. See [`Engine::work`].
+const TURN_WORK: u64 = 4_000_000;
 
 /// The number of records, and of bytes of text in them, after which a turn takes no further message. What one message
 /// brings is limited too, so a turn appends a bounded amount.
@@ -38,7 +38,7 @@ const READ_WORK: u64 = 40_000;
 /// A message with more keys is large: it takes a few milliseconds or more. See [`Command::weight`].
 const LARGE_KEYS: usize = 500;
 
-/// Above this number of releases still to be recorded, every turn records some: what is over counts as held until then.
+/// Above this number of releases still to be recorded, every turn records some: until then they take memory.
 const BACKLOG_MAX: usize = 100_000;
 
 /// How long the thread polls the inbox before it sleeps. A client that sends requests back to back sends the next one
@@ -47,6 +47,9 @@ const POLL_TIME: Duration = Duration::from_micros(100);
 
 /// After a turn with more messages it sleeps at once: many clients are busy, and the processor is theirs.
 const POLL_TAKEN_MAX: u64 = 8;
+
+/// The longest sleep while a request waits for room.
+const RETRY_EVERY: Duration = Duration::from_millis(10);
 
 /// How often the counts of refusals are recorded, if they changed.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
@@ -70,6 +73,9 @@ pub(super) struct Worker {
     last_count: Timestamp,
     /// Messages to be handled before those in the inbox: they wait for something to expire.
     deferred: VecDeque<DeskMessage>,
+    /// Requests over a quota in which reservations count that have ended, the small ones first. The first is decided again in
+    /// every turn, but a large one no more often than the lanes allow.
+    for_room: VecDeque<(Submission, EndedBefore)>,
     /// Large messages, and what waits behind them.
     lanes: Lanes,
     /// More has reached its deadline than could be ended in this turn.
@@ -77,8 +83,38 @@ pub(super) struct Worker {
     gathering: Gathering,
     /// How many messages the last turn took that took any.
     last_taken: u64,
+    /// A large message has this turn, so it may do more work than in one that others share.
+    is_large_turn: bool,
     /// No command may begin to wait.
     closing: bool,
+}
+
+/// A command to be decided; see [`DeskMessage::Submit`].
+struct Submission {
+    actor: Actor,
+    command: Command,
+    ticket: Ticket,
+    submitted: Instant,
+    on_reply: OnReply,
+}
+
+impl Submission {
+    fn session(&self) -> Option<&SessionId> {
+        self.command.session().or(self.actor.session())
+    }
+
+    fn is_large(&self) -> bool {
+        self.command.weight() > LARGE_KEYS
+    }
+}
+
+/// When a request was found to be over a quota: what had ended by then is to be released before it is refused.
+#[derive(Clone, Copy)]
+struct EndedBefore {
+    /// Everything that one record ended up to this one.
+    head: Seq,
+    /// Everything whose deadline was reached by then, if the desk may end it.
+    due: Option<Timestamp>,
 }
 
 /// A command that waits for its result.
@@ -154,10 +190,12 @@ impl Worker {
             waiting,
             last_count,
             deferred: VecDeque::new(),
+            for_room: VecDeque::new(),
             lanes: Lanes::default(),
             is_expiry_late: false,
             gathering: Gathering::default(),
             last_taken: 0,
+            is_large_turn: false,
             closing: false,
         }
     }
@@ -195,10 +233,13 @@ impl Worker {
             for message in std::mem::take(&mut self.deferred) {
                 self.handle(message, &mut turn, &mut outbox);
             }
+            let has_retried_large = !is_large && self.retry_for_room(&mut turn, &mut outbox, start);
             if is_large {
+                self.is_large_turn = true;
                 for message in self.lanes.take() {
                     self.handle(message, &mut turn, &mut outbox);
                 }
+                self.is_large_turn = false;
             } else {
                 let (mut size, mut first) = (TurnSize::default(), first);
                 while let Some(message) =
@@ -218,8 +259,13 @@ impl Worker {
                 }
             }
             if stop {
+                self.is_large_turn = true;
                 for message in self.lanes.take_all() {
                     self.handle(message, &mut turn, &mut outbox);
+                }
+                for (submission, ended) in std::mem::take(&mut self.for_room) {
+                    self.decide(submission, Some(ended), &mut turn, &mut outbox);
+                    self.settle(&mut turn, &mut outbox);
                 }
             }
             if abandon {
@@ -245,7 +291,7 @@ impl Worker {
                 return Ok(());
             }
             let end = Instant::now();
-            if is_large {
+            if is_large || has_retried_large {
                 self.lanes.rest(end - start, end);
             } else if has_swept {
                 self.lanes.rest_from_sweep(end - start, end);
@@ -274,6 +320,7 @@ impl Worker {
     fn is_large(&self, message: &DeskMessage) -> bool {
         match message {
             DeskMessage::Submit { command, .. } => command.weight() > LARGE_KEYS,
+            DeskMessage::Read { is_large, .. } => *is_large,
             DeskMessage::Cancel(ticket) => self.tickets.get(ticket).is_some_and(|waiter| {
                 let keys = self.engine.waited_keys(*waiter, LARGE_KEYS + 1);
                 keys.count() > LARGE_KEYS
@@ -301,7 +348,12 @@ impl Worker {
     /// The next message, or none when something is due; and how long the thread meant to sleep for it.
     fn next_message(&self, messages: &mut Inbox<DeskMessage>, has_reads: bool) -> (Option<DeskMessage>, Duration) {
         let start = Instant::now();
-        if has_reads || self.may_sweep(start) || !self.deferred.is_empty() || self.lanes.may_take(start) {
+        if has_reads
+            || self.may_sweep(start)
+            || self.may_retry(start)
+            || !self.deferred.is_empty()
+            || self.lanes.may_take(start)
+        {
             return (messages.try_next(), Duration::ZERO);
         }
         while self.last_taken <= POLL_TAKEN_MAX && start.elapsed() < POLL_TIME {
@@ -327,6 +379,7 @@ impl Worker {
             Some(due) => self.clock.now().until(due).min(WAKE_EVERY),
             None => SLEEP_MAX,
         };
+        let time = if self.for_room.is_empty() { time } else { time.min(RETRY_EVERY) };
         match self.engine.has_backlog() || !self.lanes.is_empty() {
             true => time.min(self.lanes.rest_left(Instant::now())),
             false => time,
@@ -335,7 +388,16 @@ impl Worker {
 
     /// Whether there are releases to be recorded, and now is the time for some of them.
     fn may_sweep(&self, now: Instant) -> bool {
-        self.engine.backlog() > BACKLOG_MAX || (self.engine.has_backlog() && self.lanes.may_sweep(now))
+        let is_needed =
+            self.engine.backlog() > BACKLOG_MAX || self.for_room.front().is_some_and(|(waits, _)| !waits.is_large());
+        self.engine.has_backlog() && (is_needed || self.lanes.may_sweep(now))
+    }
+
+    /// Whether a request waits for room, and may be decided again now.
+    fn may_retry(&self, now: Instant) -> bool {
+        self.for_room.front().is_some_and(|(waits, _)| {
+            !waits.is_large() && self.is_expiry_late || waits.is_large() && self.lanes.is_rested(waits.session(), now)
+        })
     }
 
     /// Ends what is due, and records the counts from time to time. Returns whether releases were recorded that no client
@@ -366,53 +428,106 @@ impl Worker {
         sweeps
     }
 
+    /// Decides requests again that had too little room, until one has too little room again. Whether the last one was large.
+    fn retry_for_room(&mut self, turn: &mut Turn, outbox: &mut Outbox, now: Instant) -> bool {
+        while let Some((submission, ended)) = self.for_room.pop_front() {
+            let is_large = submission.is_large();
+            if is_large && !self.lanes.is_rested(submission.session(), now) {
+                self.for_room.push_front((submission, ended));
+                return false;
+            }
+            let without_room = self.decide(submission, Some(ended), turn, outbox);
+            self.settle(turn, outbox);
+            let is_again = without_room.is_some();
+            without_room.into_iter().for_each(|waits| self.for_room.push_front(waits));
+            if is_again || is_large {
+                return is_large;
+            }
+        }
+        false
+    }
+
+    /// Decides a command. Returns it if it is over a quota in which reservations count that have ended. `ended` says since
+    /// when it is known to be.
+    fn decide(
+        &mut self,
+        submission: Submission,
+        ended: Option<EndedBefore>,
+        turn: &mut Turn,
+        outbox: &mut Outbox,
+    ) -> Option<(Submission, EndedBefore)> {
+        let (now, Submission { actor, command, ticket, submitted, on_reply }) = (turn.now, submission);
+        if on_reply.is_abandoned() {
+            self.submit_times.push(submitted);
+            return None;
+        }
+        if self.is_expiry_late && !self.engine.expire_in_the_way(turn, &command) {
+            self.deferred.push_back(DeskMessage::Submit { actor, command, ticket, submitted, on_reply });
+            return None;
+        }
+        let work_before = self.engine.work();
+        let outcome = match self.is_large_turn {
+            true => self.engine.execute(turn, &actor, &command),
+            false => self.engine.execute_small(turn, &actor, &command),
+        };
+        if matches!(outcome, Err(Refusal::TooMuchWork)) && !self.is_large_turn {
+            let session = command.session().or(actor.session()).cloned();
+            let message = DeskMessage::Submit { actor, command, ticket, submitted, on_reply };
+            self.lanes.pass(message, session, true, self.shared.metrics.taken(), Instant::now());
+            return None;
+        }
+        let work = self.engine.work() - work_before;
+        if matches!(outcome, Err(Refusal::OverQuota { .. })) && command.needs_room() && !self.closing {
+            let due = self.is_expiry_late.then_some(now);
+            let ended = ended.unwrap_or(EndedBefore { head: self.engine.head(), due });
+            if self.engine.counts_ended(ended.head, ended.due) {
+                return Some((Submission { actor, command, ticket, submitted, on_reply }, ended));
+            }
+        }
+        self.submit_times.push(submitted);
+        match outcome {
+            Ok(Outcome::Queued(waiter)) if self.closing => {
+                let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
+                self.run_own(leave, turn);
+                let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
+                let reply = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now, work };
+                outbox.replies.push(ReadyReply { on_reply, reply });
+            }
+            Ok(Outcome::Queued(seq)) => {
+                let session = self.engine.waiter(seq).expect("just queued");
+                let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
+                let blockers = self.engine.first_blockers(seq);
+                self.tickets.insert(ticket, seq);
+                let waiting = WaitingCommand { ticket, session, since: now, keys, blockers, on_reply };
+                self.waiting.insert(seq, waiting);
+            }
+            outcome => {
+                if let (Err(refusal), Actor::Session(intro)) = (&outcome, &actor) {
+                    let who = SessionName { session: intro.id.clone(), name: intro.name.clone() };
+                    self.shared.contention.note_refusal(now, who, refusal);
+                }
+                let notices = match &actor {
+                    Actor::Session(intro) => self.engine.take_own_notices(intro),
+                    _ => Vec::new(),
+                };
+                let reply = Reply { outcome, notices, seq: self.engine.head(), now, work };
+                outbox.replies.push(ReadyReply { on_reply, reply });
+            }
+        }
+        None
+    }
+
     fn handle(&mut self, message: DeskMessage, turn: &mut Turn, outbox: &mut Outbox) {
-        let now = turn.now;
         match message {
             DeskMessage::Submit { actor, command, ticket, submitted, on_reply } => {
-                if on_reply.is_abandoned() {
-                    self.submit_times.push(submitted);
-                    return;
-                }
-                if self.is_expiry_late && !self.engine.expire_in_the_way(turn, &command) {
-                    self.deferred.push_back(DeskMessage::Submit { actor, command, ticket, submitted, on_reply });
-                    return self.settle(turn, outbox);
-                }
-                self.submit_times.push(submitted);
-                let work_before = self.engine.work();
-                let outcome = self.engine.execute(turn, &actor, command);
-                let work = self.engine.work() - work_before;
-                match outcome {
-                    Ok(Outcome::Queued(waiter)) if self.closing => {
-                        let leave = Command::Leave { waiter, why: LeftWhy::Stopped };
-                        self.run_own(leave, turn);
-                        let outcome = Err(Refusal::WaitOver { why: LeftWhy::Stopped, conflicts: Vec::new() });
-                        let reply = Reply { outcome, notices: Vec::new(), seq: self.engine.head(), now, work };
-                        outbox.replies.push(ReadyReply { on_reply, reply });
-                    }
-                    Ok(Outcome::Queued(seq)) => {
-                        let session = self.engine.waiter(seq).expect("just queued");
-                        let keys = self.engine.waited_keys(seq, KEYS_OF_REQUEST_MAX).map(|key| key.shown()).collect();
-                        let blockers = self.engine.first_blockers(seq);
-                        self.tickets.insert(ticket, seq);
-                        let waiting = WaitingCommand { ticket, session, since: now, keys, blockers, on_reply };
-                        self.waiting.insert(seq, waiting);
-                    }
-                    outcome => {
-                        if let (Err(refusal), Actor::Session(intro)) = (&outcome, &actor) {
-                            let who = SessionName { session: intro.id.clone(), name: intro.name.clone() };
-                            self.shared.contention.note_refusal(now, who, refusal);
-                        }
-                        let notices = match &actor {
-                            Actor::Session(intro) => self.engine.take_own_notices(intro),
-                            _ => Vec::new(),
-                        };
-                        let reply = Reply { outcome, notices, seq: self.engine.head(), now, work };
-                        outbox.replies.push(ReadyReply { on_reply, reply });
-                    }
+                let submission = Submission { actor, command, ticket, submitted, on_reply };
+                if let Some(waits) = self.decide(submission, None, turn, outbox) {
+                    let small = self.for_room.partition_point(|(other, _)| !other.is_large());
+                    let at = if waits.0.is_large() { self.for_room.len() } else { small };
+                    self.for_room.insert(at, waits);
                 }
             }
-            DeskMessage::Read { actor, on_read } => {
+            DeskMessage::Read { actor, on_read, .. } => {
                 let refusal = self.engine.execute(turn, &actor, Command::Touch).err();
                 outbox.reads.push_back((actor, refusal, on_read));
             }

@@ -149,6 +149,11 @@ impl Command {
         }
     }
 
+    /// Whether it may be refused because of the number of reservations, or of their bytes.
+    pub fn needs_room(&self) -> bool {
+        matches!(self, Command::Reserve(_) | Command::AllocatePorts(_) | Command::Respond { hand_over: Some(_), .. })
+    }
+
     /// About how many keys it brings. Patterns and long texts count as several.
     pub fn weight(&self) -> usize {
         match self {

@@ -1,25 +1,46 @@
 //! Commands in, records and a result out. This file passes each command to its rule.
 
+use std::borrow::Borrow;
+
 use super::command::{Actor, Command, Outcome, Refusal};
 use super::ids::Text;
 use super::record::{Event, Owner};
 use super::state::{Engine, ReleasedKeys};
 use super::turn::Turn;
-use super::work::{COMMAND_WORK, KEY_WORK};
+use super::work::{COMMAND_WORK, SMALL_WORK};
 
 impl Engine {
     /// Decides one command. What changes is in `turn.records` afterwards, numbered and applied. It counts once it is
     /// durable.
-    pub fn execute(&mut self, turn: &mut Turn, actor: &Actor, command: Command) -> Result<Outcome, Refusal> {
-        self.admit(turn, actor, &command)?;
-        // What cannot be refused is limited by what was granted before.
-        let (work, defers) = match &command {
-            Command::Reserve(ask) if ask.wants.len() > 1 => (COMMAND_WORK, true),
-            Command::Reserve(_) | Command::Ask { .. } => (KEY_WORK, true),
-            _ => (KEY_WORK, false),
-        };
-        self.index.meter.begin(work, defers);
-        let result = self.decide(turn, actor, &command);
+    pub fn execute(
+        &mut self,
+        turn: &mut Turn,
+        actor: &Actor,
+        command: impl Borrow<Command>,
+    ) -> Result<Outcome, Refusal> {
+        self.execute_within(turn, actor, command.borrow(), COMMAND_WORK)
+    }
+
+    /// The same with little work for what a client chooses. After [`Refusal::TooMuchWork`], [`Engine::execute`] may still do
+    /// it.
+    pub fn execute_small(&mut self, turn: &mut Turn, actor: &Actor, command: &Command) -> Result<Outcome, Refusal> {
+        self.execute_within(turn, actor, command, SMALL_WORK)
+    }
+
+    fn execute_within(
+        &mut self,
+        turn: &mut Turn,
+        actor: &Actor,
+        command: &Command,
+        work: u64,
+    ) -> Result<Outcome, Refusal> {
+        self.admit(turn, actor, command)?;
+        match command {
+            Command::Reserve(_) | Command::Ask { .. } => self.index.meter.begin(work, true),
+            // What cannot be refused is limited by what was granted before.
+            _ => self.index.meter.begin(COMMAND_WORK, false),
+        }
+        let result = self.decide(turn, actor, command);
         self.grant_waiters(turn);
         self.index.meter.end();
         match &result {

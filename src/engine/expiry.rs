@@ -14,7 +14,7 @@ use super::record::{EndState, LeftWhy, Why};
 use super::slab::{ReservationSlot, SessionSlot};
 use super::state::{Engine, Reservation};
 use super::turn::Turn;
-use super::work::TICK_WORK;
+use super::work::{SMALL_WORK, TICK_WORK, WAIT_WORK};
 
 /// How many deadlines a step looks at for each reservation that it may end.
 const LOOKS_PER_RECORD: usize = 16;
@@ -103,7 +103,9 @@ impl Engine {
         for _ in 0..slice {
             let Some((due, id)) = self.wait_deadlines.first().copied().filter(|(due, _)| *due <= now) else { return };
             let waiter = &self.waiters[&id];
-            if self.is_waiter_blocked(id, waiter) {
+            self.index.meter.begin(WAIT_WORK, false);
+            // A wait that takes too much work for one look would take it again and again.
+            if self.is_waiter_blocked(id, waiter) || self.index.meter.is_exhausted() {
                 self.leave(turn, id, LeftWhy::TimedOut);
             } else {
                 self.wait_deadlines.remove(&(due, id));
@@ -122,6 +124,8 @@ impl Engine {
         let session = self.find_session(&ask.session).unwrap_or(SessionSlot::NONE);
         let (now, slice, mut overdue) = (self.listening(turn.now), self.policy.records_per_slice, Vec::new());
         let mut is_complete = true;
+        // What is not found with this work is found by the command itself, or refused there.
+        self.index.meter.begin(SMALL_WORK, true);
         for want in &ask.wants {
             let lookup = self.lookup(session, &want.key);
             let before = WaiterId::FIRST;
@@ -143,6 +147,7 @@ impl Engine {
         }
         overdue.into_iter().for_each(|slot: ReservationSlot| drop(self.release_one(turn, slot, &Why::Expired)));
         self.grant_waiters(turn);
+        self.index.meter.end();
         is_complete
     }
 

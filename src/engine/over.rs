@@ -4,7 +4,7 @@
 //! decision treats these keys as free. The record of each release follows in slices, so that no turn does much work.
 //! Whatever a session was granted before its newest such record is over.
 
-use super::ids::Seq;
+use super::ids::{Seq, Timestamp};
 use super::record::{Event, Why};
 use super::slab::{ReservationSlot, SessionSlot};
 use super::state::{Engine, Reservation, Session};
@@ -30,6 +30,13 @@ impl Engine {
     /// How many releases are to be recorded.
     pub fn backlog(&self) -> usize {
         self.over_count
+    }
+
+    /// Whether reservations count in the quotas that have ended: because of a record up to `head`, or at a deadline up to
+    /// `due`. [`Command::Sweep`](super::Command::Sweep) and [`Command::Tick`](super::Command::Tick) release them in slices.
+    pub fn counts_ended(&self, head: Seq, due: Option<Timestamp>) -> bool {
+        let is_due = |due: Timestamp| self.next_due().is_some_and(|next| next <= due);
+        self.sweeps.first().is_some_and(|(by, _)| *by <= head) || due.is_some_and(is_due)
     }
 
     /// Whether a reservation is over. Decisions ignore it then.

@@ -2,6 +2,9 @@
 //!
 //! A client chooses how long its keys and reasons are, and how deep its directories. Their bytes are counted as long as a
 //! key is held or waited for, so that memory, snapshots and the history stay small.
+//!
+//! Reservations that have ended count until their releases are recorded, because they take memory until then. So a request
+//! that is over a quota is decided again after that, before it is refused; see [`Engine::counts_ended`].
 
 use hashbrown::HashSet;
 
@@ -56,29 +59,30 @@ impl Engine {
     }
 
     /// Whether a session, which may be new, could have reservations of all these keys beside those it has. Only their
-    /// numbers count here, not their bytes.
+    /// numbers count here, not their bytes. What is over does not count, because a request waits for it to be released.
     pub fn room_for(&self, session: Option<&SessionId>, keys: &[Key]) -> Result<(), Refusal> {
         let slot = session.and_then(|id| self.session_ids.get(id)).copied();
         let mut distinct = HashSet::new();
         let is_new = |key: &&Key| slot.is_none_or(|slot| self.lookup(slot, key).held().is_none());
         let more = keys.iter().filter(is_new).filter(|key| distinct.insert(*key)).count();
         let used = slot.map_or(0, |slot| self.sessions[slot].held.len() + self.sessions[slot].queued_keys.len());
-        self.numbers_fit(used, more)
+        self.numbers_fit(used, self.reservations.len() - self.over_count, more)
     }
 
     /// Refuses if a session may not have this many more reservations.
     pub(super) fn within_numbers(&self, slot: SessionSlot, more: usize) -> Result<(), Refusal> {
         let session = &self.sessions[slot];
-        self.numbers_fit(session.held.len() + session.queued_keys.len(), more)
+        self.numbers_fit(session.held.len() + session.queued_keys.len(), self.reservations.len(), more)
     }
 
-    fn numbers_fit(&self, used: usize, more: usize) -> Result<(), Refusal> {
+    /// `used` is what the session has, `reservations` what the repository has besides its waits.
+    fn numbers_fit(&self, used: usize, reservations: usize, more: usize) -> Result<(), Refusal> {
         let limit = self.policy.reservations_per_session;
         if more > 0 && used + more > limit {
             return Err(Refusal::OverQuota { what: "reservations of one session", limit });
         }
         let limit = self.policy.reservations;
-        if more > 0 && self.reservations.len() + self.queued_keys + more > limit {
+        if more > 0 && reservations + self.queued_keys + more > limit {
             return Err(Refusal::OverQuota { what: "reservations in this repository", limit });
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::command::SessionName;
 use super::conflict::Blocker;
 use super::ids::{ReservationId, Timestamp, WaiterId};
 use super::state::Engine;
-use super::work::{KEY_WORK, LOOKUP_WORK};
+use super::work::{LOOKUP_WORK, SMALL_WORK};
 use crate::key::Key;
 
 /// The keys of one wait that are listed and looked at.
@@ -47,7 +47,7 @@ impl Engine {
     /// them is named, so that this costs the same in a long queue.
     pub fn first_blockers(&self, id: WaiterId) -> Vec<(usize, SessionName)> {
         let Some(waiter) = self.waiters.get(&id) else { return Vec::new() };
-        self.index.meter.begin(KEY_WORK, true);
+        self.index.meter.begin(SMALL_WORK, true);
         let mut found = Vec::new();
         for (index, want) in waiter.wants.iter().take(KEYS_LISTED).enumerate() {
             self.index.meter.spend(LOOKUP_WORK);
@@ -71,7 +71,7 @@ impl Engine {
     pub fn blocked_waits(&self, after: Option<WaiterId>, most: usize) -> Vec<BlockedWait> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let waiters = self.waiters.range((start, Bound::Unbounded)).take(most);
-        self.index.meter.begin(KEY_WORK, true);
+        self.index.meter.begin(SMALL_WORK, true);
         let list = waiters
             .map(|(id, waiter)| {
                 let wants = &waiter.wants[..waiter.wants.len().min(KEYS_LISTED)];

@@ -4,6 +4,9 @@
 //! two patterns, a few for each node of the index. A client chooses its patterns, and with them the work of everyone who
 //! compares with them. So every command has a budget. A pair of patterns that is expensive to compare is not compared while
 //! others wait: the refusal names it, the caller has it compared elsewhere, and asks again.
+//!
+//! A command first gets little work, see [`Engine::execute_small`]. One that needs more gets it in a turn of its own, and
+//! such turns are rare while others are active.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,15 +14,15 @@ use super::command::Refusal;
 use super::state::Engine;
 use crate::key::{Claim, Glob, Key};
 
-/// The work of a request for several keys: tens of milliseconds at most.
+/// The work of one command: tens of milliseconds at most. It is enough for a walk over a million keys.
 pub(super) const COMMAND_WORK: u64 = 20_000_000;
 
-/// The work for one key. It is enough for a walk over millions of keys.
-pub(super) const KEY_WORK: u64 = 250_000_000;
+/// The work of a command among those of others: a few milliseconds.
+pub(super) const SMALL_WORK: u64 = 2_000_000;
 
 /// The work after which no further wait is looked at, and for one wait.
 pub(super) const GRANT_WORK: u64 = 2_000_000;
-pub(super) const WAIT_WORK: u64 = 4 * COMMAND_WORK;
+pub(super) const WAIT_WORK: u64 = COMMAND_WORK;
 
 /// The work after which no further wait is ended because of its deadline.
 pub(super) const TICK_WORK: u64 = 2_000_000;
@@ -149,7 +152,7 @@ fn glob(key: &Key) -> &Glob {
 #[derive(Debug, Default)]
 pub struct WorkReport {
     pub spent: u64,
-    /// There was too much to do for one key.
+    /// There was more to do for one key.
     pub is_exhausted: bool,
     /// Pairs that must be compared before the result is complete.
     pub uncompared: Vec<Pair>,
@@ -157,11 +160,11 @@ pub struct WorkReport {
 
 impl Engine {
     /// Runs `look`, which reads the state for one key, and reports its work. The result is complete if nothing is exhausted
-    /// or uncompared.
-    pub fn measured<T>(&self, look: impl FnOnce(&Engine) -> T) -> (T, WorkReport) {
+    /// or uncompared. If it `is_large`, it may do as much as a command in a turn of its own.
+    pub fn measured<T>(&self, is_large: bool, look: impl FnOnce(&Engine) -> T) -> (T, WorkReport) {
         let meter = &self.index.meter;
         let before = meter.spent();
-        meter.begin(KEY_WORK, true);
+        meter.begin(if is_large { COMMAND_WORK } else { SMALL_WORK }, true);
         let result = look(self);
         let uncompared = std::mem::take(&mut *meter.uncompared.borrow_mut());
         let report = WorkReport { spent: meter.spent() - before, is_exhausted: meter.is_exhausted(), uncompared };

@@ -2,8 +2,8 @@
 
 use tokio::sync::oneshot;
 
-use crate::desk::{Desk, Reply, StateRead, SubmitError, Ticket};
-use crate::engine::{Actor, Command, Engine, Notice, Outcome, SessionId, Timestamp};
+use crate::desk::{Desk, ReadCallback, Reply, StateRead, SubmitError, Ticket};
+use crate::engine::{Actor, Command, Engine, Notice, Outcome, Refusal, SessionId, Timestamp};
 
 use super::app::Repository;
 use super::decision_log::Line;
@@ -97,6 +97,28 @@ pub async fn read_state<T: Send + 'static>(
     actor: Actor,
     read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
 ) -> ApiResult<ReadReply<T>> {
+    let (on_read, receiver) = state_reader(read);
+    desk.read(actor, on_read)?;
+    receive_state(receiver).await
+}
+
+/// The same for what takes long; see [`Desk::read_large`].
+pub async fn read_large_state<T: Send + 'static>(
+    desk: &Desk,
+    actor: Actor,
+    read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
+) -> ApiResult<ReadReply<T>> {
+    let (on_read, receiver) = state_reader(read);
+    desk.read_large(actor, on_read)?;
+    receive_state(receiver).await
+}
+
+/// What the desk sends to a handler that reads.
+type ReadResult<T> = Result<ReadReply<T>, (Refusal, Timestamp)>;
+
+fn state_reader<T: Send + 'static>(
+    read: impl FnOnce(&Engine, Timestamp) -> T + Send + 'static,
+) -> (ReadCallback, oneshot::Receiver<ReadResult<T>>) {
     let (sender, receiver) = oneshot::channel();
     let on_read = move |state: StateRead<'_>| {
         // No client waits for it any more.
@@ -109,7 +131,10 @@ pub async fn read_state<T: Send + 'static>(
         };
         let _ = sender.send(result);
     };
-    desk.read(actor, Box::new(on_read))?;
+    (Box::new(on_read), receiver)
+}
+
+async fn receive_state<T>(receiver: oneshot::Receiver<ReadResult<T>>) -> ApiResult<ReadReply<T>> {
     let result = receiver.await.map_err(|_| SubmitError::Stopped)?;
     result.map_err(|(refused, now)| refusal(refused, now))
 }

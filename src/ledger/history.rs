@@ -126,7 +126,7 @@ impl HistoryReader {
 
     /// The last event in the ledger; zero where there is none that can be read.
     fn ledger_end(&self) -> Seq {
-        self.ledger.as_deref().and_then(reader::end).unwrap_or_default()
+        self.ledger.as_deref().and_then(|path| reader::end(path).ok().flatten()).unwrap_or_default()
     }
 }
 

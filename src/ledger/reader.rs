@@ -76,11 +76,15 @@ impl LedgerReader {
     }
 }
 
-/// The last event of the ledger that is written at `path`. None where there is no such ledger, or it is empty or cannot be
-/// read.
-pub fn end(path: &Path) -> Option<Seq> {
-    let tip = store::open(path).and_then(|repo| store::tip(&repo, path, BRANCH));
-    tip.ok().flatten().map(|tip| tip.trailers.seq)
+/// The last event of the ledger that is written at `path`. None where there is no such ledger, or it is empty. A directory
+/// without packs that is not a ledger counts as none: nothing was ever written to it.
+pub fn end(path: &Path) -> Result<Option<Seq>, LedgerError> {
+    match store::open(path).and_then(|repo| store::tip(&repo, path, BRANCH)) {
+        Ok(tip) => Ok(tip.map(|tip| tip.trailers.seq)),
+        Err(LedgerError::Missing { .. }) => Ok(None),
+        Err(LedgerError::Foreign { .. }) if store::packs(path) == 0 => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where a key is in the tree of the ledger at `path`, or would be if it were held or if there were a ledger.

@@ -77,8 +77,7 @@ impl LedgerStore {
 
     /// The number of packs.
     pub fn packs(&self) -> usize {
-        let Ok(files) = fs::read_dir(self.path.join("objects/pack")) else { return 0 };
-        files.flatten().filter(|file| file.path().extension().is_some_and(|ending| ending == "idx")).count()
+        packs(&self.path)
     }
 
     /// Stores the objects of a flush durably. No ref points to them yet.
@@ -135,6 +134,12 @@ impl LedgerStore {
             }
         }
     }
+}
+
+/// The number of packs of the ledger at `path`, whether or not it can be read.
+pub fn packs(path: &Path) -> usize {
+    let Ok(files) = fs::read_dir(path.join("objects/pack")) else { return 0 };
+    files.flatten().filter(|file| file.path().extension().is_some_and(|ending| ending == "idx")).count()
 }
 
 /// Opens the ledger at `path`, for reading.

@@ -131,7 +131,7 @@ fn a_request_with_many_patterns_does_bounded_work_and_grants_all_or_nothing() {
     assert!(pairs.len() <= 32_768, "{}", pairs.len());
     assert_eq!(engine.engine.numbers().reservations, 300);
     for key in &asked[..60] {
-        let (_, report) = engine.engine.measured(|engine| engine.check(Some(&bo), 0, key, Intent::Change));
+        let (_, report) = engine.engine.measured(false, |engine| engine.check(Some(&bo), 0, key, Intent::Change));
         assert!(!report.uncompared.is_empty() && report.spent < 1_000_000, "{}", report.spent);
     }
     // Names without patterns are not slowed down.
@@ -152,6 +152,68 @@ fn a_walk_over_everything_that_is_held_is_bounded() {
     assert!(matches!(engine.reserve(&bo, &broad, None), Err(Refusal::TooMuchWork)));
     assert!(engine.most < REFUSABLE_MAX, "{}", engine.most);
     engine.reserve(&bo, &broad[..2], None).unwrap();
+}
+
+/// Holds this many files with names of 250 bytes, so that a walk over them is much work.
+fn hold_long_names(engine: &mut TestEngine, id: &SessionId, count: usize) {
+    let name = |n: usize| parse(&format!("src/{n:06}{}", "n".repeat(240)));
+    for first in (0..count).step_by(10_000) {
+        let names: Vec<Key> = (first..count.min(first + 10_000)).map(name).collect();
+        engine.reserve(id, &names, None).unwrap();
+    }
+}
+
+/// One key had twelve times the work of a request for many, on the thread that decides for all others.
+#[test]
+fn one_key_has_no_more_work_than_many() {
+    let mut engine = TestEngine::new();
+    let (ana, bo, broad) = (session("ana"), session("bo"), [parse("**/*x")]);
+    hold_long_names(&mut engine, &ana, 20_000);
+    let want = Want { id: ReservationId(Uuid::from_u128(u128::MAX)), key: broad[0].clone(), ttl: Ttl::Plain(300) };
+    let (session, wants, mode) = (bo.clone(), [want].into(), Mode::Exclusive);
+    let small = Command::Reserve(Reserve { session, wants, mode, reason: None, wait: None, if_version: None });
+    let admin = Actor::Admin("test".into());
+    let create = Command::Create { session: bo.clone(), name: None, feature: None, owner: None };
+    engine.engine.execute(&mut engine.turn, &admin, create).unwrap();
+    let before = engine.engine.work();
+    let refused = engine.engine.execute_small(&mut engine.turn, &admin, &small);
+    assert!(matches!(refused, Err(Refusal::TooMuchWork)), "{refused:?}");
+    assert!(engine.engine.work() - before < 2_500_000);
+    let look = |engine: &Engine| engine.check(Some(&bo), 0, &broad[0], Intent::Change);
+    assert!(engine.engine.measured(false, look).1.is_exhausted);
+    assert!(!engine.engine.measured(true, look).1.is_exhausted);
+    engine.reserve(&bo, &broad, None).unwrap();
+    engine.ask(&bo, Command::ReleaseAll { session: bo.clone() }).unwrap();
+
+    hold_long_names(&mut engine, &ana, 90_000);
+    engine.most = 0;
+    assert!(matches!(engine.reserve(&bo, &broad, None), Err(Refusal::TooMuchWork)));
+    assert!(engine.most < REFUSABLE_MAX, "{}", engine.most);
+    assert!(
+        engine.engine.measured(true, |engine| engine.check(Some(&bo), 0, &broad[0], Intent::Change)).1.is_exhausted
+    );
+}
+
+/// It was looked at again and again from its deadline on, and each look took the whole budget.
+#[test]
+fn a_wait_that_takes_too_much_work_ends_at_its_deadline() {
+    let mut engine = TestEngine::new();
+    let (ana, bo, wait) = (session("ana"), session("bo"), Some(Duration::from_secs(60)));
+    hold_long_names(&mut engine, &ana, 20_000);
+    engine.reserve(&ana, &[parse("wanted")], None).unwrap();
+    let queued = engine.reserve(&bo, &[parse("wanted"), parse("**/*x")], wait);
+    assert!(matches!(queued, Ok(Outcome::Queued(_))), "{queued:?}");
+    // By now it is more than one look may take.
+    hold_long_names(&mut engine, &ana, 90_000);
+    let wanted = [git_dibs::engine::KeyName { key: parse("wanted"), literal: None }].into();
+    engine.ask(&ana, Command::Release { session: ana.clone(), keys: wanted }).unwrap();
+    assert!(engine.turn.settled.is_empty(), "it takes too much work to find out that it is free");
+    engine.turn.now = engine.turn.now.after(Duration::from_secs(60));
+    engine.most = 0;
+    engine.ask(&ana, Command::Tick).unwrap();
+    assert!(matches!(engine.turn.settled[..], [(_, Err(Refusal::WaitOver { .. }))]), "{:?}", engine.turn.settled);
+    assert!(engine.engine.next_due().is_none_or(|due| due > engine.turn.now));
+    assert!(engine.most < 3 * REFUSABLE_MAX, "{}", engine.most);
 }
 
 #[test]

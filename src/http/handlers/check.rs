@@ -18,7 +18,7 @@ use crate::http::outcome::{self, not_done};
 use crate::http::pattern_work::{COMPARE_ROUNDS, PatternWork, read_keys};
 use crate::http::reply_text::{ListText, ReplyText};
 use crate::http::request_fields::{HoldTime, few_enough, key, mode, object_id};
-use crate::http::submit::{read_state, submit};
+use crate::http::submit::{read_large_state, read_state, submit};
 use crate::key::Key;
 use crate::wire::{self, Code, Encoding};
 
@@ -196,16 +196,21 @@ impl ParsedCheck {
         let ParsedCheck { paths, keys, mut work, blobs, intent, record, is_reserve } = self;
         let record = record && !matches!(actor, Actor::Reader);
         let mut reply = CheckText::new();
-        let (mut first, mut rounds, mut is_first_call) = (0, 0, true);
+        let (mut first, mut rounds, mut is_first_call, mut is_large) = (0, 0, true, false);
         loop {
             let view = {
                 let (session, feature) = (session.clone(), feature.clone());
-                let (keys, blobs) = (keys.clone(), blobs.clone());
+                let (mut keys, mut blobs, mut skipped) = (keys.clone(), blobs.clone(), first);
+                if is_large {
+                    // It may wait for a while, also after its client has gone, so it keeps no more than it needs.
+                    (keys, skipped) = ([keys[first].clone()].into(), 0);
+                    blobs = blobs.map(|blobs| [blobs[first]].into());
+                }
                 move |engine: &Engine, now| {
                     let mut piece = Piece::default();
-                    for (key, position) in keys[first..].iter().zip(first..).take(PIECE_PATHS) {
-                        let blob = blobs.as_ref().map(|blobs| blobs[position]);
-                        let (checked, report) = engine.measured(|engine| match blob {
+                    for (at, position) in (skipped..keys.len()).zip(first..).take(PIECE_PATHS) {
+                        let (key, blob) = (&keys[at], blobs.as_ref().map(|blobs| blobs[at]));
+                        let (checked, report) = engine.measured(is_large, |engine| match blob {
                             Some(blob) => engine.check_content(session.as_ref(), position, key, blob),
                             None => engine.check(session.as_ref(), position, key, intent),
                         });
@@ -221,7 +226,7 @@ impl ParsedCheck {
                     }
                     let pause = session.as_ref().and_then(|session| engine.paused(session, feature.as_ref()));
                     // As in a reserve: a pause counts before the limits, and these before conflicts.
-                    let is_limited = is_reserve && first == 0 && pause.is_none();
+                    let is_limited = is_reserve && first == 0 && !is_large && pause.is_none();
                     let room = if is_limited { engine.room_for(session.as_ref(), &keys) } else { Ok(()) };
                     (piece, pause, room, now)
                 }
@@ -230,7 +235,10 @@ impl ParsedCheck {
             // notices.
             let looker = if is_first_call { actor.clone() } else { Actor::Reader };
             is_first_call = false;
-            let state = read_state(&caller.repo.desk, looker, view).await?;
+            let state = match is_large {
+                true => read_large_state(&caller.repo.desk, looker, view).await?,
+                false => read_state(&caller.repo.desk, looker, view).await?,
+            };
             let (Piece { checks, work: spent, is_exhausted, uncompared }, pause, room, now) = state.value;
             if let Err(refusal) = room {
                 return Err(outcome::refusal(refusal, now).with_notices(outcome::notices(state.notices)));
@@ -254,14 +262,17 @@ impl ParsedCheck {
                 };
             }
             first += done;
-            if is_exhausted {
+            // The next path alone takes long: it gets a turn of its own.
+            let is_too_large = is_exhausted && is_large && done == 0;
+            is_large = is_exhausted;
+            if is_too_large {
                 let error = ApiError::new(Code::InvalidRequest, outcome::TOO_MUCH_WORK);
                 return Err(error.with_notices(reply.notices));
             }
             if first == keys.len() {
                 return Ok(reply.finish(pause.map(outcome::pause), outcome::time(now)));
             }
-            rounds = if done > 0 { 0 } else { rounds + 1 };
+            rounds = if done > 0 || is_large { 0 } else { rounds + 1 };
             if let Some(work) = &mut work {
                 work.add(spent)?;
                 if rounds == COMPARE_ROUNDS {

@@ -130,4 +130,36 @@ mod tests {
         progress.begin();
         LingeringClose::new(near, progress).shutdown().await.unwrap();
     }
+
+    /// A client that sends without an end is dropped after so many bytes.
+    #[tokio::test]
+    async fn a_close_reads_a_bounded_amount() {
+        let (near, mut far) = tokio::io::duplex(1 << 20);
+        let progress = RequestProgress::default();
+        progress.note_still_sent();
+        let client = tokio::spawn(async move {
+            let (piece, mut sent) = (vec![b'x'; 1 << 16], 0);
+            while let Ok(bytes) = far.write(&piece).await {
+                sent += bytes;
+            }
+            sent
+        });
+        let mut near = LingeringClose::new(near, progress);
+        near.shutdown().await.unwrap();
+        drop(near);
+        let sent = client.await.unwrap();
+        assert!((DRAIN_BYTES_MAX..=DRAIN_BYTES_MAX + (1 << 20)).contains(&sent), "{sent}");
+    }
+
+    /// So is one that says it will send more, and does not.
+    #[tokio::test]
+    async fn a_close_waits_for_a_bounded_time() {
+        let (near, far) = tokio::io::duplex(64);
+        let progress = RequestProgress::default();
+        progress.note_still_sent();
+        let mut near = LingeringClose::new(near, progress);
+        assert!(tokio::time::timeout(DRAIN_TIME_MAX / 20, near.shutdown()).await.is_err(), "it waits for the client");
+        tokio::time::timeout(4 * DRAIN_TIME_MAX, near.shutdown()).await.expect("not for ever").unwrap();
+        drop(far);
+    }
 }

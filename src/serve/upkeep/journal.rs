@@ -49,7 +49,8 @@ pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
         bail!("{} is the journal itself; name a backup of it", backup.display());
     }
     data_dir::make_private(dir)?;
-    let used = ledger::end(&data_dir::ledger(dir)).unwrap_or_default();
+    // A ledger that cannot be read tells nothing. The replaced journal does.
+    let used = ledger::end(&data_dir::ledger(dir)).ok().flatten().unwrap_or_default();
     // The backup may have reservations.
     nothing_held::take_back(dir)?;
     Ok(db::restore(&path, backup, used, Timestamp(super::unix_millis()))?)
@@ -57,9 +58,21 @@ pub fn restore(dir: &Path, backup: &Path) -> Result<db::RestoreReport> {
 
 /// A journal that ends before its ledger is an earlier copy, or a new one in the place of one that was lost. The ledger's
 /// numbers were given out, so the journal begins a new generation.
+///
+/// Fails if the journal is empty and the ledger cannot be read: then no file tells which numbers were given out. A journal
+/// with records goes on without the ledger, which is only a copy of it as long as no other journal was put in its place.
 pub fn continue_after_ledger(journal: &mut dyn Journal, head: Seq, ledger: &Path) -> Result<()> {
-    // A ledger that cannot be read says nothing here; its own thread reports it.
-    let end = ledger::end(ledger).unwrap_or_default();
+    let end = match ledger::end(ledger) {
+        Ok(end) => end.unwrap_or_default(),
+        Err(error) if head == Seq::ZERO => {
+            return Err(error).context(
+                "the journal is lost, and the ledger cannot tell which fences were given out; restore a backup with \
+                 git dibs db restore FILE, or move the ledger away if no fence of this repository is remembered anywhere",
+            );
+        }
+        // Its own thread reports it.
+        Err(_) => Seq::ZERO,
+    };
     if end <= head {
         return Ok(());
     }

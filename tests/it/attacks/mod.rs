@@ -28,12 +28,18 @@ pub fn numbers<T>(short: T, long: T) -> T {
     if std::env::var("DIBS_ATTACK").is_ok_and(|form| form == "long") { long } else { short }
 }
 
-/// The largest memory that the server has used so far, in bytes.
+/// The largest memory that the server has used since its start, or since [`reset_peak`], in bytes.
 pub fn peak_memory(world: &World) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.server().pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     let kilobytes: usize = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes * 1024
+}
+
+/// Forgets the peak, and returns the memory that is in use now. Otherwise an earlier peak would hide a later one.
+pub fn reset_peak(world: &World) -> usize {
+    std::fs::write(format!("/proc/{}/clear_refs", world.server().pid()), "5").unwrap();
+    peak_memory(world)
 }
 
 /// One number of `/metrics`.
@@ -54,10 +60,10 @@ pub fn held_by(world: &World, session: &str) -> usize {
     view["heldCount"].as_u64().unwrap() as usize
 }
 
-/// Reserves `count` files of a directory, in requests that are as large as they may be.
-pub fn hold_many(session: &Session<'_>, directory: &str, count: usize) {
+/// Reserves `count` files of a directory, in requests of `part` keys.
+pub fn hold_many(session: &Session<'_>, directory: &str, count: usize, part: usize) {
     let names: Vec<String> = (0..count).map(|number| format!("{directory}/{number:07}")).collect();
-    for part in names.chunks(10_000) {
+    for part in names.chunks(part) {
         session.reserve(json!({ "filePaths": part, "ttlSeconds": 300 })).ok();
     }
 }

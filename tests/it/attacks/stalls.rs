@@ -36,8 +36,9 @@ fn call_of(session: &Session<'_>, call: &str, body: Value) -> Vec<u8> {
 fn a_heartbeat_that_lies_in_its_socket_during_a_stall_is_heard_before_anything_expires() {
     let world = World::new();
     let holders: Vec<Session<'_>> = (0..numbers(12, 300)).map(|n| world.session(&format!("ana{n}"))).collect();
-    let bo = world.session("bo");
-    for round in 0..numbers(3, 20) {
+    let (bo, rounds) = (world.session("bo"), numbers(3, 20));
+    let mut in_time = 0;
+    for round in 0..rounds {
         let mut connections: Vec<Connection> = holders.iter().map(|_| world.connect()).collect();
         let begun = Instant::now();
         for (n, ana) in holders.iter().enumerate() {
@@ -48,6 +49,13 @@ fn a_heartbeat_that_lies_in_its_socket_during_a_stall_is_heard_before_anything_e
             pass(begun, Duration::from_millis(1_800));
         }
         stop(&world);
+        if begun.elapsed() >= Duration::from_secs(2) {
+            // On a busy machine it was stopped so late that something may have expired before.
+            world.signal(libc::SIGCONT);
+            holders.iter().for_each(Session::release_all);
+            continue;
+        }
+        in_time += 1;
         // The other session asks first.
         let mut other = world.connect();
         other.send(&call_of(&bo, "files/reserve", json!({ "filePath": "0" }))).unwrap();
@@ -67,6 +75,7 @@ fn a_heartbeat_that_lies_in_its_socket_during_a_stall_is_heard_before_anything_e
         assert_eq!(world.reservations().len(), holders.len());
         holders.iter().for_each(Session::release_all);
     }
+    assert!(2 * in_time >= rounds, "stopped in time in {in_time} of {rounds} rounds");
 }
 
 #[test]
