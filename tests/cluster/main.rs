@@ -34,3 +34,4 @@ mod proxy;
 mod restore;
 mod sign_in;
 mod simulation;
+mod unclear;
