@@ -33,6 +33,7 @@ use member::{NodeRecord, wall_ms};
 use names::Names;
 
 /// The time of a lease, unless it is configured. etcd raises shorter ones to about two seconds.
+use view::Bell;
 pub const LEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The shortest and the longest time of a lease.
@@ -56,6 +57,7 @@ pub struct NodeConfig {
     pub keys: Option<String>,
 }
 
+    pub repositories: Vec<String>,
 /// A node in its cluster.
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -75,6 +77,10 @@ struct Shared {
     ledger_behind: AtomicU64,
     /// The elections end, and hand over what they lead.
     stopping: AtomicBool,
+    /// Held by the election that takes a repository, so that each sees how many this node leads.
+    taking: Mutex<()>,
+    /// Rings when a login may have ended, and when the node stops.
+    logins: Arc<Bell>,
     /// The lease is not renewed any more.
     stopped: AtomicBool,
 }
@@ -82,7 +88,7 @@ struct Shared {
 impl Cluster {
     /// Joins the cluster, or says in one sentence why not. `on_fatal` is called if the node must stop later.
     pub fn join(config: NodeConfig, on_fatal: impl Fn(String) + Send + 'static) -> Result<Cluster> {
-        let NodeConfig { etcd, prefix, name, url, lease_time, keys } = config;
+        let NodeConfig { etcd, prefix, name, url, lease_time, keys, repositories } = config;
         let names = Names::new(&prefix);
         let secret = member::open_prefix(&etcd, &names)?;
         let instance = uuid::Uuid::now_v7().simple().to_string();
@@ -99,6 +105,7 @@ impl Cluster {
             problems: Vec::new(),
         };
         let lease = grant(&etcd, lease_time)?;
+            repositories: Some(repositories),
         member::register(&etcd, &names, &node, lease.id, lease_time * 2)?;
         election::free_former(&etcd, &names, &node);
         let view = Arc::new(View::new());
@@ -117,6 +124,8 @@ impl Cluster {
             ledger_behind: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            taking: Mutex::default(),
+            logins: Arc::default(),
         });
         let of_keeper = shared.clone();
         let keep = move || of_keeper.keep_lease(&on_fatal);
@@ -176,7 +185,13 @@ impl Cluster {
 }
 
 fn grant(etcd: &Etcd, time: Duration) -> Result<Lease, EtcdError> {
+        // No other node leaves an election to this one. This may be a task of another runtime than that of etcd.
+        std::thread::scope(|scope| {
+            let Shared { etcd, names, node, .. } = &*self.shared;
+            scope.spawn(|| member::unregister(etcd, names, node));
+        });
     member::patiently(|| {
+        self.shared.logins.ring();
         let asked_at = boot_clock::now_ms();
         let (id, ttl) = etcd.grant_lease(time)?;
         Ok(Lease::new(id, ttl, asked_at))
@@ -285,5 +300,8 @@ fn problem(error: &EtcdError) -> String {
             )
         }
         error => error.to_string(),
+        if self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
     }
 }

@@ -50,6 +50,11 @@ impl Names {
         format!("{}{}/wanted", self.live(), encoded(repository))
     }
 
+    /// Exists while a journal is copied into the cluster, and as long as that is not finished. No node leads then.
+    pub fn import(&self, repository: &str) -> String {
+        format!("{}{}/import", self.live(), encoded(repository))
+    }
+
     /// In which etcd the journal was written.
     pub fn origin(&self, repository: &str) -> String {
         format!("{}/origins/{}", self.prefix, encoded(repository))

@@ -60,11 +60,6 @@ impl View {
         self.table().leaders.get(repository).cloned()
     }
 
-    /// How many repositories this node leads.
-    pub fn led(&self) -> usize {
-        self.table().leaders.values().filter(|leader| leader.is_self).count()
-    }
-
     pub fn set_leader(&self, repository: &str, leader: Option<LeaderInfo>) {
         let mut table = self.table();
         if table.leaders.get(repository) == leader.as_ref() {

@@ -22,7 +22,12 @@ use crate::token::sign::secret_from_environment;
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Joins the cluster. `keys` names the keys with which this node verifies tokens.
-pub fn join(settings: &ClusterSettings, keys: Option<String>, shutdown: Shutdown) -> Result<Cluster> {
+pub fn join(
+    settings: &ClusterSettings,
+    served: &[ServedRepository],
+    keys: Option<String>,
+    shutdown: Shutdown,
+) -> Result<Cluster> {
     let etcd = Arc::new(settings.sign_in.client(&settings.etcd)?);
     let config = NodeConfig {
         etcd,
@@ -31,6 +36,7 @@ pub fn join(settings: &ClusterSettings, keys: Option<String>, shutdown: Shutdown
         url: settings.advertise.clone(),
         lease_time: settings.lease_time,
         keys,
+        repositories: served.iter().map(|repository| repository.name.to_string()).collect(),
     };
     Cluster::join(config, move |sentence| shutdown.fail(sentence))
 }

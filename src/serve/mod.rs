@@ -120,7 +120,7 @@ pub fn run(
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let node = match &fixed.cluster {
-        Some(settings) => Some(cluster::join(settings, keyring.server_id(), shutdown.clone())?),
+        Some(settings) => Some(cluster::join(settings, &served, keyring.server_id(), shutdown.clone())?),
         None => None,
     };
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers, node.as_ref())?);

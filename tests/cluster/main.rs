@@ -31,7 +31,9 @@ mod pipeline;
 #[expect(dead_code, reason = "only the library is used")]
 mod preload;
 mod proxy;
+mod repositories;
 mod restore;
 mod sign_in;
 mod simulation;
+mod transfer;
 mod unclear;
