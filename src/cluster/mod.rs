@@ -4,10 +4,12 @@
 //! epoch. The leader runs what [`LeaderWork`] begins, on the journal of [`Term::journal`]; the others only know who leads,
 //! which [`View`] tells. Writes are safe without any of this, because each compares the epoch; see `journal`. There is no
 //! HTTP here and no rule. Start at [`Cluster::join`]; the thread of a repository is in `election`, the lease in `lease`,
+//! which browsers have signed out in `logins`,
 //! what operators ask for in [`status`] and [`transfer`].
 
 mod election;
 mod lease;
+mod logins;
 mod member;
 mod names;
 pub mod status;
@@ -31,9 +33,9 @@ use crate::etcd::{Etcd, EtcdError, Watching};
 use lease::Lease;
 use member::{NodeRecord, wall_ms};
 use names::Names;
+use view::Bell;
 
 /// The time of a lease, unless it is configured. etcd raises shorter ones to about two seconds.
-use view::Bell;
 pub const LEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The shortest and the longest time of a lease.
@@ -55,9 +57,9 @@ pub struct NodeConfig {
     pub lease_time: Duration,
     /// Names the keys that this node verifies tokens with.
     pub keys: Option<String>,
+    pub repositories: Vec<String>,
 }
 
-    pub repositories: Vec<String>,
 /// A node in its cluster.
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -75,12 +77,12 @@ struct Shared {
     lease: ArcSwap<Lease>,
     view: Arc<View>,
     ledger_behind: AtomicU64,
-    /// The elections end, and hand over what they lead.
-    stopping: AtomicBool,
     /// Held by the election that takes a repository, so that each sees how many this node leads.
     taking: Mutex<()>,
     /// Rings when a login may have ended, and when the node stops.
     logins: Arc<Bell>,
+    /// The elections end, and hand over what they lead.
+    stopping: AtomicBool,
     /// The lease is not renewed any more.
     stopped: AtomicBool,
 }
@@ -103,9 +105,9 @@ impl Cluster {
             clock_ms: wall_ms(),
             ledger_behind: 0,
             problems: Vec::new(),
+            repositories: Some(repositories),
         };
         let lease = grant(&etcd, lease_time)?;
-            repositories: Some(repositories),
         member::register(&etcd, &names, &node, lease.id, lease_time * 2)?;
         election::free_former(&etcd, &names, &node);
         let view = Arc::new(View::new());
@@ -122,10 +124,10 @@ impl Cluster {
             lease: ArcSwap::from_pointee(lease),
             view,
             ledger_behind: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
             taking: Mutex::default(),
             logins: Arc::default(),
+            stopping: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         });
         let of_keeper = shared.clone();
         let keep = move || of_keeper.keep_lease(&on_fatal);
@@ -158,6 +160,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Makes known to all nodes that a login of a browser has ended; an error says why they may not know it.
+    pub fn login_ender(&self) -> impl Fn(&str, i64) -> Result<(), String> + Send + Sync + 'static {
+        let shared = self.shared.clone();
+        move |id, expires| logins::end(&shared.etcd, &shared.names, id, expires).map_err(|error| error.to_string())
+    }
+
+    /// Calls `on` with the logins that have ended anywhere: their ids, and when they would have expired.
+    pub fn follow_logins(&self, on: impl Fn(Vec<(String, i64)>) + Send + 'static) -> Result<()> {
+        let shared = self.shared.clone();
+        let follow = move || logins::follow(&shared, &on);
+        let thread =
+            std::thread::Builder::new().name("logins".to_owned()).spawn(follow).context("cannot start a thread")?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
     /// Takes the number of records that the ledgers have not written yet, for `git dibs cluster status`.
     pub fn reporter(&self) -> impl Fn(u64) + Send + Sync + 'static {
         let shared = self.shared.clone();
@@ -167,7 +185,13 @@ impl Cluster {
     /// Ends what this node leads, in order, and lets other nodes take over at once.
     pub fn hand_over(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
+        // No other node leaves an election to this one. This may be a task of another runtime than that of etcd.
+        std::thread::scope(|scope| {
+            let Shared { etcd, names, node, .. } = &*self.shared;
+            scope.spawn(|| member::unregister(etcd, names, node));
+        });
         self.shared.view.ring();
+        self.shared.logins.ring();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
@@ -185,13 +209,7 @@ impl Cluster {
 }
 
 fn grant(etcd: &Etcd, time: Duration) -> Result<Lease, EtcdError> {
-        // No other node leaves an election to this one. This may be a task of another runtime than that of etcd.
-        std::thread::scope(|scope| {
-            let Shared { etcd, names, node, .. } = &*self.shared;
-            scope.spawn(|| member::unregister(etcd, names, node));
-        });
     member::patiently(|| {
-        self.shared.logins.ring();
         let asked_at = boot_clock::now_ms();
         let (id, ttl) = etcd.grant_lease(time)?;
         Ok(Lease::new(id, ttl, asked_at))
@@ -282,6 +300,9 @@ impl Shared {
         self.view.set_notes(member::notes(&self.node, &nodes));
         self.view.set_others(member::others(&self.node, &nodes));
         let record = self.record();
+        if self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
         let is_known = nodes.iter().any(|node| node.name == self.node.name);
         if !is_known || boot_clock::now_ms() - written.0 > RECORD_EVERY_MS || record.problems != written.1 {
             *written = (boot_clock::now_ms(), record.problems.clone());
@@ -300,8 +321,5 @@ fn problem(error: &EtcdError) -> String {
             )
         }
         error => error.to_string(),
-        if self.stopping.load(Ordering::SeqCst) {
-            return None;
-        }
     }
 }

@@ -60,6 +60,24 @@ impl Names {
         format!("{}/origins/{}", self.prefix, encoded(repository))
     }
 
+    /// What the nodes know about logins of browsers.
+    pub fn logins(&self) -> String {
+        format!("{}/logins/", self.prefix)
+    }
+
+    /// Changes with every login that ends.
+    pub fn logins_changed(&self) -> String {
+        format!("{}changed", self.logins())
+    }
+
+    pub fn ended_logins(&self) -> String {
+        format!("{}ended/", self.logins())
+    }
+
+    pub fn ended_login(&self, id: &str) -> String {
+        format!("{}{}", self.ended_logins(), encoded(id))
+    }
+
     pub fn journals(&self) -> String {
         format!("{}/journals/", self.prefix)
     }

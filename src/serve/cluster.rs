@@ -90,6 +90,17 @@ impl ClusterView for NodeView {
     fn notes(&self) -> Vec<String> {
         self.view.notes()
     }
+
+    fn knows_ended_logins(&self) -> bool {
+        self.view.knows_ended_logins()
+    }
+}
+
+/// Shares with the other nodes which browsers have signed out.
+pub fn share_logins(cluster: &Cluster, app: &Arc<App>) -> Result<()> {
+    app.share_ended_logins(Box::new(cluster.login_ender()));
+    let app = app.clone();
+    cluster.follow_logins(move |ended| app.hear_ended_logins(ended))
 }
 
 /// Finds out again and again which of the other nodes can be reached. One failure may be chance.

@@ -126,6 +126,9 @@ pub fn run(
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers, node.as_ref())?);
     let current = Arc::new(ArcSwap::from_pointee(settings.reloadable.clone()));
     ended_logins_file::keep(&app, &home);
+    if let Some(node) = &node {
+        cluster::share_logins(node, &app)?;
+    }
     let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
     let runtime = runtime().context("cannot start the server's threads")?;

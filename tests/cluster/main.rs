@@ -24,6 +24,7 @@ mod faults;
 mod kill;
 #[path = "../it/linear/mod.rs"]
 mod linear;
+mod logins;
 mod nodes;
 mod partitions;
 mod pipeline;
