@@ -3,6 +3,7 @@
 //! Each is a key, bound to a lease that ends when the login would have expired. One more key changes with each of them, so
 //! that a node that looks again and again reads only that one. A watch makes it look at once.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -16,16 +17,44 @@ use crate::etcd::{Etcd, EtcdError, after_prefix, delete, put, put_leased};
 /// The most that are kept. Beyond it, the login that expires first is forgotten.
 const ENDED_MAX: i64 = 10_000;
 
+/// The most of which etcd does not know yet.
+const UNKNOWN_MAX: usize = 10_000;
+
 /// How long an unclear call is repeated. A browser waits for it.
 const TIME_MAX: Duration = Duration::from_secs(4);
 
-/// Waits until a login that has ended is known to etcd. `expires` is in seconds since 1970.
-pub(super) fn end(etcd: &Etcd, names: &Names, id: &str, expires: i64) -> Result<(), EtcdError> {
+/// Makes a login that has ended known to all nodes. `expires` is in seconds since 1970. If etcd does not answer, that is done as
+/// soon as it does.
+pub(super) fn end(shared: &Shared, id: &str, expires: i64) -> Result<(), EtcdError> {
+    let result = write(&shared.etcd, &shared.names, id, expires);
+    let mut unknown = shared.unknown_logins.lock().unwrap_or_else(PoisonError::into_inner);
+    if result.is_ok() {
+        unknown.remove(id);
+    } else if unknown.len() < UNKNOWN_MAX {
+        unknown.insert(id.to_owned(), expires);
+    }
+    result
+}
+
+/// Ends again what etcd may not know.
+fn end_unknown(shared: &Shared) {
+    let unknown = shared.unknown_logins.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (id, expires) in unknown {
+        if expires <= wall_ms() / 1000 {
+            shared.unknown_logins.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        } else if end(shared, &id, expires).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until a login that has ended is known to etcd.
+fn write(etcd: &Etcd, names: &Names, id: &str, expires: i64) -> Result<(), EtcdError> {
     let left = Duration::from_secs(expires.saturating_sub(wall_ms() / 1000).max(1).unsigned_abs());
     let start = Instant::now();
     let mut pause = Duration::from_millis(20);
     loop {
-        match try_to_end(etcd, names, id, expires, left) {
+        match try_to_write(etcd, names, id, expires, left) {
             Err(error) if error.is_unclear() && start.elapsed() < TIME_MAX => {
                 std::thread::sleep(pause);
                 pause *= 2;
@@ -36,7 +65,7 @@ pub(super) fn end(etcd: &Etcd, names: &Names, id: &str, expires: i64) -> Result<
 }
 
 /// May be carried out twice.
-fn try_to_end(etcd: &Etcd, names: &Names, id: &str, expires: i64, left: Duration) -> Result<(), EtcdError> {
+fn try_to_write(etcd: &Etcd, names: &Names, id: &str, expires: i64, left: Duration) -> Result<(), EtcdError> {
     let all = names.ended_logins();
     let count = RangeRequest {
         key: all.clone().into(),
@@ -77,6 +106,7 @@ pub(super) fn follow(shared: &Shared, on: &dyn Fn(Vec<(String, i64)>)) {
             Ok(ended) => {
                 ended.into_iter().for_each(on);
                 shared.view.set_logins_known_until(known_until);
+                end_unknown(shared);
                 shared.lease_time / 4
             }
             // Why is said by the thread of the lease.

@@ -16,6 +16,7 @@ pub mod status;
 pub mod transfer;
 mod view;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -79,6 +80,8 @@ struct Shared {
     ledger_behind: AtomicU64,
     /// Held by the election that takes a repository, so that each sees how many this node leads.
     taking: Mutex<()>,
+    /// Logins that have ended here and that etcd may not know, with when they would have expired.
+    unknown_logins: Mutex<BTreeMap<String, i64>>,
     /// Rings when a login may have ended, and when the node stops.
     logins: Arc<Bell>,
     /// The elections end, and hand over what they lead.
@@ -125,6 +128,7 @@ impl Cluster {
             view,
             ledger_behind: AtomicU64::new(0),
             taking: Mutex::default(),
+            unknown_logins: Mutex::default(),
             logins: Arc::default(),
             stopping: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -160,10 +164,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes known to all nodes that a login of a browser has ended; an error says why they may not know it.
+    /// Makes known to all nodes that a login of a browser has ended. An error says why they may not know it yet.
     pub fn login_ender(&self) -> impl Fn(&str, i64) -> Result<(), String> + Send + Sync + 'static {
         let shared = self.shared.clone();
-        move |id, expires| logins::end(&shared.etcd, &shared.names, id, expires).map_err(|error| error.to_string())
+        move |id, expires| logins::end(&shared, id, expires).map_err(|error| error.to_string())
     }
 
     /// Calls `on` with the logins that have ended anywhere: their ids, and when they would have expired.

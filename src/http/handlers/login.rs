@@ -164,8 +164,8 @@ async fn end_login(app: Arc<App>, login: BrowserLogin, now: i64) -> Response {
         Ok(Ok(())) => Json(wire::EmptyBody {}).into_response(),
         Ok(Err(why)) => {
             tracing::warn!("a browser has signed out, and the other nodes do not know it: {why}");
-            let sentence = "this browser is signed out, and a copy of its cookie may still be accepted by other nodes; \
-                            try again in a moment";
+            let sentence =
+                "this browser is signed out; until etcd answers, other nodes may accept a copy of its cookie";
             ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response()
         }
         Err(_) => ApiError::from(SubmitError::Stopped).into_response(),

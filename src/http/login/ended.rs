@@ -17,7 +17,7 @@ const ENDED_MAX: usize = 10_000;
 pub type SaveNotes = Box<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Tells the other nodes of a cluster that the login with this id has ended, and when it would have expired. An error says
-/// why they may not know it.
+/// why they may not know it yet; they are told later.
 pub type ShareNote = Box<dyn Fn(&str, i64) -> Result<(), String> + Send + Sync>;
 
 #[derive(Default)]
