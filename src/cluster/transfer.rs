@@ -122,7 +122,10 @@ pub fn export(etcd: &Arc<Etcd>, prefix: &str, repository: &str, path: &Path) -> 
     if source.head()? == Seq::ZERO {
         bail!("the cluster has no journal of {repository}; git dibs cluster status lists what it has");
     }
-    let mut journal = SqliteJournal::open(path).context("cannot create the journal")?;
+    // It gets its name when it is complete: a server would take what is there for all of it.
+    let partial = path.with_extension("partial");
+    remove_journal(&partial);
+    let mut journal = SqliteJournal::open(&partial).context("cannot create the journal")?;
     let (mut after, mut records) = (Seq::ZERO, Vec::<Record>::new());
     source.load(Seq(u64::MAX), &mut |item| {
         match item {
@@ -145,7 +148,19 @@ pub fn export(etcd: &Arc<Etcd>, prefix: &str, repository: &str, path: &Path) -> 
     journal.append(after, &records)?;
     let last = journal.head();
     let next = begin_generation(&mut journal, last, Timestamp(wall_ms()))?;
+    drop(journal);
+    std::fs::rename(&partial, path).with_context(|| format!("cannot create {}", path.display()))?;
+    remove_journal(&partial);
     Ok((last, next))
+}
+
+/// Removes what an export that broke off has left.
+fn remove_journal(partial: &Path) {
+    for end in ["", "-wal", "-shm", ".lock"] {
+        let mut name = partial.as_os_str().to_owned();
+        name.push(end);
+        let _ = std::fs::remove_file(name);
+    }
 }
 
 /// The leadership of a repository while its journal is copied into the cluster.

@@ -95,3 +95,42 @@ fn an_import_that_was_killed_is_never_led_and_can_be_repeated() {
     let said = String::from_utf8_lossy(&imported_again.stderr).into_owned();
     assert!(said.contains("a node leads repo now"), "{said}");
 }
+
+#[test]
+fn an_export_that_was_killed_leaves_no_journal_and_can_be_repeated() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::without_nodes(1);
+    world.start_node(0);
+    world.session("ana").post("files/reserve", reserve("a")).ok();
+    let is_held = Arc::<AtomicBool>::default();
+    let keep_records = {
+        let is_held = is_held.clone();
+        move |path: &str, message: &[u8]| {
+            let is_record = path.ends_with("/Range") && message.windows(18).any(|text| text == b"journals/repo/log/");
+            is_held.fetch_or(is_record, Ordering::SeqCst);
+            if is_record { Fate::IsHeld } else { Fate::Passes }
+        }
+    };
+    let proxy = Proxy::start(&world.members, Box::new(keep_records));
+    let out = world.path("out");
+    let export = |address: &str| {
+        world.dibs(&["cluster", "export", out.to_str().unwrap(), "--repo", "repo", "--cluster", address])
+    };
+    let mut killed = Process::start(&mut export(&proxy.address("dibs"))).unwrap();
+    until("it reads the records", || is_held.load(Ordering::SeqCst).then_some(()));
+    killed.kill();
+    let names = |dir: &std::path::Path| {
+        let entries = std::fs::read_dir(dir).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!names(&out).contains("journal.db"), "{:?}", names(&out));
+    let again = export(&world.address()).run();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(names(&out).into_iter().collect::<Vec<_>>(), ["journal.db"]);
+    let checked = world.dibs(&["db", "check", "--data", out.to_str().unwrap()]).run();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
