@@ -333,6 +333,9 @@ impl Replay for Rebuilt {
     }
 }
 
+/// The outcome of a command, and whether it needed a record.
+type Decided = (Result<Outcome, ()>, bool);
+
 struct World {
     etcd: Arc<Played>,
     keys: EtcdKeys,
@@ -430,13 +433,8 @@ impl World {
         }
     }
 
-    /// The outcome, and whether it needed a record; or whether it is certain that nothing was done.
-    fn decide(
-        &mut self,
-        number: u64,
-        session: u64,
-        command: Command,
-    ) -> Option<Result<(Result<Outcome, ()>, bool), bool>> {
+    /// What is decided; or whether it is certain that nothing was done.
+    fn decide(&mut self, number: u64, session: u64, command: Command) -> Option<Result<Decided, bool>> {
         let now = Timestamp(self.now);
         let node = self.nodes.get_mut(&number)?;
         let identity = SessionIdentity {

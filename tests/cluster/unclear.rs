@@ -66,7 +66,8 @@ impl Deposed {
         let proxy = Proxy::start(&world.members, Box::new(hears));
         let clock = world.path("stands-still");
         world.set_node_etcd(proxy.address("dibs"));
-        let mut command = world.serve(OLD);
+        // Longer than others, so that the lease is certainly valid when the clock stops, however busy the machine is.
+        let mut command = world.changed(&world.serve(OLD), "--cluster-lease", Some("10"));
         command.env("LD_PRELOAD", library).env("DIBS_BOOT_CLOCK", &clock);
         world.start_node_with(OLD, &mut command);
         world.leader();
